@@ -1,7 +1,5 @@
 """Faulty and hostile origins and proxies of CRD tarballs."""
 
-import gzip
-import os
 import resource
 import socket
 import threading
@@ -12,7 +10,7 @@ import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import http_requests
-from fleethook.engines.crds.download.download import Timing, download
+from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.tarball_source import Credentials, Source
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import (
@@ -27,7 +25,6 @@ from tests.engines.crds.origin import (
     hangs_up,
     head,
     in_turn,
-    proxying,
     redirects,
     resets_after,
     says,
@@ -38,92 +35,27 @@ from tests.engines.crds.origin import (
 from tests.waiting import NET, with_patience
 
 TAG = '"v1"'
-EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n"
-WHOLE = head(content_length=len(BODY)) + BODY
 
 
 def _sends(data: bytes) -> Answer:
     return lambda _, answering: answering.send(data)
 
 
-# ---- Cut connections and resumed downloads.
+# ---- Cut connections.
 
 
 @pytest.mark.parametrize("fault", [resets_after, cuts_after])
 @pytest.mark.parametrize("count", [1, 700, len(BODY) - 1])
-def test_a_cut_body_is_resumed(into: Path, fault: Callable[..., Answer], count: int) -> None:
-    with serving(in_turn(fault(BODY, count, etag=TAG), tarball(BODY))) as origin:
+def test_a_cut_body_is_downloaded_again(into: Path, fault: Callable[..., Answer], count: int) -> None:
+    with serving(in_turn(fault(BODY, count), tarball(BODY))) as origin:
         found = fetched(origin, into)
     assert into.read_bytes() == BODY
     assert (found.attempts, found.size) == (2, len(BODY))
-    assert origin.asked[1].headers["range"] == f"bytes={count}-"
-    assert origin.asked[1].headers["if-range"] == TAG
-    # The received bytes are not sent again.
-    assert origin.bytes_sent < len(BODY) + 1000
-
-
-def test_a_changed_tag_restarts_the_download(into: Path) -> None:
-    with serving(
-        in_turn(cuts_after(gzip.compress(os.urandom(9000)), 5000, etag=TAG), tarball(BODY, etag='"v2"'))
-    ) as origin:
-        assert fetched(origin, into).validators.etag == '"v2"'
-    assert into.read_bytes() == BODY
-
-
-@pytest.mark.parametrize("headers", [{"etag": 'W/"v1"'}, {}, {"etag": TAG, "accept_ranges": "none"}, {"etag": "v1"}])
-def test_without_a_strong_tag_the_download_restarts(into: Path, headers: dict[str, str]) -> None:
-    with serving(in_turn(cuts_after(BODY, 5000, **headers), tarball(BODY))) as origin:
-        fetched(origin, into)
-    assert into.read_bytes() == BODY
-    assert "range" not in origin.asked[1].headers
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        says(BODY[5000:], status="206 Partial Content", content_range=f"bytes 4999-{len(BODY) - 1}/{len(BODY)}"),
-        says(BODY[5000:], status="206 Partial Content", content_range=f"bytes 5000-{len(BODY)}/{len(BODY) + 1}"),
-        says(BODY[5000:6000], status="206 Partial Content", content_range=f"bytes 5000-5999/{len(BODY)}"),
-        says(
-            BODY[5000:],
-            status="206 Partial Content",
-            content_range=f"bytes 5000-{len(BODY) - 1}/{len(BODY)}",
-            etag='"v2"',
-        ),
-        says(BODY[5000:], status="206 Partial Content", content_range="nonsense"),
-        says(BODY[5000:], status="206 Partial Content"),
-        says(status="416 Range Not Satisfiable"),
-    ],
-)
-def test_a_part_that_does_not_fit_is_discarded(into: Path, part: Answer) -> None:
-    with serving(in_turn(cuts_after(BODY, 5000, etag=TAG), part, tarball(BODY))) as origin:
-        assert fetched(origin, into).attempts == 3
-    assert into.read_bytes() == BODY
-    assert "range" not in origin.asked[2].headers
-
-
-def test_a_cut_part_is_resumed(into: Path) -> None:
-    def part(_: Asked, answering: Connection) -> None:
-        said = {"content_range": f"bytes 5000-{len(BODY) - 1}/{len(BODY)}", "content_length": len(BODY) - 5000}
-        answering.send(head("206 Partial Content", etag=TAG, **said) + BODY[5000:9000])
-
-    with serving(in_turn(cuts_after(BODY, 5000, etag=TAG), part, tarball(BODY))) as origin:
-        fetched(origin, into)
-    assert into.read_bytes() == BODY
-    assert [asked.headers.get("range") for asked in origin.asked] == [None, "bytes=5000-", "bytes=9000-"]
-
-
-def test_the_tag_is_kept_if_the_rest_comes_without_it(into: Path) -> None:
-    said = {"content_range": f"bytes 5000-{len(BODY) - 1}/{len(BODY)}"}
-    rest = says(BODY[5000:], status="206 Partial Content", **said)
-    with serving(in_turn(cuts_after(BODY, 5000, etag=TAG), rest)) as origin:
-        assert fetched(origin, into).validators.etag == TAG
-    assert into.read_bytes() == BODY
 
 
 def test_an_unrequested_part_is_refused(into: Path) -> None:
     with serving(says(BODY, status="206 Partial Content")) as origin:
-        assert "a part that was not requested" in str(refused(origin, into, Exit.HTTP))
+        assert "HTTP 206" in str(refused(origin, into, Exit.HTTP))
 
 
 @pytest.mark.parametrize("end", [b"", b"0\r\n", b"3e8\r\n\x00", b"zz\r\n"])
@@ -146,7 +78,8 @@ def test_a_permanent_cut_is_tried_four_times(into: Path) -> None:
         failure = refused(origin, into, Exit.NETWORK, waits=waits)
     assert str(failure) == f"{origin.url}: the body is cut off (after 4 attempts)"
     assert failure.transient
-    assert (len(origin.asked), waits.seconds) == (4, [1, 2, 4])
+    assert (len(origin.asked), len(waits.seconds)) == (4, 3)
+    assert all(0 <= seconds <= most + 1 for seconds, most in zip(waits.seconds, (0, 2, 4), strict=True))
 
 
 @pytest.mark.parametrize("answer", [hangs_up, says(b"", status="garbage"), lambda _, made: made.send(b"SSH-2.0-x\r\n")])
@@ -181,19 +114,19 @@ def test_retry_after_is_honoured(into: Path, status: str) -> None:
     assert waits.seconds == [17]
 
 
-def test_a_retry_after_of_more_than_two_minutes_ends_the_attempts(into: Path) -> None:
+def test_a_retry_after_is_at_most_two_minutes(into: Path) -> None:
     waits = Waits()
-    with serving(says(status="503 Service Unavailable", retry_after=121)) as origin, serving(tarball(BODY)) as mirror:
-        assert refused(origin, into, Exit.HTTP, waits=waits).transient
-        assert fetched(origin, into, waits=waits, mirrors=(mirror.url,)).attempts == 2
-    assert waits.seconds == []
+    with serving(in_turn(says(status="503 Service Unavailable", retry_after=9999), tarball(BODY))) as origin:
+        fetched(origin, into, waits=waits)
+    assert waits.seconds == [120]
 
 
 def test_no_wait_exceeds_the_total_time(into: Path) -> None:
     waits = Waits()
-    with serving(says(status="503 Service Unavailable", retry_after=100)) as origin:
-        refused(origin, into, Exit.HTTP, waits=waits, seconds=250.0)
-    assert waits.seconds == [100, 100]
+    with serving(says(status="503 Service Unavailable", retry_after=100)) as origin, serving(tarball(BODY)) as mirror:
+        refused(origin, into, Exit.HTTP, waits=waits, seconds=50.0)
+        assert fetched(origin, into, waits=waits, mirrors=(mirror.url,), seconds=50.0).attempts == 2
+    assert waits.seconds == []
 
 
 # ---- Too slow.
@@ -253,25 +186,18 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
             return fetched(origin, into).attempts
 
         assert with_patience(attempts, lambda attempts: attempts == 2) == 2
-        assert origin.asked[1].headers["range"] == "bytes=5000-"
         into.unlink()
         origin.answer = silent
         monkeypatch.setattr(http_requests, "IDLE_SECONDS", 0.3)
         assert "no data arrived in time" in str(refused(origin, into, Exit.NETWORK))
 
 
-def test_a_second_address_does_not_get_more_time(into: Path) -> None:
-    with serving(silent) as origin, serving(tarball(BODY)) as mirror:
-        source = Source(origin.url, mirrors=(mirror.url,), seconds=1.0)
-        with pytest.raises(CRDsError, match="not done within 1 s"):
-            download(source, into, timing=Timing(clock=_build_clock()))
+def test_a_mirror_does_not_get_more_time(into: Path) -> None:
+    with serving(silent) as origin, serving(silent) as mirror:
+        source = Source(origin.url, mirrors=(mirror.url,), seconds=0.5)
+        with pytest.raises(CRDsError, match=r"not done within 0\.5 s"):
+            download(source, into)
     assert not mirror.asked
-
-
-def _build_clock() -> Callable[[], float]:
-    """Return a clock that reaches the deadline at its third reading."""
-    times = iter([0.0, 0.0])
-    return lambda: next(times, 1.0)
 
 
 # ---- Too large.
@@ -299,43 +225,18 @@ def test_the_limit_itself_is_within_it(into: Path) -> None:
         refused(origin, into, Exit.LIMIT, max_bytes=len(BODY) - 1)
 
 
-def test_a_part_cannot_get_around_the_limit(into: Path) -> None:
-    big = says(BODY * 9, status="206 Partial Content", content_range=f"bytes 5000-{len(BODY) * 9 + 4999}/*")
-    with serving(in_turn(chunked(BODY[:5000], end=b"", etag=TAG), big)) as origin:
-        refused(origin, into, Exit.LIMIT, max_bytes=300_000)
-
-
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    "answer",
     [
-        (_sends(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000 + b"\r\n\r\n"), "got more than 65536 bytes"),
-        (_sends(b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 5000 + b"\r\n"), "got more than 100 headers"),
-        (_sends(EARLY_HINTS + b"X: a\r\n" * 5000 + b"\r\n"), "got more than 100 headers"),
-        (_sends((EARLY_HINTS + b"\r\n") * 101 + WHOLE), "more than 100 interim responses"),
-        (says(BODY, content_length="5, 6"), "two different Content-Length values"),
-        (_sends(head(transfer_encoding="chunked") + b"1" * 200_000), "got more than 65536 bytes"),
+        _sends(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000 + b"\r\n\r\n"),
+        _sends(b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 5000 + b"\r\n"),
+        says(BODY, content_length="5, 6"),
+        _sends(head(transfer_encoding="chunked") + b"1" * 200_000),
     ],
 )
-def test_headers_beyond_the_limits_are_refused_and_not_asked_for_again(into: Path, answer: Answer, reason: str) -> None:
+def test_headers_beyond_the_limits_are_refused(into: Path, answer: Answer) -> None:
     with serving(answer) as origin:
-        failure = refused(origin, into, Exit.HTTP)
-    assert str(failure).startswith(f"{origin.url}: malformed HTTP response: {reason}")
-    assert len(origin.asked) == 1
-
-
-@pytest.mark.parametrize("status", ["100 Continue", "102 Processing", "103 Early Hints"])
-@pytest.mark.parametrize("count", [1, 100])
-def test_interim_responses_are_skipped(into: Path, status: str, count: int) -> None:
-    interim = f"HTTP/1.1 {status}\r\nLink: </style.css>; rel=preload\r\n\r\n".encode()
-    with serving(_sends(interim * count + WHOLE)) as origin:
-        assert fetched(origin, into).attempts == 1
-    assert into.read_bytes() == BODY
-
-
-def test_an_interim_response_of_a_proxy_is_skipped(into: Path, tmp_path: Path) -> None:
-    established = EARLY_HINTS + b"\r\nHTTP/1.1 200 Connection established\r\n\r\n"
-    with serving(tarball(BODY), directory=tmp_path) as origin, proxying(origin, established=established) as proxy:
-        assert fetched(origin, into, proxy_url=proxy.url).attempts == 1
+        assert str(refused(origin, into, Exit.NETWORK)).startswith(f"{origin.url}: ")
 
 
 def test_switching_protocols_is_final(into: Path) -> None:

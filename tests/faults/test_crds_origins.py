@@ -162,7 +162,7 @@ def _closed_port() -> int:
 def test_a_refused_connection_is_retried(into: Path) -> None:
     waits = Waits()
     with pytest.raises(CRDsError) as raised:
-        download(Source(f"http://127.0.0.1:{_closed_port()}/x"), into, timing=waits.timing())
+        download(Source(f"http://127.0.0.1:{_closed_port()}/x"), into, sleep=waits.seconds.append)
     assert "connection refused (after 4 attempts)" in str(raised.value)
     assert (raised.value.exit, raised.value.transient, len(waits.seconds)) == (Exit.NETWORK, True, 3)
 
@@ -173,7 +173,7 @@ def test_a_refused_connection_to_the_proxy_is_retried(into: Path, scheme: str) -
         download(
             Source(f"{scheme}://e.com/x", proxy_url=f"http://u:S3CR3T@127.0.0.1:{_closed_port()}"),
             into,
-            timing=Waits().timing(),
+            sleep=lambda _: None,
         )
     assert "proxy: connection refused (after 4 attempts)" in str(raised.value)
     assert "S3CR3T" not in str(raised.value)
@@ -186,7 +186,7 @@ def test_an_invalid_host_name_is_not_retried(into: Path, allow_private: bool) ->
         download(
             Source(f"http://{'a' * 300}.example.com/x"),
             into,
-            timing=waits.timing(),
+            sleep=waits.seconds.append,
             env_proxies=False,
             allow_private=allow_private,
         )
@@ -195,6 +195,6 @@ def test_an_invalid_host_name_is_not_retried(into: Path, allow_private: bool) ->
 
 def test_a_missing_name_is_a_transient_network_error(into: Path) -> None:
     with pytest.raises(CRDsError) as raised:
-        download(Source("http://crds.invalid/x"), into, timing=Waits().timing(), env_proxies=False)
+        download(Source("http://crds.invalid/x"), into, sleep=lambda _: None, env_proxies=False)
     assert raised.value.exit == Exit.NETWORK
     assert raised.value.transient

@@ -48,7 +48,7 @@ class ProxyConfig(API, frozen=True):
     """The proxy for requests to the origin."""
 
     proxy_url: str = msgspec.field(name="proxyURL")
-    """URL of the proxy: http, https, socks5 or socks5h."""
+    """URL of the proxy: http or https; only Karmada's operator uses socks5 and socks5h."""
     secret_ref: SecretReference | None = None
     """Extension: username and password for the proxy (kubernetes.io/basic-auth)."""
     no_proxy: list[str] | None = None

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.download.download import Timing, download
+from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.tarball_source import Policy, Source
 from tests.engines.crds.origin import serving, tarball
@@ -16,7 +16,7 @@ ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEV
 
 def bring(cache: Cache, source: Source | str, policy: Policy = IF_NOT_PRESENT, **more: object) -> Fetched:
     source = Source(source) if isinstance(source, str) else source
-    at_once = partial(download, timing=Timing(sleep=lambda _: None))
+    at_once = partial(download, sleep=lambda _: None)
     return fetch(cache, source, policy, **{"env_proxies": False, "lock_seconds": 30, "downloader": at_once, **more})
 
 

@@ -53,7 +53,6 @@ class Crowd(ObjectServer):
             yield
         finally:
             work.cancel()
-            self.controller._fetcher.close()
             await asyncio.wait([work])
 
     def reason(self, namespace: str, name: str) -> str:

@@ -274,7 +274,7 @@ async def test_a_default_that_had_to_be_written_brings_it_back_by_its_event(orig
 async def test_permanent_errors_are_retried_slowly_or_with_upstreams_backoff(
     origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch, faithful: bool, answer: Any, done: bool
 ) -> None:
-    monkeypatch.setattr("fleethook.engines.crds.download.download.choose_delay", lambda *_: None)
+    monkeypatch.setattr("fleethook.engines.crds.download.transfer.RETRY.total", 0)
     made = bench(origin, cache, faithful_backoff=faithful)
     origin.answer = answer
     assert await made.look() is done
@@ -415,6 +415,5 @@ async def test_a_download_is_shared_but_not_another_namespaces_secrets(origin: O
         flights.update((one, other))
         assert (one is other) is shared
         assert made.controller._fetcher.join(chosen, keys[0]) is one
-    made.controller._fetcher.close()
     release.set()
     await asyncio.wait([flight.future for flight in flights])

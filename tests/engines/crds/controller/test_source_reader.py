@@ -12,7 +12,6 @@ import pytest
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.source_reader import Reach, apply_secrets, build_downloader
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.retries import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.engines.crds.tarball_source import Credentials, Source
@@ -130,9 +129,7 @@ def bring(
     karmada = {"metadata": {"namespace": "ns"}, "spec": {"crdTarball": crd_tarball}}
     chosen = select_source(karmada, version="v1.18.0")
     begun: list[bool] = []
-    downloader = build_downloader(
-        chosen, secrets or Objects(), reach, cancellation=Cancellation(), starting=lambda: begun.append(True)
-    )
+    downloader = build_downloader(chosen, secrets or Objects(), reach, starting=lambda: begun.append(True))
     return fetch(cache, chosen.source, chosen.policy, env_proxies=False, downloader=downloader), len(begun)
 
 

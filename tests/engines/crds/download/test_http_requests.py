@@ -2,32 +2,37 @@
 
 import base64
 import logging
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+import socket
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
-from urllib3.exceptions import HTTPError, NewConnectionError, ProtocolError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from urllib3.exceptions import ProtocolError
 
+from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import http_requests
+from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import (
-    MAX_INTERIM_RESPONSES,
     Address,
+    Deadline,
     Request,
     Validators,
-    build_condition_headers,
     build_credential_headers,
-    check_beginning,
+    build_tls_context,
     check_credentials,
-    continues_partial,
     find_redirect,
-    make_status_error,
     parse_address,
-    read_strong_etag,
     send_request,
 )
-from fleethook.engines.crds.download.retries import AttemptError, Deadline, MalformedError
-from fleethook.engines.crds.download.transfer import build_tls_context
 from fleethook.engines.crds.tarball_source import Credentials, Source
 from fleethook.outbound.addresses import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, proxying, says, serving
@@ -51,16 +56,6 @@ def get(request: Request, deadline: Deadline) -> tuple[int, bytes]:
         return response.status, response.read(decode_content=False)
 
 
-def writes(*parts: bytes) -> Callable[[Asked, OriginConnection], None]:
-    """Answer with these bytes."""
-
-    def answer(_: Asked, to: OriginConnection) -> None:
-        for part in parts:
-            to.send(part)
-
-    return answer
-
-
 def test_a_response_comes_undecoded_with_its_status(deadline: Deadline) -> None:
     with serving(says(b"\x1f\x8b", status="404 Not Found", content_encoding="gzip")) as origin:
         assert get(request_to(origin.url, origin.ca_pem), deadline) == (404, b"\x1f\x8b")
@@ -74,48 +69,35 @@ def test_a_redirect_is_not_followed(deadline: Deadline) -> None:
     assert len(origin.asked) == 1
 
 
-@pytest.mark.parametrize("interim", [0, 1, MAX_INTERIM_RESPONSES])
-def test_interim_responses_are_skipped(deadline: Deadline, interim: int) -> None:
-    hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * interim
-    with serving(writes(hints, head(content_length=2), b"ok")) as origin:
-        assert get(request_to(origin.url, origin.ca_pem), deadline) == (200, b"ok")
-
-
-def test_interim_responses_without_an_end_are_refused(deadline: Deadline) -> None:
-    hints = b"HTTP/1.1 100 Continue\r\n\r\n" * (MAX_INTERIM_RESPONSES + 1)
-    with serving(writes(hints)) as origin, pytest.raises((MalformedError, HTTPError), match="more than 100 interim"):
-        get(request_to(origin.url, origin.ca_pem), deadline)
-
-
-def test_two_different_lengths_are_refused(deadline: Deadline) -> None:
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc"
-    with serving(writes(answer)) as origin, pytest.raises((MalformedError, HTTPError), match="two different"):
-        get(request_to(origin.url, origin.ca_pem), deadline)
-
-
-def test_equal_lengths_are_one_length(deadline: Deadline) -> None:
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nContent-Length: 2\r\n\r\nab"
-    with serving(writes(answer)) as origin:
-        assert get(request_to(origin.url, origin.ca_pem), deadline)[0] == 200
-
-
-def test_a_connection_that_is_reset_while_dialling_is_a_failure_to_connect(
-    deadline: Deadline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def reset(*_: object, **__: object) -> None:
-        raise ConnectionResetError
-
-    monkeypatch.setattr(http_requests, "dial_host", reset)
-    with pytest.raises(NewConnectionError):
-        get(request_to("http://127.0.0.1:9/crds.tar.gz"), deadline)
-
-
 def test_a_private_host_is_refused_if_private_addresses_are_not_allowed(deadline: Deadline) -> None:
     with serving(says(b"ok")) as origin:
         with pytest.raises(ProtocolError) as raised:
             get(request_to(origin.url, origin.ca_pem, allow_private=False), deadline)
         assert isinstance(raised.value.args[1], PrivateAddressError)
         assert origin.connections == 0
+
+
+def test_the_checked_address_is_dialled_and_no_other(deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up, answers = list[str](), [["127.0.0.1"], ["127.0.0.1", "127.0.0.2"]]
+    resolve = socket.getaddrinfo
+
+    def look_up(name: str, port: int, *rest: Any, **more: Any) -> list[Any]:
+        looked_up.append(name)
+        numbers = answers.pop(0) if name == "crds.test" else [name]
+        return [info for number in numbers for info in resolve(number, port, *rest, **more)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    # Only this address counts as public here.
+    monkeypatch.setattr(http_requests, "is_private", lambda address: address != "127.0.0.1")
+    with serving(says(b"ok")) as origin:
+        request = request_to(f"http://crds.test:{origin.port}/", allow_private=False)
+        assert get(request, deadline) == (200, b"ok")
+        assert (origin.asked[0].headers["host"], looked_up) == (f"crds.test:{origin.port}", ["crds.test", "127.0.0.1"])
+        # One private address among several is enough for a refusal.
+        with pytest.raises(ProtocolError) as raised:
+            get(request, deadline)
+        assert isinstance(raised.value.args[1], PrivateAddressError)
+        assert origin.connections == 1
 
 
 def test_a_proxy_gets_its_credentials_and_the_origin_does_not(deadline: Deadline) -> None:
@@ -129,8 +111,9 @@ def test_a_proxy_gets_its_credentials_and_the_origin_does_not(deadline: Deadline
 @pytest.mark.parametrize(
     ("proxy", "text"),
     [
-        ("ftp://proxy:21", "it must be http, https or socks5"),
-        ("http://", "it must be http, https or socks5"),
+        ("ftp://proxy:21", "it must be http or https, and have a host"),
+        ("http://", "it must be http or https, and have a host"),
+        ("socks5://proxy:1080", "fleethook uses no SOCKS proxies"),
         ("http://[::1", "it must have a host"),
         ("http://user:pa/ss@proxy:80", "percent-encode the user and the password"),
     ],
@@ -158,7 +141,6 @@ def test_the_connection_ends_with_the_block_without_reading_the_body(deadline: D
         assert response.read1(10, decode_content=False)
 
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
 URL = "https://h/a/crds.tar.gz"
 
 
@@ -203,64 +185,8 @@ def test_a_redirect_to_a_weaker_scheme_is_refused(location: str, message: str) -
         find_redirect(302, {"Location": location}, URL)
 
 
-@pytest.mark.parametrize(
-    ("status", "transient", "again", "text"),
-    [
-        (404, False, False, "HTTP 404: not found; does this release have a crds.tar.gz?"),
-        (503, True, True, "HTTP 503"),
-        (501, True, False, "HTTP 501"),
-        (407, False, False, "the proxy requires credentials (HTTP 407): give them in the proxy URL"),
-    ],
-)
-def test_a_status_says_whether_to_try_again(status: int, text: str, *, transient: bool, again: bool) -> None:
-    error = make_status_error(status, {"Retry-After": "7"}, NOW)
-    assert (str(error), error.transient, error.again) == (text, transient, again)
-    assert error.after == (7 if again else None)
-
-
-@pytest.mark.parametrize(
-    ("content_range", "etag", "total", "expected"),
-    [
-        ("bytes 10-99/100", '"a"', 100, True),
-        ("bytes 10-99/*", '"a"', None, True),
-        ("bytes 0-99/100", '"a"', 100, False),
-        ("bytes 10-98/100", '"a"', 100, False),
-        ("bytes 10-99/100", '"b"', 100, False),
-        ("bytes 10-99/100", '"a"', 200, False),
-        ("", '"a"', 100, False),
-    ],
-)
-def test_only_the_rest_of_the_same_body_continues_it(
-    content_range: str, etag: str, total: int | None, *, expected: bool
-) -> None:
-    headers = {"Content-Range": content_range, "ETag": etag}
-    assert continues_partial(headers, size=10, etag='"a"', total=total) is expected
-
-
-@pytest.mark.parametrize(("etag", "strong"), [('"a"', '"a"'), ('W/"a"', ""), ('""', ""), ("a", ""), ("", "")])
-def test_a_strong_etag_is_quoted(etag: str, strong: str) -> None:
-    assert read_strong_etag({"ETag": etag}) == strong
-
-
-@pytest.mark.parametrize(
-    ("beginning", "encoding", "message"),
-    [
-        (b"", "", "it is empty"),
-        (b"\xef\xbb\xbf <!DOCTYPE html>", "", "an HTML page"),
-        (b"\0" * 257 + b"ustar", "", "a plain tar"),
-        (b"PK\x03\x04x", "", "it begins with 50 4b 03 04"),
-        (b"x", "br", "it has a Content-Encoding"),
-    ],
-)
-def test_a_body_that_is_not_gzip_names_a_likely_format(beginning: bytes, encoding: str, message: str) -> None:
-    with pytest.raises(AttemptError, match=message) as caught:
-        check_beginning(beginning, {"Content-Encoding": encoding})
-    assert caught.value.exit is Exit.ARCHIVE
-    check_beginning(b"\x1f\x8b" + beginning, {"Content-Encoding": encoding})
-
-
 ADDRESS = Address("https://h/c", ("https", "h", 443), "")
-KNOWN = Validators('"e"', "Mon, 01 Jun 2026 00:00:00 GMT")
+TAGS = Validators('"e"', "Mon, 01 Jun 2026 00:00:00 GMT")
 
 
 def build(credentials: Credentials, userinfo: str = "", *, own: bool = True) -> dict[str, str]:
@@ -297,13 +223,97 @@ def test_a_header_that_cannot_be_sent_is_refused_without_its_value(header: tuple
     assert "secret" not in str(caught.value)
 
 
-def test_a_request_asks_for_the_rest_or_for_a_change() -> None:
-    assert build_condition_headers(KNOWN, size=5, etag='"p"') == {"Range": "bytes=5-", "If-Range": '"p"'}
-    changed = {"If-None-Match": KNOWN.etag, "If-Modified-Since": KNOWN.last_modified}
-    assert build_condition_headers(KNOWN, size=5, etag="") == changed
-    assert build_condition_headers(Validators(), size=0, etag='"p"') == {}
-
-
 def test_validators_that_are_no_header_values_are_not_sent() -> None:
     assert Validators('"e"\n', "x" * 1025).usable() == Validators()
-    assert KNOWN.usable() == KNOWN
+    assert TAGS.usable() == TAGS
+    assert Validators("e").headers() == {"If-None-Match": "e"}
+
+
+NOW = datetime.now(UTC)
+AUTHORITY = new_authority(now=NOW)
+PAIR = issue_serving(AUTHORITY, names=["origin.example.org"], now=NOW)
+
+
+def issue_client() -> tuple[bytes, bytes]:
+    """Return the certificate and the key of a client."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "client")]))
+        .issuer_name(AUTHORITY.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - timedelta(hours=1))
+        .not_valid_after(NOW + timedelta(days=1))
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+    )
+    authority = load_pem_private_key(AUTHORITY.key_pem, None)
+    certificate = builder.sign(authority, hashes.SHA256())  # type: ignore[arg-type]
+    plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return certificate.public_bytes(Encoding.PEM), plain
+
+
+CLIENT, CLIENT_KEY = issue_client()
+KNOWN = Credentials(client_certificate_pem=CLIENT, client_key_pem=CLIENT_KEY)
+ORIGIN = "https://origin.example.org/crds.tar.gz"
+
+
+def shake_hands(client: ssl.SSLContext, directory: Path) -> bytes | None:
+    """Return the certificate that a client presents to a server of the authority, by a handshake in memory."""
+    for name, text in (("crt", PAIR.certificate_pem), ("key", PAIR.key_pem), ("ca", AUTHORITY.certificate_pem)):
+        (directory / name).write_bytes(text)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(directory / "crt", directory / "key")
+    server.load_verify_locations(directory / "ca")
+    server.verify_mode = ssl.CERT_OPTIONAL
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(to_client, to_server, server_hostname="origin.example.org")
+    theirs = server.wrap_bio(to_server, to_client, server_side=True)
+    done: set[ssl.SSLObject] = set()
+    while len(done) < 2:
+        for side in (ours, theirs):
+            try:
+                side.do_handshake()
+                done.add(side)
+            except ssl.SSLWantReadError:
+                pass
+    return theirs.getpeercert(binary_form=True)
+
+
+def test_only_the_given_authorities_are_trusted(tmp_path: Path) -> None:
+    other = new_authority(now=NOW).certificate_pem
+    assert (
+        shake_hands(build_tls_context(Source(ORIGIN, ca_pem=AUTHORITY.certificate_pem), identified=False), tmp_path)
+        is None
+    )
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(build_tls_context(Source(ORIGIN, ca_pem=other), identified=False), tmp_path)
+
+
+@pytest.mark.parametrize("identified", [False, True])
+def test_the_client_certificate_is_presented_to_the_origin_only(tmp_path: Path, identified: bool) -> None:
+    source = Source(ORIGIN, ca_pem=AUTHORITY.certificate_pem, credentials=KNOWN)
+    shown = shake_hands(build_tls_context(source, identified=identified), tmp_path)
+    assert shown == (ssl.PEM_cert_to_DER_cert(CLIENT.decode()) if identified else None)
+
+
+def test_names_and_certificates_are_verified() -> None:
+    context = build_tls_context(Source(ORIGIN), identified=False)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"ca_pem": b"no certificate"}, "the CA bundle has no PEM certificate"),
+        ({"credentials": KNOWN._replace(client_key_pem=b"")}, "key"),
+        ({"credentials": KNOWN._replace(client_key_pem=AUTHORITY.key_pem)}, "key"),
+        ({"credentials": KNOWN._replace(client_certificate_pem=b"nothing")}, "certificate"),
+    ],
+)
+def test_unusable_files_are_a_usage_error_without_their_content(changes: dict[str, object], text: str) -> None:
+    source = Source(ORIGIN)._replace(**changes)  # type: ignore[arg-type]
+    with pytest.raises(CRDsError, match=text) as raised:
+        build_tls_context(source, identified=True)
+    assert raised.value.exit is Exit.USAGE
+    assert "BEGIN" not in str(raised.value)

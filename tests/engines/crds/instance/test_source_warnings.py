@@ -36,6 +36,12 @@ def test_plain_http_is_warned_of_unless_the_digest_is_known() -> None:
     assert warning.startswith(f"{HTTP}.url: plain http without sha256")
 
 
+def test_a_socks_proxy_is_admitted_with_a_warning_because_only_the_operator_uses_it() -> None:
+    assert warned(url=URL, proxy={"proxyURL": "http://p:3128"}) == []
+    (warning,) = warned(url=URL, proxy={"proxyURL": "socks5://p:1080"})
+    assert warning.startswith(f"{HTTP}.proxy.proxyURL: fleethook downloads through HTTP proxies only")
+
+
 def test_image_tags_that_disagree_are_warned_of_where_they_could_matter() -> None:
     components = {"karmadaWebhook": {"imageTag": "v1.9.0"}, "karmadaSearch": {"imageTag": "v1.8.0"}}
     (warning,) = find_warnings({"spec": {"components": components}})

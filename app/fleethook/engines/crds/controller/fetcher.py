@@ -24,7 +24,6 @@ from fleethook.engines.crds.cache.cache_entry import measure_size
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.source_reader import Reach, build_downloader
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.retries import Cancellation
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.fairness.slots import Limits, Slots
@@ -236,11 +235,6 @@ class Fetcher:
         self._trace: Final = trace
         self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
         self._reading: Final = Slots(Limits(READING, reserved=RESERVED, long=max(1, READING - 1)))
-        self._cancellation: Final = Cancellation()
-
-    def close(self) -> None:
-        """End all downloads."""
-        self._cancellation.cancel()
 
     def join(self, chosen: SelectedSource, instance: ObjectKey) -> SharedCall[Fetched]:
         """Return the running fetch of a tarball, or start it for an instance."""
@@ -279,9 +273,7 @@ class Fetcher:
                 stale_if_error=options.stale_if_error,
                 strict=options.strict,
                 env_proxies=options.env_proxies,
-                downloader=build_downloader(
-                    chosen, read, options.reach, cancellation=self._cancellation, starting=flight.starting
-                ),
+                downloader=build_downloader(chosen, read, options.reach, starting=flight.starting),
             )
         except CRDsError as error:
             self._metrics.failed(error, time.monotonic() - started)

@@ -126,14 +126,11 @@ class KarmadaController:
         self._store.subscribe(self._enqueue)
 
     async def run(self) -> None:
-        """Reconcile until cancelled; a cancellation ends downloads too."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.source.run(), name="karmadas")
-                tasks.create_task(self.queue.run(self.reconcile, workers=WORKERS), name="karmada workers")
-                tasks.create_task(self._measure(), name="cache metrics")
-        finally:
-            self._fetcher.close()
+        """Reconcile until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.source.run(), name="karmadas")
+            tasks.create_task(self.queue.run(self.reconcile, workers=WORKERS), name="karmada workers")
+            tasks.create_task(self._measure(), name="cache metrics")
 
     async def _measure(self) -> NoReturn:
         """Measure the cache after fetches, one measurement at a time: each one reads the size of every file."""

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
-from fleethook.engines.crds.download.retries import AttemptError, Cancellation
-from fleethook.engines.crds.download.transfer import Partial
+from fleethook.engines.crds.download.download_errors import AttemptError
+from fleethook.engines.crds.download.transfer import TarballFile
 from fleethook.engines.crds.fetch import Downloader
 from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.engines.crds.tarball_source import Credentials, Source
@@ -129,7 +129,6 @@ def build_downloader(
     read_secret: ReadSecret,
     reach: Reach,
     *,
-    cancellation: Cancellation,
     starting: Callable[[], None],
 ) -> Downloader:
     """Return a function that downloads or copies a tarball. Call it on a thread: it blocks.
@@ -138,7 +137,6 @@ def build_downloader(
         chosen: The source of the tarball.
         read_secret: Reads Secrets in the namespace of the instance.
         reach: The hosts and files that the instance may name.
-        cancellation: Ends a download.
         starting: Called before the request to the origin; not called for a cached tarball.
     """
 
@@ -157,7 +155,6 @@ def build_downloader(
             env_proxies=env_proxies,
             allow_private=reach.private,
             allow_hosts=reach.hosts,
-            cancellation=cancellation,
         )
 
     return fetch_bytes
@@ -165,11 +162,10 @@ def build_downloader(
 
 def _copy_to_file(pieces: Iterator[bytes], into: Path, source: Source) -> Downloaded:
     try:
-        with Partial(into, max_bytes=source.max_bytes) as partial:
+        with TarballFile(into, max_bytes=source.max_bytes) as file:
             for piece in pieces:
-                partial.add(piece)
-            digest = partial.finish()
-            return Downloaded(True, digest, partial.size, Validators(), source.url, 0)
+                file.add(piece)
+            return Downloaded(True, file.finish(), file.size, Validators(), source.url, 0)
     except AttemptError as error:
         raise CRDsError(error.exit, f"{source.url}: {error}") from None
 

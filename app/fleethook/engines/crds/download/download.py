@@ -1,17 +1,28 @@
 """Downloads a tarball from its URL or a mirror, with retries; the file is complete or does not exist."""
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from urllib3.exceptions import HTTPError, MaxRetryError
+from urllib3.util import Retry
+
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.http_requests import Address, Validators, check_credentials, parse_address
-from fleethook.engines.crds.download.retries import ATTEMPTS, AttemptError, Cancellation, Timing, choose_delay
-from fleethook.engines.crds.download.transfer import Job, Partial, Progress, Received, transfer
+from fleethook.engines.crds.download.download_errors import AttemptError
+from fleethook.engines.crds.download.http_requests import (
+    Address,
+    Deadline,
+    Validators,
+    check_credentials,
+    parse_address,
+)
+from fleethook.engines.crds.download.transfer import RETRY, Job, Progress, Received, TarballFile, transfer
 from fleethook.engines.crds.tarball_source import Source, redact
 from fleethook.tracing.spans import child_span
 
-__all__ = ["Cancellation", "Downloaded", "Progress", "Timing", "Validators", "download"]
+__all__ = ["Downloaded", "Progress", "Validators", "download"]
 
 
 class Downloaded(NamedTuple):
@@ -29,7 +40,7 @@ class Downloaded(NamedTuple):
     """Number of attempts over all URLs, failed ones included; an attempt includes its redirects."""
 
 
-def download(  # noqa: PLR0913 - one parameter for each setting
+def download(
     source: Source,
     into: Path,
     *,
@@ -38,8 +49,7 @@ def download(  # noqa: PLR0913 - one parameter for each setting
     env_proxies: bool = True,
     allow_private: bool = True,
     allow_hosts: tuple[str, ...] = (),
-    cancellation: Cancellation | None = None,
-    timing: Timing | None = None,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> Downloaded:
     """Download the bytes of a tarball without decoding them.
 
@@ -51,28 +61,16 @@ def download(  # noqa: PLR0913 - one parameter for each setting
         env_proxies: Use the proxies of the environment if the source has none.
         allow_private: Allow private addresses, also of the source's proxy.
         allow_hosts: The only allowed hosts, redirects and mirrors included: names, or ``.suffix``. Empty allows any.
-        cancellation: Ends the download at once, from another thread.
-        timing: Clock, sleep and jitter; by default the real ones, with a sleep that a cancellation ends.
+        sleep: Waits between attempts.
 
     Raises:
-        CRDsError: The download failed or was cancelled; the message has the error of every URL.
+        CRDsError: The download failed; the message has the error of every URL.
     """
-    cancellation = cancellation or Cancellation()
-    timing = timing or Timing(sleep=cancellation.wait)
     addresses = _parse_addresses(source)
     check_credentials(source)
-    with Partial(into, max_bytes=source.max_bytes) as partial:
-        job = Job(
-            source=source,
-            partial=partial,
-            deadline=timing.clock() + source.seconds,
-            timing=timing,
-            cancellation=cancellation,
-            progress=progress,
-            environment=os.environ if env_proxies else {},
-            allow_private=allow_private,
-            allow_hosts=allow_hosts,
-        )
+    environment = os.environ if env_proxies else {}
+    with TarballFile(into, max_bytes=source.max_bytes) as file, Deadline(source.seconds) as deadline:
+        job = Job(source, file, deadline, progress, environment, allow_private, allow_hosts, sleep)
         return _download_from_any(job, addresses, (validators or Validators()).usable())
 
 
@@ -87,52 +85,51 @@ def _parse_addresses(source: Source) -> list[Address]:
 def _download_from_any(job: Job, addresses: list[Address], validators: Validators) -> Downloaded:
     attempts, failures = 0, list[AttemptError]()
     for place, address in enumerate(addresses):
-        if place:
-            # An ETag belongs to one URL: a mirror may have other bytes with the same ETag.
-            job.partial.restart()
-            validators = Validators()
-        for attempt in range(1, ATTEMPTS + 1):
+        # An ETag belongs to one URL: a mirror may have other bytes with the same ETag.
+        known, retry = Validators() if place else validators, RETRY
+        while True:
             attempts += 1
             try:
-                with child_span("download", "client", {"url.full": redact(address.url), "fleethook.attempt": attempt}):
-                    received = _check_digest(job, transfer(job, address, validators))
+                with child_span("download", "client", {"url.full": redact(address.url), "fleethook.attempt": attempts}):
+                    received = _check_digest(job, transfer(job, address, known))
+                return _finish(job.file, received, attempts=attempts, own=not place)
             except AttemptError as failure:
-                _check_cancelled(job)
-                if not _wait_before_retry(job, failure, attempt):
+                following = _wait_before_retry(job, failure, retry)
+                if following is None:
                     failures.append(failure)
                     break
-            else:
-                return _finish(job.partial, received, attempts=attempts, own=not place)
+                retry = following
     raise _combine_failures(failures, attempts)
 
 
-def _check_cancelled(job: Job) -> None:
-    if job.cancellation.cancelled:
-        raise CRDsError(Exit.INTERRUPTED, f"{redact(job.source.url)}: cancelled", transient=True) from None
-
-
 def _check_digest(job: Job, received: Received) -> Received:
-    wanted, found = job.source.sha256.strip().lower(), job.partial.sha256
+    wanted, found = job.source.sha256.strip().lower(), job.file.sha256
     if received.changed and wanted and wanted != found:
         raise AttemptError(Exit.INTEGRITY, f"{redact(received.url)}: its sha256 is {found}, but should be {wanted}")
     return received
 
 
-def _wait_before_retry(job: Job, failure: AttemptError, attempt: int) -> bool:
-    """Wait before another attempt; return False without waiting if there is none."""
-    delay = choose_delay(failure, attempt, job.timing.random)
-    if delay is None or job.timing.clock() + delay >= job.deadline:
-        return False
-    job.timing.sleep(delay)
-    return True
+def _wait_before_retry(job: Job, failure: AttemptError, retry: Retry) -> Retry | None:
+    """Wait before another attempt and return the rest of the retries; None, without waiting, to stop."""
+    if not failure.again:
+        return None
+    try:
+        rest = retry.increment("GET", error=HTTPError())
+    except MaxRetryError:
+        return None
+    delay = rest.get_backoff_time() if failure.after is None else failure.after
+    if delay >= job.deadline.left:
+        return None
+    job.sleep(delay)
+    return rest
 
 
-def _finish(partial: Partial, received: Received, *, attempts: int, own: bool) -> Downloaded:
+def _finish(file: TarballFile, received: Received, *, attempts: int, own: bool) -> Downloaded:
     validators = received.validators if own else Validators()
     final_url = redact(received.url)
     if not received.changed:
         return Downloaded(False, "", 0, validators, final_url, attempts)
-    return Downloaded(True, partial.finish(), partial.size, validators, final_url, attempts)
+    return Downloaded(True, file.finish(), file.size, validators, final_url, attempts)
 
 
 def _combine_failures(failures: list[AttemptError], attempts: int) -> CRDsError:

@@ -1,42 +1,118 @@
-"""Rules of HTTP for a download: headers of requests, redirects, statuses, ranges and the first bytes of a body."""
+"""Sends requests for tarballs by urllib3: addresses, proxies, TLS and credentials.
 
+A download has a time limit of its own. A socket's timeout is for one read, so an origin that sends one byte of a header
+or of a handshake every few seconds never reaches it. Shutting the connection down from another thread ends each wait.
+"""
+
+import base64
 import contextlib
 import logging
 import re
 import socket
 import ssl
+import threading
+import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from functools import partial
-from http.client import HTTPResponse, parse_headers
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from types import TracebackType
+from typing import Any, ClassVar, Final, NamedTuple, Self
+from urllib.parse import unquote, urljoin, urlsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import LocationParseError, NewConnectionError
+from urllib3.exceptions import ConnectTimeoutError, LocationParseError, NameResolutionError, NewConnectionError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers, parse_url
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.dial import SCHEMES, dial_host, dial_through_socks, parse_socks_proxy
-from fleethook.engines.crds.download.retries import (
-    CONNECT_SECONDS,
-    IDLE_SECONDS,
-    RETRIED,
-    AttemptError,
-    Deadline,
-    MalformedError,
-    make_proxy_credentials_error,
-    parse_retry_after,
-)
+from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.tarball_source import Source, redact
-from fleethook.outbound.addresses import PrivateAddressError
+from fleethook.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
+from fleethook.outbound.endpoint import Credential, CredentialError
+from fleethook.outbound.tls.trust import TrustError, create_context
 
 # It logs each request with its query, which may have the signature of a signed URL.
 _LOGGER: Final = logging.getLogger("urllib3.connectionpool")
-MAX_INTERIM_RESPONSES: Final = 100
-_SWITCHING_PROTOCOLS: Final = 101
+CONNECT_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 30.0
+"""Limit of a read's wait for the next byte."""
+_SOCKS: Final = ("socks5", "socks5h")
+
+
+class Deadline:
+    """The end of a download: shuts its connections down, also while a read or a handshake waits."""
+
+    def __init__(self, seconds: float) -> None:
+        """Prepare; the time starts now, and the block of the context manager ends the watch."""
+        self._until: Final = time.monotonic() + seconds
+        # Duplicates of sockets: wrapping a socket in TLS detaches its file descriptor.
+        self._watched: Final[list[socket.socket]] = []
+        self._timer: Final = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._end)
+        self._timer.daemon = True
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end; not positive after it."""
+        return self._until - time.monotonic()
+
+    def watch(self, connected: socket.socket) -> None:
+        """Shut a connection down at the end of the time, or at once after it."""
+        self._watched.append(connected.dup())
+        if self.left <= 0:
+            self._end()
+
+    def _end(self) -> None:
+        for connected in list(self._watched):
+            # The peer may have closed it before.
+            with contextlib.suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        for connected in self._watched:
+            connected.close()
+
+
+class _Connection(HTTPConnection):
+    """A connection that ends with its deadline, and, if private addresses are not allowed, has a public one."""
+
+    deadline: ClassVar[Deadline]
+    allow_private: ClassVar[bool]
+
+    def _new_conn(self) -> socket.socket:
+        connected = super()._new_conn() if self.allow_private else self._connect_to_public()
+        self.deadline.watch(connected)
+        return connected
+
+    def _connect_to_public(self) -> socket.socket:
+        """Connect to an address that is checked here, so that DNS rebinding has no effect."""
+        name, last = self._dns_host, None
+        for address in self._resolve(name):
+            self._dns_host = address
+            try:
+                return super()._new_conn()
+            except (NewConnectionError, ConnectTimeoutError) as error:
+                last = error
+            finally:
+                self._dns_host = name
+        raise last or NewConnectionError(self, "no address")
+
+    def _resolve(self, name: str) -> list[str]:
+        try:
+            found = socket.getaddrinfo(name.strip("[]"), self.port, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise NameResolutionError(name, self, error) from error
+        except UnicodeError:
+            raise LocationParseError(name) from None
+        addresses = [str(info[4][0]) for info in found]
+        if private := next(filter(is_private, addresses), None):
+            raise PrivateAddressError(private)
+        return addresses
 
 
 class Request(NamedTuple):
@@ -49,12 +125,7 @@ class Request(NamedTuple):
     proxy_context: ssl.SSLContext | None = None
     """TLS context for an https proxy."""
     allow_private: bool = True
-    """Whether the host may have a private address; applies if its name is resolved here."""
-    allow_private_proxy: bool = True
-
-
-class _Dial(Protocol):
-    def __call__(self, host: str, port: int) -> socket.socket: ...
+    """Whether the peer, the host or the proxy in front of it, may have a private address."""
 
 
 @contextlib.contextmanager
@@ -63,16 +134,14 @@ def send_request(request: Request, deadline: Deadline) -> Iterator[BaseHTTPRespo
 
     Raises:
         CRDsError: The proxy URL cannot be used.
-        AttemptError: A SOCKS proxy refuses.
         urllib3.exceptions.HTTPError: Any other failure. That of a private address, if these are not allowed, is a
             ProtocolError with the PrivateAddressError.
     """
     _LOGGER.setLevel(max(_LOGGER.level, logging.INFO))
-    proxy = _split_proxy_url(request.proxy_url)
-    with _build_manager(request, proxy) as manager:
-        dial = _choose_dialler(request, proxy, deadline)
+    with _build_manager(request) as manager:
+        members = {"deadline": deadline, "allow_private": request.allow_private}
         manager.pool_classes_by_scheme = {
-            scheme: _make_pool_class(pool, dial) for scheme, pool in manager.pool_classes_by_scheme.items()
+            scheme: _make_pool_class(pool, members) for scheme, pool in manager.pool_classes_by_scheme.items()
         }
         response = manager.urlopen(
             "GET",
@@ -91,24 +160,21 @@ def send_request(request: Request, deadline: Deadline) -> Iterator[BaseHTTPRespo
             response.close()
 
 
-def _split_proxy_url(proxy_url: str) -> SplitResult:
+def _build_manager(request: Request) -> urllib3.PoolManager:
+    if not request.proxy_url:
+        return urllib3.PoolManager(ssl_context=request.context)
+    shown = redact(request.proxy_url)
     try:
-        parts = urlsplit(proxy_url)
+        parts = urlsplit(request.proxy_url)
     except ValueError:
-        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {redact(proxy_url)}: it must have a host") from None
+        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {shown}: it must have a host") from None
     if "@" in parts.path + parts.query + parts.fragment:
         # A password with an unescaped slash: the apparent host is a part of the secret.
         raise CRDsError(Exit.USAGE, "invalid proxy URL: percent-encode the user and the password before its @")
-    return parts
-
-
-def _build_manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
-    if not request.proxy_url or parts.scheme in SCHEMES:
-        # A SOCKS proxy works below HTTP: requests through it are the same as without it.
-        return urllib3.PoolManager(ssl_context=request.context)
+    if parts.scheme in _SOCKS:
+        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {shown}: fleethook uses no SOCKS proxies; give an HTTP proxy")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        shown = redact(request.proxy_url)
-        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {shown}: it must be http, https or socks5")
+        raise CRDsError(Exit.USAGE, f"invalid proxy URL: {shown}: it must be http or https, and have a host")
     headers: dict[str, str] = {}
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -119,64 +185,23 @@ def _build_manager(request: Request, parts: SplitResult) -> urllib3.PoolManager:
     )
 
 
-def _choose_dialler(request: Request, parts: SplitResult, deadline: Deadline) -> _Dial:
-    """Return the function that connects to urllib3's peer: the origin, or the HTTP proxy in front of it."""
-    behind, proxied = request.allow_private, request.allow_private_proxy
-    if parts.scheme in SCHEMES:
-        proxy = parse_socks_proxy(parts)
-        return partial(dial_through_socks, proxy, deadline=deadline, allow_private=behind, allow_private_proxy=proxied)
-    return partial(dial_host, deadline=deadline, allow_private=proxied if request.proxy_url else behind)
+def _make_pool_class(pool: Any, members: Mapping[str, object]) -> Any:
+    connection = type("Connection", (_Connection, pool.ConnectionCls), dict(members))
+    return type("Pool", (pool,), {"ConnectionCls": connection})
 
 
-def _make_pool_class(pool: Any, dial: _Dial) -> Any:
-    """Return a pool class whose connections are made by ``dial``."""
-    connection = type("Made", (_DialledConnection, pool.ConnectionCls), {"dial": staticmethod(dial)})
-    return type("PoolOfMade", (pool,), {"ConnectionCls": connection})
+def refuse_private_literal(host: str) -> None:
+    """Refuse a host that is private by its text alone. For requests through a proxy, which resolves the name.
+
+    Raises:
+        PrivateAddressError: The host is private.
+    """
+    refuse_private_number(host)
+    if host == "localhost" or host.endswith(".localhost") or (":" in host and is_private(host)):
+        raise PrivateAddressError(host)
 
 
-class _Response(HTTPResponse):
-    def _read_status(self) -> tuple[str, int, str]:
-        """Return the status of the final response; http.client itself skips only the interim response 100.
-
-        Source: RFC 9110, 15.2.
-        """
-        for _ in range(MAX_INTERIM_RESPONSES + 1):
-            version, status, reason = super()._read_status()  # type: ignore[misc]
-            if not 100 <= status < 200 or status == _SWITCHING_PROTOCOLS:
-                return version, status, reason
-            parse_headers(self.fp)
-        raise MalformedError(f"more than {MAX_INTERIM_RESPONSES} interim responses (HTTP 1xx)")
-
-    def begin(self) -> None:
-        super().begin()
-        # RFC 9112, 6.3: different lengths are an attack or a bug. urllib3 refuses them too, but leaves the socket open.
-        lengths = self.headers.get_all("Content-Length", [])
-        if len({length.strip() for line in lengths for length in line.split(",")}) > 1:
-            raise MalformedError("two different Content-Length values")
-
-
-class _DialledConnection(HTTPConnection):
-    response_class = _Response
-    dial: ClassVar[_Dial]
-
-    def _new_conn(self) -> socket.socket:
-        try:
-            return self.dial(self._dns_host, self.port)
-        except PrivateAddressError:
-            raise
-        except OSError as error:
-            # urllib3 takes a reset or a broken pipe for a failure after the request, and would try to read a response.
-            raise NewConnectionError(self, "") from error
-
-
-REDIRECTS: Final = 5
 _REDIRECTING: Final = frozenset({301, 302, 303, 307, 308})
-_GZIP: Final = b"\x1f\x8b"
-# Offset and value of a tar header's magic (POSIX.1 ustar, also in GNU tar).
-_USTAR: Final = (257, b"ustar")
-SNIFFED_BYTES: Final = 512
-_CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
-_HTML: Final = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|script|\?xml)", re.IGNORECASE)
 
 
 class Address(NamedTuple):
@@ -226,73 +251,6 @@ def _join(url: str, location: str) -> str:
         return location
 
 
-def make_status_error(status: int, headers: Mapping[str, str], now: datetime) -> AttemptError:
-    """Return the error for a status without a usable body."""
-    if status == 407:
-        return make_proxy_credentials_error()
-    again = status in RETRIED
-    hint = _HINTS.get(status, "")
-    return AttemptError(
-        Exit.HTTP,
-        f"HTTP {status}{hint}",
-        transient=again or status >= 500,
-        again=again,
-        after=parse_retry_after(headers, now) if again else None,
-    )
-
-
-_HINTS: Final = {
-    204: ": no body; expected 200",
-    206: ": a part that was not requested; expected 200",
-    304: ": not modified, in response to an unconditional request",
-    401: ": it requires credentials",
-    403: ": not allowed; check the credentials",
-    404: ": not found; does this release have a crds.tar.gz?",
-}
-
-
-def continues_partial(headers: Mapping[str, str], *, size: int, etag: str, total: int | None) -> bool:
-    """Return whether a response 206 continues the partial file: from the next byte to the end of the same body."""
-    found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
-    if found is None or headers.get("ETag", etag) != etag:
-        return False
-    first, last, complete = found.groups()
-    whole = int(last) + 1
-    return int(first) == size and complete in ("*", str(whole)) and total in (None, whole)
-
-
-def read_strong_etag(headers: Mapping[str, str]) -> str:
-    """Return the strong ETag, which identifies the exact bytes (RFC 9110, 8.8.3); ``""`` if there is none."""
-    etag = headers.get("ETag", "").strip()
-    return etag if len(etag) > 2 and etag.startswith('"') and etag.endswith('"') else ""
-
-
-def check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
-    """Check that a body is gzip, regardless of its Content-Encoding.
-
-    An origin that sends ``Content-Encoding: gzip`` with a ``.tar.gz`` means the gzip of the file itself. The request
-    allows no encoding, so other encodings are not decoded.
-
-    Raises:
-        AttemptError: The body has another format; the message names a likely one.
-    """
-    if beginning.startswith(_GZIP):
-        return
-    offset, magic = _USTAR
-    encoding = headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
-        what = "it has a Content-Encoding, although the request allows only identity"
-    elif not beginning:
-        what = "it is empty"
-    elif _HTML.match(beginning.removeprefix(b"\xef\xbb\xbf").lstrip()):
-        what = "it looks like an HTML page, perhaps a login or an error page"
-    elif beginning[offset : offset + len(magic)] == magic:
-        what = "it looks like a plain tar, perhaps decompressed by a proxy"
-    else:
-        what = f"it begins with {beginning[:4].hex(' ')}"
-    raise AttemptError(Exit.ARCHIVE, f"the body is not gzip: {what}")
-
-
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Visible Latin-1 and blanks (RFC 9110, 5.5): a line break in a value would inject another header.
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
@@ -308,6 +266,15 @@ class Validators(NamedTuple):
     def usable(self) -> "Validators":
         """Return the validators that are valid header values; the others become ``""``."""
         return Validators(*(value if _is_sendable(value) else "" for value in self))
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of a conditional request; none without validators."""
+        found = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {name: value for name, value in found.items() if value}
+
+
+def _is_sendable(value: str) -> bool:
+    return len(value) <= _MAX_VALIDATOR and _VALUE.fullmatch(value) is not None
 
 
 def check_credentials(source: Source) -> None:
@@ -342,19 +309,22 @@ def build_credential_headers(source: Source, address: Address, *, own: bool) -> 
     return headers
 
 
-def build_condition_headers(validators: Validators, *, size: int, etag: str) -> dict[str, str]:
-    """Return the headers of a range request for the rest of a body, or of a conditional request for a new body.
+def build_tls_context(source: Source, *, identified: bool) -> ssl.SSLContext:
+    """Return a TLS context that trusts the source's authorities, or the system's if the source has none.
 
     Args:
-        validators: Validators of the known body; empty without one.
-        size: Size of the received part.
-        etag: Strong ETag of the received part; ``""`` if the origin cannot resume it.
+        source: The source with ``ca_pem`` and client certificate.
+        identified: Present the client certificate. Only for the source's own origin.
+
+    Raises:
+        CRDsError: A certificate is missing or invalid, or does not match its key.
     """
-    if size and etag:
-        return {"Range": f"bytes={size}-", "If-Range": etag}
-    conditions = {"If-None-Match": validators.etag, "If-Modified-Since": validators.last_modified}
-    return {name: value for name, value in conditions.items() if value}
-
-
-def _is_sendable(value: str) -> bool:
-    return len(value) <= _MAX_VALIDATOR and _VALUE.fullmatch(value) is not None
+    given = source.credentials
+    shown = given.client_certificate_pem if identified else b""
+    try:
+        credential = Credential(certificate_pem=shown, key_pem=given.client_key_pem if shown else b"")
+        return create_context(base64.b64encode(source.ca_pem).decode(), credential)
+    except TrustError:
+        raise CRDsError(Exit.USAGE, "the CA bundle has no PEM certificate") from None
+    except CredentialError as error:
+        raise CRDsError(Exit.USAGE, str(error)) from None

@@ -1,13 +1,9 @@
-"""Makes one attempt: sends a request, follows redirects, and writes the body to the file of the download.
+"""Makes one attempt: sends a request, follows redirects, and writes the body to the file of the download."""
 
-The file has a limit and a digest, and is removed unless the download finishes.
-"""
-
-import base64
 import errno
 import hashlib
 import os
-import ssl
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPException
@@ -16,50 +12,51 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, InvalidHeader
 from urllib3.response import BaseHTTPResponse
+from urllib3.util import Retry
 
 from fleethook.cluster.proxies import choose_proxy
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.descriptors import write_all
-from fleethook.engines.crds.download.dial import refuse_private_literal
-from fleethook.engines.crds.download.http_requests import (
-    REDIRECTS,
-    SNIFFED_BYTES,
-    Address,
-    Request,
-    Validators,
-    build_condition_headers,
-    build_credential_headers,
-    check_beginning,
-    continues_partial,
-    find_redirect,
-    make_status_error,
-    parse_address,
-    read_strong_etag,
-    send_request,
-)
-from fleethook.engines.crds.download.retries import (
+from fleethook.engines.crds.download.download_errors import (
     AttemptError,
-    Cancellation,
-    Deadline,
-    Timing,
     classify_error,
+    make_retryable,
+    make_status_error,
     make_timeout_error,
 )
+from fleethook.engines.crds.download.http_requests import (
+    Address,
+    Deadline,
+    Request,
+    Validators,
+    build_credential_headers,
+    build_tls_context,
+    find_redirect,
+    parse_address,
+    refuse_private_literal,
+    send_request,
+)
 from fleethook.engines.crds.tarball_source import Source, redact
-from fleethook.outbound.endpoint import Credential, CredentialError
-from fleethook.outbound.tls.trust import TrustError, create_context
+
+Progress = Callable[[int, int | None], None]
+"""Called with the number of received bytes, and the expected total or None."""
+ATTEMPTS: Final = 4
+"""Attempts for one URL before the next mirror."""
+# The jitter keeps a fleet of operators from retrying at the same moment.
+RETRY: Final = Retry(total=ATTEMPTS - 1, backoff_factor=1, backoff_max=30, backoff_jitter=1, retry_after_max=120)
+REDIRECTS: Final = 5
+_CHUNK: Final = 65536
+_HEADERS: Final = {
+    "User-Agent": "fleethook",
+    "Accept": "*/*",
+    # Some origins send a .tar.gz with `Content-Encoding: gzip`; decoding would remove the file's own gzip.
+    "Accept-Encoding": "identity",
+}
 
 
-class Partial:
-    """The received part of a body.
-
-    Attributes:
-        size: Bytes written.
-        etag: The strong ETag of their response, to request the rest; ``""`` if there is none.
-        total: Expected size of the complete body; None if it is unknown.
-    """
+class TarballFile:
+    """A new file for a body, with a limit and a digest. It is removed at the end of the block unless it is finished."""
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
         """Create the file.
@@ -68,61 +65,48 @@ class Partial:
             CRDsError: The file exists already, or cannot be created.
         """
         self.size = 0
-        self.etag = ""
-        self.total: int | None = None
-        self._path = path
-        self._most = max_bytes
+        self._path: Final = path
+        self._max_bytes: Final = max_bytes
         self._digest = hashlib.sha256()
         self._finished = False
         with _translate_os_errors(path):
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            self._file: Final = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b", buffering=0)
 
-    def restart(self, etag: str = "", total: int | None = None) -> None:
-        """Empty the file, for a body that starts with its first byte.
-
-        Raises:
-            AttemptError: The body will be too large.
-        """
-        if total is not None and total > self._most:
+    def restart(self, total: int | None = None) -> None:
+        """Empty the file for a body of ``total`` bytes, None if unknown; raises AttemptError if it is too large."""
+        if total is not None and total > self._max_bytes:
             raise self._make_too_large_error(f"{total} bytes")
         with _translate_os_errors(self._path):
-            os.ftruncate(self._file, 0)
-            os.lseek(self._file, 0, os.SEEK_SET)
+            self._file.seek(0)
+            self._file.truncate()
         self._digest = hashlib.sha256()
-        self.size, self.etag, self.total = 0, etag, total
+        self.size = 0
 
     def add(self, data: bytes) -> None:
-        """Append data.
-
-        Raises:
-            AttemptError: The file becomes too large.
-            CRDsError: The data cannot be written.
-        """
-        if self.size + len(data) > self._most:
+        """Append data; raises AttemptError if the file becomes too large, CRDsError if it cannot be written."""
+        if self.size + len(data) > self._max_bytes:
             raise self._make_too_large_error("the body has more")
         with _translate_os_errors(self._path):
-            write_all(self._file, data)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
         self._digest.update(data)
         self.size += len(data)
-
-    def read_beginning(self, count: int) -> bytes:
-        """Return the first bytes of the file."""
-        return os.pread(self._file, count, 0)
 
     def finish(self) -> str:
         """Sync the file to disk, keep it, and return its SHA-256."""
         with _translate_os_errors(self._path):
-            os.fsync(self._file)
+            os.fsync(self._file.fileno())
         self._finished = True
-        return self._digest.hexdigest()
+        return self.sha256
 
     @property
     def sha256(self) -> str:
-        """The digest of the received part."""
+        """The digest of the received bytes."""
         return self._digest.hexdigest()
 
     def _make_too_large_error(self, what: str) -> AttemptError:
-        return AttemptError(Exit.LIMIT, f"larger than the limit of {self._most} bytes: {what}")
+        return AttemptError(Exit.LIMIT, f"larger than the limit of {self._max_bytes} bytes: {what}")
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +114,7 @@ class Partial:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        os.close(self._file)
+        self._file.close()
         if not self._finished:
             self._path.unlink(missing_ok=True)
 
@@ -145,50 +129,17 @@ def _translate_os_errors(path: Path) -> Iterator[None]:
         raise CRDsError(Exit.DISK, f"cannot write {path}: {reason.lower()}{hint}", transient=True) from error
 
 
-def build_tls_context(source: Source, *, identified: bool) -> ssl.SSLContext:
-    """Return a TLS context that trusts the source's authorities, or the system's if the source has none.
-
-    Args:
-        source: The source with ``ca_pem`` and client certificate.
-        identified: Present the client certificate. Only for the source's own origin.
-
-    Raises:
-        CRDsError: A certificate is missing or invalid, or does not match its key.
-    """
-    given = source.credentials
-    shown = given.client_certificate_pem if identified else b""
-    try:
-        credential = Credential(certificate_pem=shown, key_pem=given.client_key_pem if shown else b"")
-        return create_context(base64.b64encode(source.ca_pem).decode(), credential)
-    except TrustError:
-        raise CRDsError(Exit.USAGE, "the CA bundle has no PEM certificate") from None
-    except CredentialError as error:
-        raise CRDsError(Exit.USAGE, str(error)) from None
-
-
-Progress = Callable[[int, int | None], None]
-"""Called with the number of received bytes, and the expected total or None."""
-_CHUNK: Final = 65536
-_HEADERS: Final = {
-    "User-Agent": "fleethook",
-    "Accept": "*/*",
-    # Some origins send a .tar.gz with `Content-Encoding: gzip`; decoding would remove the file's own gzip.
-    "Accept-Encoding": "identity",
-}
-
-
 class Job(NamedTuple):
     """The state that all attempts of a download share."""
 
     source: Source
-    partial: Partial
-    deadline: float
-    timing: Timing
-    cancellation: Cancellation
-    progress: Progress | None = None
-    environment: Mapping[str, str] = {}
-    allow_private: bool = True
-    allow_hosts: tuple[str, ...] = ()
+    file: TarballFile
+    deadline: Deadline
+    progress: Progress | None
+    environment: Mapping[str, str]
+    allow_private: bool
+    allow_hosts: tuple[str, ...]
+    sleep: Callable[[float], object]
 
 
 class Received(NamedTuple):
@@ -208,60 +159,39 @@ class _Hop(NamedTuple):
 
 
 def transfer(job: Job, address: Address, validators: Validators) -> Received:
-    """Send one request to an address, follow its redirects, and write the body to the job's file.
-
-    Args:
-        job: The download.
-        address: The address of the source, or of a mirror.
-        validators: Validators of the known tarball from this address.
-
-    Raises:
-        AttemptError: The attempt failed. The file may have a part of the body, which the next attempt resumes.
-        CRDsError: The file cannot be written, or the source is invalid.
-    """
-    left = job.deadline - job.timing.clock()
-    if left <= 0:
-        raise make_timeout_error(job.source.seconds)
+    """Send a request to an address, follow its redirects, and write the body to the file; raises AttemptError."""
     own_origin = parse_address(job.source.url)
     own = own_origin is not None and address.origin == own_origin.origin
-    headers = _HEADERS | build_condition_headers(validators, size=job.partial.size, etag=job.partial.etag)
-    identity = build_credential_headers(job.source, address, own=own)
-    hop = _Hop(address.url, identity | headers, own)
-    with Deadline(left, job.cancellation) as deadline:
-        for _ in range(REDIRECTS + 1):
-            answer = _send(job, hop, deadline)
-            if isinstance(answer, Received):
-                return answer
-            hop = _follow_redirect(hop, answer, headers)
+    plain = _HEADERS | validators.headers()
+    hop = _Hop(address.url, build_credential_headers(job.source, address, own=own) | plain, own)
+    for _ in range(REDIRECTS + 1):
+        answer = _send(job, hop, validators)
+        if isinstance(answer, Received):
+            return answer
+        before, after = parse_address(hop.url), parse_address(answer)
+        if before is not None and after is not None and before.origin == after.origin:
+            hop = hop._replace(url=answer)
+        else:
+            # A redirect back to the first origin does not restore the credentials.
+            hop = _Hop(answer, plain, trusted=False)
     raise AttemptError(Exit.HTTP, f"{redact(address.url)}: more than {REDIRECTS} redirects")
 
 
-def _follow_redirect(hop: _Hop, url: str, plain: Mapping[str, str]) -> _Hop:
-    """Return the request after a redirect; a redirect back to the first origin does not restore credentials."""
-    before, after = parse_address(hop.url), parse_address(url)
-    if before is not None and after is not None and before.origin == after.origin:
-        return hop._replace(url=url)
-    return _Hop(url, plain, trusted=False)
-
-
-def _send(job: Job, hop: _Hop, deadline: Deadline) -> Received | str:
+def _send(job: Job, hop: _Hop, validators: Validators) -> Received | str:
     try:
-        return _request(job, hop, deadline)
-    except AttemptError as failure:
-        raise _add_url(make_timeout_error(job.source.seconds) if deadline.cancelled else failure, hop.url) from None
+        return _request(job, hop, validators)
+    except AttemptError as error:
+        failure = error
     # urllib3 lets some exceptions of http.client and ssl through.
     except (HTTPError, HTTPException, OSError, ValueError) as error:
-        raise _add_url(
-            make_timeout_error(job.source.seconds) if deadline.cancelled else classify_error(error), hop.url
-        ) from None
+        failure = classify_error(error)
+    if job.deadline.left <= 0:
+        failure = make_timeout_error(job.source.seconds)
+    text = f"{redact(hop.url)}: {failure}"
+    raise AttemptError(failure.exit, text, transient=failure.transient, again=failure.again, after=failure.after)
 
 
-def _add_url(failure: AttemptError, url: str) -> AttemptError:
-    text = f"{redact(url)}: {failure}"
-    return AttemptError(failure.exit, text, transient=failure.transient, again=failure.again, after=failure.after)
-
-
-def _request(job: Job, hop: _Hop, deadline: Deadline) -> Received | str:
+def _request(job: Job, hop: _Hop, validators: Validators) -> Received | str:
     _check_host(hop.url, job.allow_hosts)
     source = job.source
     proxy = choose_proxy(hop.url, job.environment, explicit=source.proxy_url, exceptions=source.no_proxy)
@@ -273,13 +203,12 @@ def _request(job: Job, hop: _Hop, deadline: Deadline) -> Received | str:
         context=build_tls_context(source, identified=hop.trusted),
         proxy_url=proxy,
         proxy_context=build_tls_context(source, identified=False) if proxy else None,
-        allow_private=job.allow_private,
         # The administrator sets the proxy of the environment, so its address may be private.
-        allow_private_proxy=job.allow_private or not source.proxy_url,
+        allow_private=job.allow_private or bool(proxy and not source.proxy_url),
     )
-    with send_request(request, deadline) as response:
+    with send_request(request, job.deadline) as response:
         target = find_redirect(response.status, response.headers, hop.url)
-        return target if target is not None else _receive(job, hop, response, deadline)
+        return target if target is not None else _receive(job, hop, response, validators)
 
 
 def _check_host(url: str, allowed: tuple[str, ...]) -> None:
@@ -289,48 +218,77 @@ def _check_host(url: str, allowed: tuple[str, ...]) -> None:
         raise AttemptError(Exit.NETWORK, "its host is not one of the allowed hosts")
 
 
-def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, deadline: Deadline) -> Received:
+def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, known: Validators) -> Received:
     headers, status = response.headers, response.status
-    validators = Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")).usable()
-    asked_whether = "If-None-Match" in hop.headers or "If-Modified-Since" in hop.headers
-    if status == 304 and asked_whether:
-        known = Validators(hop.headers.get("If-None-Match", ""), hop.headers.get("If-Modified-Since", ""))
-        merged = Validators(validators.etag or known.etag, validators.last_modified or known.last_modified)
+    found = Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")).usable()
+    if status == 304 and any(known):
+        # A 304 may omit the validators of the unchanged body (RFC 9110, 15.4.5).
+        merged = Validators(found.etag or known.etag, found.last_modified or known.last_modified)
         return Received(changed=False, validators=merged, url=hop.url)
-    if "Range" in hop.headers and status in (206, 416):
-        _check_range(job.partial, response)
-        validators = validators._replace(etag=job.partial.etag)
-    elif status == 200:
-        resumable = headers.get("Accept-Ranges", "bytes") != "none"
-        job.partial.restart(read_strong_etag(headers) if resumable else "", response.length_remaining)
-    else:
-        raise make_status_error(status, headers, job.timing.now())
-    _copy_body(job, response)
-    if deadline.cancelled:
+    if status != 200:
+        raise make_status_error(status, _read_retry_after(response))
+    total = response.length_remaining
+    job.file.restart(total)
+    _copy_body(job, response, total)
+    if job.deadline.left <= 0:
         # Shutting the connection down ends a body without Content-Length as if it were complete.
         raise make_timeout_error(job.source.seconds)
-    return Received(changed=True, validators=validators, url=hop.url)
+    if total not in (None, job.file.size):
+        raise make_retryable("the body is cut off")
+    return Received(changed=True, validators=found, url=hop.url)
 
 
-def _check_range(partial: Partial, response: BaseHTTPResponse) -> None:
-    rest = response.headers
-    if response.status == 206 and continues_partial(rest, size=partial.size, etag=partial.etag, total=partial.total):
-        return
-    partial.restart()
-    raise AttemptError(Exit.NETWORK, "the origin cannot resume the download", transient=True, again=True)
+def _read_retry_after(response: BaseHTTPResponse) -> float | None:
+    try:
+        return RETRY.get_retry_after(response)
+    except (InvalidHeader, ValueError, OverflowError):
+        return None
 
 
-def _copy_body(job: Job, response: BaseHTTPResponse) -> None:
-    partial, headers = job.partial, response.headers
+def _copy_body(job: Job, response: BaseHTTPResponse, total: int | None) -> None:
+    beginning = b""
     checked = False
     while data := response.read1(_CHUNK, decode_content=False):
-        partial.add(data)
-        if not checked and partial.size >= SNIFFED_BYTES:
-            check_beginning(partial.read_beginning(SNIFFED_BYTES), headers)
-            checked = True
+        job.file.add(data)
+        if not checked:
+            beginning += data[:_SNIFFED_BYTES]
+            checked = len(beginning) >= _SNIFFED_BYTES
+            if checked:
+                _check_beginning(beginning, response.headers)
         if job.progress is not None:
-            job.progress(partial.size, partial.total)
+            job.progress(job.file.size, total)
     if not checked:
-        check_beginning(partial.read_beginning(SNIFFED_BYTES), headers)
-    if partial.total not in (None, partial.size):
-        raise AttemptError(Exit.NETWORK, "the body is cut off", transient=True, again=True)
+        _check_beginning(beginning, response.headers)
+
+
+_GZIP: Final = b"\x1f\x8b"
+# Offset and value of a tar header's magic (POSIX.1 ustar, also in GNU tar).
+_USTAR: Final = (257, b"ustar")
+_SNIFFED_BYTES: Final = 512
+_HTML: Final = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|script|\?xml)", re.IGNORECASE)
+
+
+def _check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
+    """Check that a body is gzip, regardless of its Content-Encoding.
+
+    An origin that sends ``Content-Encoding: gzip`` with a ``.tar.gz`` means the gzip of the file itself. The request
+    allows no encoding, so other encodings are not decoded.
+
+    Raises:
+        AttemptError: The body has another format; the message names a likely one.
+    """
+    if beginning.startswith(_GZIP):
+        return
+    offset, magic = _USTAR
+    encoding = headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        what = "it has a Content-Encoding, although the request allows only identity"
+    elif not beginning:
+        what = "it is empty"
+    elif _HTML.match(beginning.removeprefix(b"\xef\xbb\xbf").lstrip()):
+        what = "it looks like an HTML page, perhaps a login or an error page"
+    elif beginning[offset : offset + len(magic)] == magic:
+        what = "it looks like a plain tar, perhaps decompressed by a proxy"
+    else:
+        what = f"it begins with {beginning[:4].hex(' ')}"
+    raise AttemptError(Exit.ARCHIVE, f"the body is not gzip: {what}")

@@ -139,9 +139,11 @@ def find_warnings(karmada: JSONObject) -> Iterator[str]:
     for field, url in _list_origins(source):
         if (parts := _parse(url)) is not None:
             yield from _find_origin_warnings(parts, f"{FIELD}.httpSource.{field}", pinned=bool(source.get("sha256")))
-    proxy = _parse(as_object(source.get("proxy")).get("proxyURL"))
+    proxy, field = _parse(as_object(source.get("proxy")).get("proxyURL")), f"{FIELD}.httpSource.proxy.proxyURL"
     if proxy is not None and proxy.user is not None:
-        yield f"{FIELD}.httpSource.proxy.proxyURL: {_CREDENTIALS_IN_URL.format(instead='proxy.secretRef')}"
+        yield f"{field}: {_CREDENTIALS_IN_URL.format(instead='proxy.secretRef')}"
+    if proxy is not None and proxy.scheme not in ("http", "https"):
+        yield f"{field}: fleethook downloads through HTTP proxies only; Karmada's operator uses SOCKS proxies, too"
     if is_chosen_by_version(tarball) and (warning := read_instance_release(karmada).warning):
         yield warning
 
