@@ -158,7 +158,6 @@ LACKING = {
     "interpret check": {"-n", "--namespace"},
     "interpret convert": {"-n", "--namespace"},
     "interpret run": {"-n", "--namespace"},
-    "interpret register": {"-n", "--namespace"},
     # The positional argument is a URL, and the objects are Karmada instances: several, or the one of the release.
     "crds fetch": {"FILES...", "--exclude...", "--verbose", "-n", "--namespace"},
     "crds render": {"FILES...", "-f...", "--filename...", "--exclude...", "--verbose"},
@@ -205,7 +204,7 @@ def run(module: str, *arguments: str, **environment: str) -> list[str]:
         (["re"], ["render", "replay"]),
         (["lint", "--out"], ["--output"]),
         (["lint", "--output", ""], ["text", "json", "github"]),
-        (["interpret", "re"], ["register"]),
+        (["interpret", "ru"], ["run"]),
         (["lint", "-f", ""], []),
         (["lint", "'"], []),
     ],

@@ -44,7 +44,6 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "code", "text"),
     [
         ("interpret check game.yaml map.yaml", 2, f"fleethook: {UNUSED}interpreter"),
-        ("interpret register game.yaml map.yaml --webhook-url https://a", 2, f"fleethook: {UNUSED}Custom"),
         ("interpret run --operation InterpretHealth object.yaml game.yaml", 0, ""),
         (f"interpret run --operation InterpretHealth object.yaml {DATABASE} game.yaml", 0, ""),
         ("hooks test rules.py", 2, "fleethook: rules.py: is not used: it has no tests"),

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import invoke
 from tests.e2e.chart import Release, read_granted_rights, read_used_rights
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import run_registered_server, service_account
+from tests.e2e.fleet import run_registered_server
 from tests.e2e.karmada_crds import install_karmada_crds
 from tests.serving import Server
 from tests.waiting import wait_for
@@ -104,31 +103,6 @@ def sent(admin: Api, group: str) -> dict[str, list[str]]:
         if rule["apiGroups"] == [group]
         for kind in rule["kinds"]
     }
-
-
-def test_the_command_prints_the_configuration_and_writes_the_same(
-    plane: ControlPlane, admin: Api, karmada: None, put: Any, tmp_path: Path
-) -> None:
-    """Runs before the server of this module, which would write its own address again."""
-    put(CUSTOMIZATIONS, customization("Table", "retention"))
-    kubeconfig = str(service_account(plane))
-    authority = tmp_path / "ca.crt"
-    authority.write_text("-----BEGIN CERTIFICATE-----\n")
-    where = ["interpret", "register", "--webhook-url", "https://other.example.org", "--ca-file", str(authority)]
-    printed = invoke([*where, "--kubeconfig", kubeconfig, "-o", "json"])
-    assert printed.exit_code == 0, printed.output
-    assert admin.call("GET", OWN)[0] == 404
-    (webhook,) = json.loads(printed.stdout)["webhooks"]
-    try:
-        for state in ("written", "unchanged"):
-            done = invoke([*where, "--kubeconfig", kubeconfig])
-            assert (done.exit_code, done.stdout) == (
-                0, f"ResourceInterpreterWebhookConfiguration fleethook {state}\n",
-            )  # fmt: skip
-        assert admin[OWN]["webhooks"] == [webhook]
-        assert sent(admin, "games.example.com") == {"Table": ["Retain", DEPENDENCY]}
-    finally:
-        admin.call("DELETE", OWN)
 
 
 def test_the_leader_registers_its_kinds_and_keeps_them_current(server: Server, admin: Api, put: Any) -> None:

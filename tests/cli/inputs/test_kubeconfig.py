@@ -77,7 +77,6 @@ CLUSTER_COMMANDS = pytest.mark.parametrize(
         "interpret check",
         "interpret test {recording}",
         "interpret run --operation InterpretStatus --observed-file {recording}",
-        "interpret register --webhook-url https://a.example",
         "crds controller",
     ],
 )

@@ -32,7 +32,7 @@ ERRORS = {"broken.yaml:2", "broken.yaml:5", "latin.yaml:1", "packed.yaml:1"}
 COMMANDS = [
     ("lint", "-f"), ("render", "-f"), ("explain", "--all", "-f"),
     ("diff", "--without", "NodePool/beijing", "--against"), ("interpret", "check"), ("interpret", "test"),
-    ("interpret", "register", "--service", "a/b", "-f"), ("replay", str(REVIEW), "-f"),
+    ("replay", str(REVIEW), "-f"),
 ]  # fmt: skip
 
 

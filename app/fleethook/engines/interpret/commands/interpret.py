@@ -56,7 +56,6 @@ from fleethook.engines.interpret.commands.interpret_chain import (
     warn_untested,
 )
 from fleethook.engines.interpret.commands.interpret_convert import convert
-from fleethook.engines.interpret.commands.interpret_register import register
 from fleethook.engines.interpret.fixtures import find_operation, make_question, name_results
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.typed_members import InterpretError
@@ -272,6 +271,6 @@ def _print(results: Sequence[FixtureResult], output: Output) -> None:
 
 
 interpret = Group(
-    "Run, test, check, convert and register resource interpreters: Lua, webhooks, Python, native.",
-    {"register": register, "check": check, "convert": convert, "run": run, "test": run_tests},
+    "Run, test, check and convert resource interpreters: Lua, webhooks, Python, native.",
+    {"check": check, "convert": convert, "run": run, "test": run_tests},
 )
