@@ -1,4 +1,3 @@
-import ast
 import json
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from fleethook.cli.options import InputOptions
 from fleethook.engines.interpret.commands.interpret_convert import format_customization, read_input
 from fleethook.model.gvk import GroupVersionKind
 from tests.cli.interpreting import run
-from tests.serving import EXAMPLES, ROOT
+from tests.serving import EXAMPLES
 
 WIDGET = GroupVersionKind("example.com", "v1", "Widget")
 OBJECT = "apiVersion: example.com/v1\nkind: Widget\n"
@@ -222,26 +221,3 @@ def test_the_yaml_of_a_customization_has_its_script_unchanged(script: str) -> No
         "spec": {"target": {"kind": "a"}, "customizations": {"healthInterpretation": {"luaScript": script}}},
     }
     assert yaml.safe_load(format_customization(document)) == document
-
-
-def test_the_documentation_lists_every_code_with_its_levels() -> None:
-    section = (
-        (ROOT / "docs" / "argo-cd.md").read_text("utf-8").partition("\n### The report of `interpret convert`\n")[2]
-    )
-    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in section.splitlines() if line.startswith("| `")]
-    listed = {code.strip("`"): set(levels.split(", ")) for codes, levels in rows for code in codes.split(", ")}
-    app = ROOT / "app" / "fleethook" / "engines" / "interpret"
-    files = [
-        *app.glob("argocd_*.py"),
-        app / "commands" / "interpret_convert.py",
-    ]
-    made: dict[str, set[str]] = {}
-    for call in (
-        node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call)
-    ):
-        if ast.unparse(call.func) in ("Remark", "self._add", "self._add_line") and isinstance(
-            code := call.args[1], ast.Constant
-        ):
-            levels = [one.value for one in ast.walk(call.args[0]) if isinstance(one, ast.Constant)]
-            made.setdefault(code.value, set()).update(levels)
-    assert listed == made
