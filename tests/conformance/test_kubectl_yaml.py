@@ -24,7 +24,7 @@ DIFFERENT: Final = {
 # Errors where kubectl reads an object, each with a part of the message.
 STRICTER: Final = {
     "duplicate key", "the anchor is defined twice", "did not find expected <document start>", "are required", "has no metadata.name",
-    "a manifest must be an object", "'NaN' is not a number",
+    "a manifest must be an object", "is not a number that JSON has", "put it into quotation marks", "is not supported: write the value without it", "half of a surrogate pair",
 }  # fmt: skip
 
 

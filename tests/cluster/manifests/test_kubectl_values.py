@@ -14,7 +14,6 @@ from fleethook.cluster.manifests.kubectl_values import (
     make_number,
     read_key,
     read_scalar,
-    scan_json,
     yaml_text,
 )
 from fleethook.cluster.manifests.yaml_reader import read_values
@@ -23,36 +22,6 @@ from fleethook.engines.interpret.pages.playground import write_yaml
 from fleethook.model.formats.text import is_inert
 from tests.conformance.test_kubectl_yaml import CASES, HEAD
 from tests.model.formats.test_text import HOSTILE
-
-
-def test_values_have_their_positions() -> None:
-    stream = scan_json(' {"a": [1, 2.5]}\n\ntrue null{"b": 1, "b": 2} ')
-    assert [(one.value, one.start, one.end, one.has_duplicates) for one in stream.parts] == [
-        ({"a": [1, 2.5]}, 1, 16, False), (True, 18, 22, False), (None, 23, 27, False), (None, 27, 43, True),
-    ]  # fmt: skip
-    assert (stream.error, stream.is_json) == ("", True)
-
-
-@pytest.mark.parametrize(
-    ("text", "is_json"),
-    [("", True), ("{} {}", True), ("{x", False), ("{} x", False), ("{} {} x", True), ("{}\n---\n{}", False)],
-)
-def test_two_values_make_a_stream(text: str, is_json: bool) -> None:
-    assert scan_json(text).is_json is is_json
-
-
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ("NaN", "'NaN' is not a number that JSON has"), ("-Infinity", "is not a number that JSON has"), ("1e999", "'1e999' is too large a number"),
-        ("1" * 5000, "an integer is too large"), ("[" * 100_000, "is nested too deep"), ('"a', "unterminated string"), ('"\n"', "invalid control character"),
-    ],
-)  # fmt: skip
-def test_other_values_are_errors_and_the_former_values_stay(value: str, reason: str) -> None:
-    stream = scan_json(f'{{}} {{}} {{"a": {value}}}')
-    assert len(stream.parts) == 2
-    assert reason in stream.error
-    assert 6 <= stream.position < 16
 
 
 @pytest.mark.parametrize(
@@ -64,8 +33,8 @@ def test_other_values_are_errors_and_the_former_values_stay(value: str, reason: 
 )  # fmt: skip
 def test_numbers_are_those_that_kubectl_sends(number: float, kept: float) -> None:
     assert (make_number(number), type(make_number(number))) == (kept, type(kept))
-    (part,) = scan_json(repr(number)).parts
-    assert (part.value, type(part.value)) == (kept, type(kept))
+    (document,) = read_values(f'{{"v": {number!r}}}', source="f")
+    assert (document.value["v"], type(document.value["v"])) == (kept, type(kept))
 
 
 TAG = "tag:yaml.org,2002:"
@@ -77,8 +46,7 @@ TAG = "tag:yaml.org,2002:"
         (PLAIN, "y", True), (PLAIN, "N", False), (PLAIN, "1e1", 10), (PLAIN, "0o17", 15), (PLAIN, "012", 10), (PLAIN, "08", 8),
         (PLAIN, "1_000", 1000), (PLAIN, "~", None), (PLAIN, "2001-12-14", "2001-12-14"), (PLAIN, "=", "="), (PLAIN, "1.5", 1.5),
         (PLAIN, "1e999", "1e999"), (PLAIN, "9" * 5_000, "9" * 5_000), (PLAIN, str(2**64), 2.0**64), (PLAIN, "0x1" + "0" * 99, "0x1" + "0" * 99),
-        (f"{TAG}str", "y", "y"), (f"{TAG}bool", "N", False), (f"{TAG}float", "1", 1), (f"{TAG}int", "0x10", 16), (f"{TAG}null", "", None),
-        (f"{TAG}binary", "aGk=", "hi"), (f"{TAG}timestamp", "2001-12-14", "2001-12-14"), (f"{TAG}python/none", "x", "x"), ("!vault", "1", "1"),
+        (f"{TAG}str", "y", "y"), ("!vault", "1", "1"),
     ],
 )  # fmt: skip
 def test_scalars_have_the_type_of_their_text_or_tag(tag: str, text: str, value: object) -> None:
@@ -89,9 +57,8 @@ def test_scalars_have_the_type_of_their_text_or_tag(tag: str, text: str, value: 
 @pytest.mark.parametrize(
     ("tag", "text", "reason"),
     [
-        (PLAIN, ".inf", "'.inf' is not a number that JSON has"), (PLAIN, ".nan", "is not a number that JSON has"),
-        (f"{TAG}int", "a", "'a' is no !!int"), (f"{TAG}bool", "1", "'1' is no !!bool"), (f"{TAG}null", "a", "is no !!null"),
-        (f"{TAG}timestamp", "a", "is no !!timestamp"), (f"{TAG}binary", "!", "invalid base64"),
+        (PLAIN, ".inf", "inf is not a number that JSON has"), (PLAIN, ".nan", "is not a number that JSON has"),
+        (f"{TAG}int", "1", "the tag !!int is not supported"), (f"{TAG}binary", "aGk=", "the tag !!binary is not supported"),
     ],
 )  # fmt: skip
 def test_scalars_without_a_json_value_are_errors(tag: str, text: str, reason: str) -> None:
@@ -102,9 +69,7 @@ def test_scalars_without_a_json_value_are_errors(tag: str, text: str, reason: st
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("a", "a"), ("y", "true"), ("off", "false"), ("0x10", "16"), ("1.0", "1"), ("1e1", "10"), ("1.10", "1.1"), ("0.1", "0.1"), ("-0.0", "-0"),
-        ("16777217.5", "1.6777218e+07"), ("1234567.5", "1.2345675e+06"), ("123456.7", "123456.7"), ("1e-5", "1e-05"), ("0.0001", "0.0001"),
-        ("1e21", "1e+21"), ("1e39", ".inf"), ("-.inf", "-.inf"), (".nan", ".nan"),
+        ("a", "a"), ("y", "true"), ("off", "false"), ("0x10", "16"), ("9000", "9000"),
     ],
 )  # fmt: skip
 def test_keys_are_the_texts_that_kubectl_writes(text: str, key: str) -> None:
@@ -112,9 +77,9 @@ def test_keys_are_the_texts_that_kubectl_writes(text: str, key: str) -> None:
     assert read_key(f"{TAG}str", text) == text
 
 
-@pytest.mark.parametrize("text", ["null", "~", "", str(2**63)])
-def test_keys_that_kubectl_refuses_are_errors(text: str) -> None:
-    with pytest.raises(ValueError, match="kubectl takes no key"):
+@pytest.mark.parametrize("text", ["null", "~", "", "1.5", ".inf", str(2**63)])
+def test_other_keys_are_errors(text: str) -> None:
+    with pytest.raises(ValueError, match="put it into quotation marks"):
         read_key(PLAIN, text)
 
 

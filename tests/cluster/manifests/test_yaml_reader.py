@@ -21,7 +21,7 @@ def value_of(text: str) -> Any:
     ("text", "value"),
     [
         ("12:30:45", "12:30:45"), ("yes", True), ("0644", 420), ("1e3", 1000), ("~", None), ("'1'", "1"), ('"\\u263A"', "☺"),
-        ("{1: a, true: b, 1.5: d}", {"1": "a", "true": "b", "1.5": "d"}), ("!vault x", "x"), ("!x {a: !y [b]}", {"a": ["b"]}),
+        ("{1: a, true: b}", {"1": "a", "true": "b"}), ("!vault x", "x"), ("!x {a: !y [b]}", {"a": ["b"]}),
         ("{a: &x [1], b: *x}", {"a": [1], "b": [1]}), ("{a: &x {k: 1, l: 2}, b: {<<: *x, k: 3}}", {"a": {"k": 1, "l": 2}, "b": {"k": 3, "l": 2}}),
     ],
 )  # fmt: skip
@@ -34,7 +34,7 @@ def test_nodes_are_converted_to_json(text: str, value: Any) -> None:
     ("text", "reason"),
     [
         ("{a: 1, a: 2}", "duplicate key 'a' (column 14)"), ("{1: a, '1': b}", "duplicate key '1'"),
-        (".nan", "not a number that JSON has"), ("{[a]: b}", "a key must be a scalar"), ("[1", "expected"), ("{~: a}", "kubectl takes no key '~'"),
+        (".nan", "not a number that JSON has"), ("{[a]: b}", "a key must be a scalar"), ("[1", "expected"), ("{~: a}", "the key '~' is no text"),
         ("*nowhere", "undefined alias"), ("{<<: 1}", "'<<' merges mappings only"), ("[&x 1, &x 2]", "the anchor is defined twice"),
     ],
 )  # fmt: skip

@@ -60,22 +60,17 @@ class _File(NamedTuple):
 
     Attributes:
         stamp: Changes with the file.
-        documents: The objects.
-        kept: Former objects of the file, as long as it has an error: one of the unreadable documents may be their new
-            form.
-        skipped: Documents that are no Kubernetes objects.
-        errors: Documents that cannot be read.
+        documents: The objects when the file was last read without an error.
+        skipped: Documents that are no Kubernetes objects, at that time.
+        errors: Why the file cannot be used now.
         was_read: Whether the file has been read without an error once.
-        expected_skipped: Number of skipped documents when the file was read without an error, or for the first time.
     """
 
     stamp: tuple[int, int, int]
-    documents: tuple[Document, ...]
-    kept: tuple[Document, ...] = ()
+    documents: tuple[Document, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     errors: tuple[ManifestError, ...] = ()
     was_read: bool = True
-    expected_skipped: int = 0
 
 
 class _Read(NamedTuple):
@@ -313,9 +308,6 @@ def _merge(files: Mapping[Path, _File], errors: dict[str, str]) -> dict[ObjectKe
                     f"{other.place}; remove one of them"
                 )
                 errors[str(path)] = f"{errors[str(path)]}; {text}" if str(path) in errors else text
-    for file in files.values():
-        for document in file.kept:
-            merged.setdefault(key_of(document.object), document)
     return merged
 
 
@@ -343,27 +335,19 @@ def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
         return _keep(known, error)
     is_code = path.suffix == RULES
     read = read_rules(path) if is_code else read_manifest(content, source=name_source(path), freezer=freezer)
-    former = {} if known is None else {key_of(one.object): one for one in (*known.kept, *known.documents)}
-    for one in read.documents:
-        former.pop(key_of(one.object), None)
     errors = [*read.errors]
-    missing = ", ".join(f"{key.group_kind.kind} {key.name}" for key in former)
-    if former and not content.strip():
-        # A program that writes a file truncates it first.
-        errors.append(ManifestError(str(path), 1, f"is empty, in place of {missing}: delete the file to remove them"))
-    expected = len(read.skipped) if known is None else known.expected_skipped
-    if former and len(read.skipped) > expected:
-        # A half-written object may look like a document that is none.
-        errors += [ManifestError(one.source, one.line, f"{one.reason}, in place of {missing}") for one in read.skipped]
-    documents, skipped = tuple(read.documents), tuple(read.skipped)
-    if not errors:
-        return _File(stamp, documents, skipped=skipped, expected_skipped=len(skipped))
-    was_read = known is not None and known.was_read
-    return _File(stamp, documents, tuple(former.values()), skipped, tuple(errors), was_read, expected)
+    lost = 0 if known is None else len(known.documents) - len(read.documents)
+    if known is not None and lost > 0 and (not content.strip() or len(read.skipped) > len(known.skipped)):
+        # A program that writes a file truncates it first, and a part of an object may look like another document.
+        errors.append(ManifestError(str(path), 1, f"has {lost} objects less than before and may be incomplete"))
+    if errors:
+        kept = _File(stamp, was_read=False) if known is None else known
+        return kept._replace(stamp=stamp, errors=tuple(errors))
+    return _File(stamp, tuple(read.documents), tuple(read.skipped))
 
 
 def _keep(known: _File | None, error: ManifestError) -> _File:
     """Return a file that cannot be read, with its former objects. Its stamp makes the next reload read it again."""
     if known is None:
-        return _File(_NO_STAMP, (), errors=(error,), was_read=False)
+        return _File(_NO_STAMP, errors=(error,), was_read=False)
     return known._replace(stamp=_NO_STAMP, errors=(error,))

@@ -3,14 +3,16 @@
 A file is composed again only when a caller asks for the line of a field in it.
 """
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 
 import yaml
 from yaml.reader import ReaderError
 
-from fleethook.cluster.manifests.kubectl_values import PLAIN, SURROGATE, Stream, read_key, read_scalar, scan_json
+from fleethook.cluster.manifests.kubectl_values import PLAIN, make_number, read_key, read_scalar
 from fleethook.model.json import JSON, JSONObject
 
 # An apiserver accepts objects of at most 3 MiB, and the shortest node takes two bytes. A file that expands to more
@@ -24,6 +26,10 @@ _COLUMNS: Final = re.compile(r"^[ ?:-]+", re.MULTILINE)
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 # Characters that YAML 1.1 does not allow in a stream; libyaml names no line for them.
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+# An escape for half of a surrogate pair.
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -105,30 +111,68 @@ def scan_values(text: str, *, source: str) -> Iterator[Value | ManifestError]:
 
     As kubectl does, the text is split at lines that begin with ``---``, so an error ends at the next separator.
     """
-    start = 0
-    if text.lstrip().startswith("{"):
-        stream = scan_json(text)
-        yield from _list_parts(stream, text, source)
-        if stream.is_json:
-            return
-        start = stream.parts[-1].end if stream.parts else 0
-    line = text.count("\n", 0, start)
-    for part in _split_documents(text, start):
+    values = _scan_json(text, source) if text.lstrip().startswith("{") else None
+    if values is not None:
+        yield from values
+        return
+    line = 0
+    for part in _split_documents(text):
         for found in _scan_yaml(part, line, source):
             yield _add_hint(found, part) if isinstance(found, ManifestError) else found
         line += part.count("\n")
 
 
-def _list_parts(stream: Stream, text: str, source: str) -> Iterator[Value | ManifestError]:
-    counted, line = 0, 0
-    for value, start, end, has_duplicates in stream.parts:
+def _scan_json(text: str, source: str) -> list[Value | ManifestError] | None:
+    """Return the values of a text of JSON values one after the other, None for another text."""
+    found: list[Value | ManifestError] = []
+    line, counted, start = 0, 0, _skip_space(text, 0)
+    while start < len(text):
         line, counted = line + text.count("\n", counted, start), start
-        if has_duplicates:
-            yield from _scan_yaml(text[start:end], line, source)
-        elif value is not None:
-            yield Value(value, line + 1, 0, text[start:end], line)
-    if stream.error and stream.is_json:
-        yield ManifestError(source, text.count("\n", 0, stream.position) + 1, stream.error)
+        try:
+            value, end = _decode_json(text, start)
+            if _SURROGATE.search(text, start, end):
+                _check_characters(value)
+        except (json.JSONDecodeError, RecursionError) as error:
+            # kubectl reads a text with fewer values as YAML: apimachinery v0.36, util/yaml/decoder.go.
+            return [*found, ManifestError(source, line + 1, str(error))] if len(found) > 1 else None
+        except ValueError as error:
+            return [*found, ManifestError(source, line + 1, str(error))]
+        if value is not None:
+            found.append(Value(value, line + 1, 0, text[start:end], line))
+        start = _skip_space(text, end)
+    return found
+
+
+def _skip_space(text: str, start: int) -> int:
+    found = _SPACE.match(text, start)
+    return start if found is None else found.end()
+
+
+def _make_object(members: list[tuple[str, JSON]]) -> JSONObject:
+    found = dict(members)
+    if len(found) < len(members):
+        names = Counter(name for name, _ in members)
+        raise ValueError(f"duplicate key {names.most_common(1)[0][0]!r}")
+    return found
+
+
+def _check_characters(value: JSON) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("an escape is half of a surrogate pair") from None
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text!r} is not a number that JSON has")
+
+
+_decode_json: Final = json.JSONDecoder(
+    object_pairs_hook=_make_object,
+    parse_float=lambda text: make_number(float(text)),
+    parse_int=lambda text: make_number(int(text)),
+    parse_constant=_refuse_constant,
+).raw_decode
 
 
 def _add_hint(error: ManifestError, text: str) -> ManifestError:
@@ -138,8 +182,9 @@ def _add_hint(error: ManifestError, text: str) -> ManifestError:
     return ManifestError(error.source, error.line, f"{error.reason}; {hint}")
 
 
-def _split_documents(text: str, start: int) -> Iterator[str]:
-    for separator in _SEPARATOR.finditer(text, start):
+def _split_documents(text: str) -> Iterator[str]:
+    start = 0
+    for separator in _SEPARATOR.finditer(text):
         # Directives, such as %YAML 1.1, belong to the document after them.
         if not _DIRECTIVES.fullmatch(text, start, separator.start()):
             yield text[start : separator.start()]
@@ -246,7 +291,7 @@ class _Converter:
 def compose(text: str) -> list[yaml.Node]:
     """Return the node trees of the YAML documents in ``text``, which `read_values` has accepted."""
     # JSON, but not YAML, has escapes for halves of surrogate pairs.
-    return list(_compose(SURROGATE.sub(r"\\ufffd", text)))
+    return list(_compose(_SURROGATE.sub(r"\\ufffd", text)))
 
 
 def _compose(text: str) -> Iterator[yaml.Node]:
