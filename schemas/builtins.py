@@ -1,10 +1,7 @@
-"""Write the tables of built-in resources and of the types of their kinds below app/fleethook/engines/dispatch.
+"""Write the table of built-in resources that share a storage: engines/dispatch/match/builtins.json.
 
 ``python -m schemas.builtins`` starts the control plane of the end-to-end tests with all APIs and feature gates enabled.
-It finds the binaries as the tests do (tests/e2e/controlplane/build.py), needs Go, and writes two files:
-
-- ``match/builtins.json``: the built-in resources that share a storage, read from a kube-apiserver;
-- ``call/api_types.json``: the members of the Go types of their kinds, printed by tests/e2e/controlplane/workloads.
+It finds the binaries as the tests do (tests/e2e/controlplane/build.py).
 """
 
 import json
@@ -14,13 +11,11 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from schemas.workloads import run_go
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.controlplane import build
 
 _DISPATCH: Final = Path(__file__).parent.parent / "app" / "fleethook" / "engines" / "dispatch"
 TABLE: Final = _DISPATCH / "match" / "builtins.json"
-TYPES: Final = _DISPATCH / "call" / "api_types.json"
 
 Read = Callable[[str], Any]
 """Returns the decoded response to a GET of a path."""
@@ -111,26 +106,8 @@ class Everything(ControlPlane):
         super()._run(name, [*arguments, *(_ENABLE_ALL if name == "kube-apiserver" else ())])
 
 
-def types_text() -> str:
-    """Return the text of `TYPES` for the kinds of `TABLE`: one line for each struct, with its members by type."""
-    kinds = {
-        " ".join((other or version, kind))
-        for entry in json.loads(TABLE.read_text())
-        for version, served in entry["served"].items()
-        for other, _, kind in (text.rpartition("/") for text in served.values())
-    }
-    lines = []
-    for struct, members in sorted(json.loads(run_go("types", "\n".join(sorted(kinds)))).items()):
-        by_type: dict[str, list[str]] = {}
-        for member, type_ in sorted(members.items()):
-            by_type.setdefault(type_, []).append(member)
-        grouped = {type_: " ".join(names) for type_, names in sorted(by_type.items())}
-        lines.append(f"{json.dumps(struct)}:{json.dumps(grouped, separators=(',', ':'))}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 def main() -> int:
-    """Write the tables; return the exit code."""
+    """Write the table; return the exit code."""
     binaries = build.find()
     if binaries is None:
         print("control plane not found: run `make controlplane`", file=sys.stderr)
@@ -140,7 +117,6 @@ def main() -> int:
         try:
             plane.start()
             TABLE.write_text(text_of(table(discover(plane.api().__getitem__))))
-            TYPES.write_text(types_text())
         finally:
             plane.stop()
     return 0

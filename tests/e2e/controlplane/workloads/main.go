@@ -4,7 +4,6 @@
 //
 //	workloads fields      print the fields of every struct that Deployment and StatefulSet reach, as JSON
 //	workloads removed     print the releases that removed kinds, by version, as JSON
-//	workloads types       read one kind per line from stdin, print the types of the members of all structs, as JSON
 //	workloads quantities  read one quantity per line from stdin, print its stored forms as JSON lines
 package main
 
@@ -26,14 +25,14 @@ import (
 
 func main() {
 	commands := map[string]func() error{
-		"fields": printFields, "quantities": printQuantities, "removed": printRemoved, "types": printTypes,
+		"fields": printFields, "quantities": printQuantities, "removed": printRemoved,
 	}
 	var command func() error
 	if len(os.Args) == 2 {
 		command = commands[os.Args[1]]
 	}
 	if command == nil {
-		fmt.Fprintln(os.Stderr, "usage: workloads fields | workloads quantities <texts | workloads removed | workloads types <kinds")
+		fmt.Fprintln(os.Stderr, "usage: workloads fields | workloads quantities <texts | workloads removed")
 		os.Exit(2)
 	}
 	if err := command(); err != nil {

@@ -37,13 +37,12 @@ async def test_each_webhook_gets_the_object_and_none_hides_another(front: Front,
         "/same": patch({"op": "test", "path": "/kind", "value": "Widget"}),
         "/warn": lambda _: {"allowed": True, "warnings": ["old"]},
         "/bad": patch({"op": "remove", "path": "/no"}),
-        "/unfit": patch({"op": "add", "path": "/metadata/labels", "value": ["a"]}),
     }
     mutating = configuration(
         "", "mutating",
         hook(server, "/deny", "deny.example.org"), hook(server, "/label", "label.example.org"),
         hook(server, "/same", "same.example.org"), hook(server, "/bad", "bad.example.org", failurePolicy="Ignore"),
-        hook(server, "/unfit", "unfit.example.org"), hook(server, "/x", "effects.example.org", sideEffects="Some"),
+        hook(server, "/x", "effects.example.org", sideEffects="Some"),
     )  # fmt: skip
     never = [{"name": "never", "expression": "false"}]
     wrong = [{"name": "wrong", "expression": "object.no.such == 1"}]
@@ -58,15 +57,28 @@ async def test_each_webhook_gets_the_object_and_none_hides_another(front: Front,
         "deny.example.org": "refused", "label.example.org": "changed", "same.example.org": "allowed",
         "bad.example.org": "failed", "effects.example.org": "failed", "warn.example.org": "allowed",
         "gone.example.org": "failed", "never.example.org": "not sent", "wrong.example.org": "failed",
-        "unfit.example.org": "failed",
     }  # fmt: skip
     assert found["deny.example.org"].message.endswith("denied the request: too large")
     assert found["label.example.org"].patch == ({"op": "add", "path": "/metadata/labels", "value": {"a": "true"}},)
     assert found["warn.example.org"].warnings == ("old",)
     assert "no such key" in found["wrong.example.org"].message
-    assert "array into Go struct field ObjectMeta.metadata.labels" in found["unfit.example.org"].message
     assert "does not support dry run" in found["effects.example.org"].message
     assert all("labels" not in call.object["metadata"] for call in server.calls)
+
+
+async def test_a_patch_that_the_apiserver_refuses_is_a_failure(front: Front, server: Webhooks) -> None:
+    server.answers = {"/p": patch({"op": "add", "path": "/data", "value": {"a": 1}})}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+    request = review(
+        document, dryRun=True, kind={"group": "", "version": "v1", "kind": "ConfigMap"},
+        resource={"group": "", "version": "v1", "resource": "configmaps"},
+    )  # fmt: skip
+    found = await try_all(
+        front, [configuration("", "mutating", hook(server, "/p", rules=[rule])), namespace("")], request
+    )
+    text = "after its patch, the apiserver refuses the object: data.a: must be a string, not the number 1: quote it"
+    assert [(one.outcome, one.message) for one in found.values()] == [("failed", text)]
 
 
 async def test_a_patch_of_a_deletion_is_a_failure(front: Front, server: Webhooks) -> None:

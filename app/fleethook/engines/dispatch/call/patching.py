@@ -3,46 +3,22 @@
 An estimate of the work selects the thread, never a clock. Both ways give the same result.
 """
 
-import functools
-import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec
-
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse, check_patch_type, decode_patch
-from fleethook.engines.dispatch.dispatch_errors import CallingError, internal
+from fleethook.engines.dispatch.dispatch_errors import internal
 from fleethook.engines.dispatch.match.equivalent_resources import is_builtin
 from fleethook.engines.dispatch.match.rules import restore_annotation
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, count_values, decode_bytes
+from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS
 from fleethook.work.turns import Worker
 from fleethook.workload_schema.schema_defaults import set_schema_defaults
 
-Types = Mapping[str, Mapping[str, str]]
-"""Go structs by names such as ``apps/v1.DeploymentSpec``, with the types of their members, such as ``[]v1.Container``.
-
-A name that is not that of a struct, such as ``v1.Protocol``, is a string.
-"""
-
-# RFC 3339 with a colon in the zone, as Go's time.Parse reads it.
-_SECOND, _ZONE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", r"(?:Z|[+-]\d\d:\d\d)"
-_TIMES: Final = {
-    "Time": (re.compile(rf"{_SECOND}(?:[.,]\d+)?{_ZONE}", re.ASCII), "2006-01-02T15:04:05Z07:00"),
-    "MicroTime": (re.compile(rf"{_SECOND}[.,]\d{{6}}{_ZONE}", re.ASCII), "2006-01-02T15:04:05.000000Z07:00"),
-}
-_QUANTITY: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
-_STRING, _BOOL, _MAP, _BYTES = "string", "bool", "map[string]", "[]uint8"
-_METADATA: Final = "meta/v1.ObjectMeta"
 _NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
-_INTEGERS: Final = {
-    **{name: range(-(2 ** (bits - 1)), 2 ** (bits - 1)) for name, bits in (("int32", 32), ("int64", 64))},
-    "uint8": range(256),
-}
 
 
 def explain_wrong_kind(document: JSONObject, kind: GroupVersionKind, *, is_builtin: bool) -> str:
@@ -69,125 +45,6 @@ def explain_wrong_kind(document: JSONObject, kind: GroupVersionKind, *, is_built
     return "" if isinstance(document.get("metadata", {}), dict) else "system metadata was not initialized"
 
 
-def explain_wrong_metadata(document: JSONObject) -> str:
-    """Return the first member of an object's metadata that does not fit its type, ``""`` if all do."""
-    metadata = document.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        return _describe(metadata, "v1.ObjectMeta", ".metadata")
-    return next(_check(metadata, _METADATA, "metadata", _load_types(), ""), "")
-
-
-def explain_wrong_member(document: JSONObject, api_version: str, kind: str) -> str:
-    """Return the first member of an object of a built-in kind that does not fit its type, ``""`` if all do.
-
-    Args:
-        document: The object.
-        api_version: Its version before the patch.
-        kind: Its kind before the patch.
-    """
-    types = _load_types()
-    members = types.get(f"{api_version}.{kind}", {})
-    found = (
-        problem
-        for name, value in document.items()
-        if name in members
-        for problem in _check(value, members[name], name, types, kind)
-    )
-    return next(found, "")
-
-
-# msgspec describes a type at its first use. In two threads at once, this crashes the process.
-_decode_types: Final = msgspec.json.Decoder(dict[str, dict[str, str]]).decode
-
-
-@functools.cache
-def _load_types() -> Types:
-    """Return all structs of built-in kinds from ``api_types.json``, which has the members by their type."""
-    text = Path(__file__).with_name("api_types.json").read_bytes()
-    return {
-        struct: {member: type_ for type_, members in types.items() for member in members.split()}
-        for struct, types in _decode_types(text).items()
-    }
-
-
-def _check(value: JSON, type_: str, path: str, types: Types, struct: str) -> Iterator[str]:
-    """Yield the values that do not fit a type. Null is the zero value, and unknown members are dropped."""
-    where = f"{struct}.{path}"
-    if value is None:
-        return
-    if type_ in types:
-        yield from _check_struct(value, type_, path, types, struct)
-    elif type_.startswith("[]") and not (type_ == _BYTES and isinstance(value, str)):
-        if not isinstance(value, list):
-            yield _describe(value, type_, where)
-            return
-        for element in value:
-            yield from _check(element, type_[2:], path, types, struct)
-    elif type_.startswith(_MAP) or type_ == "ResourceList":
-        if not isinstance(value, dict):
-            yield _describe(value, "v1.ResourceList" if type_ == "ResourceList" else type_, where)
-            return
-        inner = "Quantity" if type_ == "ResourceList" else type_.removeprefix(_MAP)
-        for element in value.values():
-            yield from _check(element, inner, path, types, struct)
-    elif (problem := _explain_scalar(value, type_, where)) is not None:
-        yield problem
-
-
-def _check_struct(value: JSON, type_: str, path: str, types: Types, struct: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield _describe(value, type_, f"{struct}.{path}")
-        return
-    members = types[type_]
-    for name, inner in value.items():
-        if name in members:
-            yield from _check(inner, members[name], f"{path}.{name}", types, type_.rpartition(".")[2])
-
-
-def _explain_scalar(value: JSON, type_: str, where: str) -> str | None:
-    """Return why a value does not fit a type without members, None if it does."""
-    if type_ in _INTEGERS:
-        fits = isinstance(value, int) and not isinstance(value, bool) and value in _INTEGERS[type_]
-        return None if fits else _describe(value, type_, where)
-    if type_ in (_BOOL, "float64"):
-        fits = isinstance(value, bool) if type_ == _BOOL else _NAMES[type(value)] == "number"
-        return None if fits else _describe(value, type_, where)
-    if type_ in ("Quantity", _BYTES):
-        return _explain_quantity(value) if type_ == "Quantity" else _explain_base64(value)
-    if type_ == "IntOrString" and not isinstance(value, str):
-        return _explain_scalar(value, "int32", where)
-    if type_ in _TIMES and isinstance(value, str):
-        pattern, layout = _TIMES[type_]
-        return None if pattern.fullmatch(value) else f'parsing time "{value[:80]}" of {where} as "{layout}" failed'
-    # Raw is any JSON; all other types are strings.
-    is_text = isinstance(value, str) or type_ == "Raw"
-    return None if is_text else _describe(value, _STRING if type_ in _TIMES else type_, where)
-
-
-def _explain_base64(text: JSON) -> str | None:
-    try:
-        decode_bytes(text)
-    except ValueError:
-        return "illegal base64 data"
-    return None
-
-
-def _explain_quantity(value: JSON) -> str | None:
-    if isinstance(value, str | int | float) and not isinstance(value, bool) and _QUANTITY.fullmatch(str(value)):
-        return None
-    return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-
-
-def _describe(value: JSON, type_: str, where: str) -> str:
-    name = _NAMES[type(value)]
-    shown = f"{name} {value}" if name == "number" and type_ in _INTEGERS else name
-    # Go names a type by its package, which is the version.
-    prefix, _, struct = type_.rpartition("]")
-    named = struct.rpartition("/")[2]
-    text = f"{prefix}]{named}" if prefix else named
-    return f"json: cannot unmarshal {shown} into Go struct field {where} of type {text}"
-
-
 _T = TypeVar("_T")
 # The largest patch, in bytes, that is applied on the event loop: about 600 operations, 5 ms.
 _SHORT_PATCH: Final = 16 * 1024
@@ -207,8 +64,6 @@ class PatchedObject(NamedTuple):
     operations: list[JSON]
     """The operations of the patch, an empty list without a patch."""
     changed: bool
-    misfit: str = ""
-    """The member that does not fit its type after the patch, ``""`` if all of the metadata and of built-in kinds do."""
 
 
 def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
@@ -229,18 +84,13 @@ def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
         return PatchedObject(document, operations, changed=False)
     check_patch_type(answer)
     patched = apply(document, operations, dialect="kubernetes", limits=LIMITS)
-    misfit = ""
-    if isinstance(patched, dict) and isinstance(document, dict):
-        api_version, kind = str(document.get("apiVersion")), str(document.get("kind"))
-        misfit = explain_wrong_member(patched, api_version, kind) or explain_wrong_metadata(patched)
-    return PatchedObject(patched, operations, changed=not identical(patched, document), misfit=misfit)
+    return PatchedObject(patched, operations, changed=not identical(patched, document))
 
 
 def check_patched(hook: str, patched: PatchedObject, resource: GroupVersionResource, kind: GroupVersionKind) -> None:
-    """Refuse a patch of nothing, or one that yields an object that does not fit its types, as kube-apiserver does.
+    """Refuse a patch of nothing, or one that yields an object of another kind, as kube-apiserver does.
 
-    kube-apiserver decodes the object. It does not decode the metadata of custom resources, and later drops the members
-    that do not fit. Here that is a failure of the webhook, so that no part of a patch is lost silently.
+    kube-apiserver decodes the answer next, and refuses members that do not fit their types.
 
     Args:
         hook: The name of the webhook.
@@ -250,7 +100,6 @@ def check_patched(hook: str, patched: PatchedObject, resource: GroupVersionResou
 
     Raises:
         StatusError: The request is refused.
-        CallingError: The webhook has failed.
     """
     if not patched.operations:
         return
@@ -259,13 +108,10 @@ def check_patched(hook: str, patched: PatchedObject, resource: GroupVersionResou
         raise internal(f'admission webhook "{hook}" {text}')
     if not isinstance(patched.object, dict):
         raise internal(f'the patch of admission webhook "{hook}" replaces the object by another JSON type')
-    builtin = is_builtin(resource.group, resource.resource)
-    problem = explain_wrong_kind(patched.object, kind, is_builtin=builtin) or (patched.misfit if builtin else "")
-    text = "yields an object that does not fit its types: "
+    problem = explain_wrong_kind(patched.object, kind, is_builtin=is_builtin(resource.group, resource.resource))
     if problem:
+        text = "yields an object that does not fit its types: "
         raise internal(f'the patch of admission webhook "{hook}" {text}{problem}')
-    if patched.misfit:
-        raise CallingError(hook, f"its patch {text}{patched.misfit}")
 
 
 def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:

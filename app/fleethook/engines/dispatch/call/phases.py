@@ -109,7 +109,7 @@ class MutatingPhase:
         context.warnings.extend(answer.warnings)
         if not answer.allowed:
             raise answer.denial(hook.name)
-        made, operations, changed, _ = await self._patch(hook, attributes.object, answer, kind=kind)
+        made, operations, changed = await self._patch(hook, attributes.object, answer, kind=kind)
         if not operations:
             context.audit.record_call(hook, round_number=number, mutated=False)
             return False

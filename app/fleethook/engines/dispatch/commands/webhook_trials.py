@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from fleethook.api_schema import check_object
 from fleethook.cli.fixtures import Output
 from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.text_output import styled, write_json, write_styled
@@ -102,8 +103,17 @@ async def _try(relevant: RelevantHook, attributes: Attributes, decider: CallDeci
         return end("failed", str(error))
     if not patched.changed:
         return end("allowed", warnings=warnings)
+    if problem := _find_misfit(dict(as_object(patched.object)), dict(as_object(versioned.attributes.object))):
+        return end("failed", f"after its patch, the apiserver refuses the object: {problem}")
     is_secret = attributes.resource_name == "secrets"
     return end("changed", patch=tuple(_show(one, is_secret=is_secret) for one in patched.operations), warnings=warnings)
+
+
+def _find_misfit(patched: JSONObject, before: JSONObject) -> str:
+    """Return the first error that a patch adds to an object of a built-in kind, ``""`` if it adds none."""
+    known = check_object(before)
+    found = (one for one in check_object(patched) if one.level == "error" and one not in known)
+    return next((f"{one.field}: {one.message}" for one in found), "")
 
 
 def _show(operation: JSON, *, is_secret: bool) -> JSONObject:
