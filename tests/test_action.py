@@ -74,7 +74,7 @@ def test_a_directory_may_contain_files_of_other_tools(tmp_path: Path) -> None:
     code, out = run_step("Test interpreters", tmp_path, fixtures=str(deploy), exclude="chart")
     assert (code, "passed, 0 failed" in out) == (0, True)
     for hook, arguments in (
-        ("fleethook-lint", ["--manifests"]),
+        ("fleethook-lint", ["-f"]),
         ("fleethook-interpret-check", []),
         ("fleethook-interpret-test", []),
     ):

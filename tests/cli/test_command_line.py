@@ -32,7 +32,7 @@ def work(
     files: Annotated[list[Path] | None, Argument(help="Files.")] = None,
     limits: Limits = Limits(),  # noqa: B008 - as commands declare it
     *,
-    name: Annotated[list[str] | None, Option("--name", "-n", old=("--title",), help="Name.")] = None,
+    name: Annotated[list[str] | None, Option("--name", "-n", help="Name.")] = None,
     output: Annotated[Output, Option("--output", "-o", help="Format.")] = Output.TEXT,
     bundle: Annotated[bool, Option(help="Include the bundle.")] = True,
     verbose: Annotated[bool, Option("--verbose", "-v", help="Say more.")] = False,
@@ -134,12 +134,6 @@ def test_a_mistake_gets_a_message_and_exit_code_2(
     assert left.value.code == 2
     assert capsys.readouterr().err.splitlines()[0] == f"fleethook: {message}"
     assert not TAKEN
-
-
-def test_an_old_name_works_with_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert parse("work", "--title", "a", "--title", "b")["name"] == ["a", "b"]
-    warning = "warning: --title is now -n; the next release will refuse the old form\n"
-    assert capsys.readouterr().err == warning
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,6 @@ def test_the_help_has_all_texts_of_the_source(
     assert " ".join(source.split()) in shown
     assert not summary or summary == split_help(command)[0]
     for one in command.options if isinstance(command, Group) else list_parameters(command):
-        if one.declared.replaced_by:
-            assert not set(one.declared.names) & set(shown.split())
-            continue
         assert f"{one.usage} {' '.join(one.declared.help.split())}" in shown
         assert one.declared.help == " ".join(one.declared.help.split())
     if isinstance(command, Group):

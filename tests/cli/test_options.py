@@ -25,48 +25,6 @@ def test_arguments_mean_the_same_as_the_option(new: list[str], other: list[str])
     assert invoke(new).stdout or new[0] == "lint"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "warning"),
-    [
-        (["lint", "--manifests", STORY], ["lint", "-f", STORY], "--manifests is now -f"),
-        (["render", "--file", STORY], ["render", "-f", STORY], "--file is now -f"),
-        (
-            ["diff", "--file", STORY, "--against", STORY],
-            ["diff", "-f", STORY, "--against", STORY],
-            "--file is now -f",
-        ),
-        (
-            ["diff", "-f", STORY, "--manifests", STORY],
-            ["diff", "-f", STORY, "--against", STORY],
-            "--manifests is now --against",
-        ),
-        (
-            ["explain", "-f", WIDGET, *CLUSTER, "--manifests", KCP],
-            ["explain", "--request", WIDGET, *CLUSTER, "-f", KCP],
-            "--manifests is now -f, and -f is now --request",
-        ),
-        (
-            ["explain", "--all", "--manifests", KCP],
-            ["explain", "--all", "-f", KCP],
-            "--manifests is now -f, and -f is now --request",
-        ),
-    ],
-)
-def test_a_form_of_the_last_release_has_one_warning(old: list[str], new: list[str], warning: str) -> None:
-    expected, found = invoke(new), invoke(old)
-    assert (found.exit_code, found.stdout) == (expected.exit_code, expected.stdout)
-    warned = f"warning: {warning}; the next release will refuse the old form\n"
-    assert found.stderr == f"{warned}{expected.stderr}"
-
-
-def test_explain_still_takes_its_request_by_f_beside_a_cluster() -> None:
-    found = invoke(["explain", "-f", WIDGET, "--kubeconfig", "/nowhere"])
-    assert found.stderr.splitlines() == [
-        "warning: -f is now --request; the next release will refuse the old form",
-        "fleethook: --kubeconfig: there is no file /nowhere",
-    ]
-
-
 def test_one_subject_is_chosen_by_its_name() -> None:
     found = invoke(["render", STORY, "--subject", "yurtappset/yurtappset-demo", "-n", "story-2", "--pool", "hangzhou"])
     assert (found.exit_code, found.stdout.count("---")) == (0, 1)

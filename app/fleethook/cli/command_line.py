@@ -106,7 +106,6 @@ def run(group: Group, words: Sequence[str], program: str) -> None:
     if HELP[0] in values:
         _print_help(command, path)
         return
-    parser.warn_about_old_forms()
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
@@ -146,11 +145,8 @@ class _Parser:
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self._parameters: Final = parameters
-        self._by_flag: Final = {
-            flag: one for one in parameters for flag in (*one.flags, *filter(None, [one.negative]), *one.declared.old)
-        }
+        self._by_flag: Final = {flag: one for one in parameters for flag in (*one.flags, *filter(None, [one.negative]))}
         self._values: Final[dict[str, Any]] = {}
-        self._old: Final[dict[str, str]] = {}
         self._words: list[str] = []
 
     def parse(self, words: Sequence[str]) -> dict[str, Any]:
@@ -188,11 +184,6 @@ class _Parser:
                 return {HELP[0]: True}, []
         return self._values, self._words
 
-    def warn_about_old_forms(self) -> None:
-        """Write a warning for each old name of an option."""
-        for old, new in self._old.items():
-            write_error(f"warning: {old} is now {new}; the next release will refuse the old form")
-
     def _take(self, word: str) -> bool:
         """Set the options of a word; returns whether one asks for help."""
         if word.startswith("--"):
@@ -221,8 +212,6 @@ class _Parser:
 
     def _set(self, flag: str, text: str | None) -> None:
         one = self._find(flag)
-        if flag in one.declared.old:
-            self._old[flag] = one.declared.replaced_by or min(one.flags, key=len)
         if one.type is bool:
             value = text is None or one.convert(text, flag)
             self._values[one.name] = value is not (flag == one.negative)

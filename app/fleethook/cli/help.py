@@ -131,7 +131,7 @@ def list_completions(words: Sequence[str]) -> list[str]:
     waiting: Parameter | None = None
     for word in before:
         parameters = _list_options(command)
-        named = [one for one in parameters if word in (*one.flags, *one.declared.old) and one.type is not bool]
+        named = [one for one in parameters if word in one.flags and one.type is not bool]
         if waiting is not None:
             waiting = None
         elif named:

@@ -15,7 +15,6 @@ FilenameOption = Annotated[
     Option(
         "--filename",
         "-f",
-        old=("--manifests", "--file"),
         help="Manifest file or directory, '-' for standard input; may be repeated.",
     ),
 ]
@@ -24,7 +23,6 @@ EditOption = Annotated[
     Option(
         "--filename",
         "-f",
-        old=("--file",),
         help="Manifest file or directory to apply, '-' for standard input; may be repeated.",
     ),
 ]

@@ -23,8 +23,6 @@ class Option:
         names: Its names; without them, one is made of the parameter's name.
         help: The effect of the option.
         metavar: The word for its value, instead of one for its type.
-        old: Names that work until the next release, with a warning that names the shortest new one.
-        replaced_by: The new form of an option that works until the next release; the help does not list it.
         minimum: The least number.
         maximum: The largest number.
     """
@@ -34,16 +32,12 @@ class Option:
         *names: str,
         help: str,  # noqa: A002 - the usual name in such libraries
         metavar: str = "",
-        old: tuple[str, ...] = (),
-        replaced_by: str = "",
         minimum: float | None = None,
         maximum: float | None = None,
     ) -> None:
         self.names: Final = names
         self.help: Final = help
         self.metavar: Final = metavar
-        self.old: Final = names if replaced_by else old
-        self.replaced_by: Final = replaced_by
         self.minimum: Final = minimum
         self.maximum: Final = maximum
 
@@ -57,7 +51,7 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: Name of the function's parameter.
-        flags: Names of the option; empty for an argument, and for an option that the help does not list.
+        flags: Names of the option; empty for an argument.
         negative: The option for False of a switch that is on by default, otherwise ``""``.
         declared: The declaration.
         type: Type of a value.
@@ -178,6 +172,5 @@ def read_parameter(name: str, annotation: Any, defaults: Mapping[str, Any]) -> P
     kind = kind.__args__[0] if is_list else kind
     flag = f"--{name.replace('_', '-')}"
     negative = f"--no-{flag[2:]}" if kind is bool and default is True else ""
-    hidden = isinstance(declared, Argument) or declared.replaced_by
-    flags = () if hidden else declared.names or (flag,)
+    flags = () if isinstance(declared, Argument) else declared.names or (flag,)
     return Parameter(name, flags, negative, declared, kind, is_list, name not in defaults, default)

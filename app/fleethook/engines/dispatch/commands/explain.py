@@ -65,7 +65,6 @@ def explain(
         Option(
             "--filename",
             "-f",
-            old=("--file",),
             help="File or directory of APIBindings, APIExports, schemas, webhook configurations and Namespaces; "
             "'-' for standard input; may be repeated.",
         ),
@@ -73,9 +72,6 @@ def explain(
     request: Annotated[
         list[Path] | None,
         Option("--request", help="Object or AdmissionReview to explain; '-' for standard input; may be repeated."),
-    ] = None,
-    manifests: Annotated[
-        list[Path] | None, Option("--manifests", replaced_by="-f, and -f is now --request", help="As --filename.")
     ] = None,
     live: ClusterOptions = ClusterOptions(),
     reading: InputOptions = InputOptions(),
@@ -127,13 +123,9 @@ def explain(
     check cannot be evaluated; 2 invalid arguments or unreadable input.
     """
     given = [*(files or ()), *(filename or ())]
-    if not request and not every and (manifests or live.kubeconfig or live.context or live.in_cluster):
-        if not manifests and given:
-            write_error("warning: -f is now --request; the next release will refuse the old form")
-        request, given = given, []
     if bool(request) == every:
         fail("give either --request OBJECT or --all")
-    source_options = live.beside(given, manifests, reading=reading)
+    source_options = live.beside(given, reading=reading)
     _check_selection(source_options, resource or (), every=every)
     with report_input_errors(output):
         resources = select_dispatching(kcp=live.kcp or live.kcp_export is not None)

@@ -70,7 +70,6 @@ _Rules = Annotated[
     Option(
         "--filename",
         "-f",
-        old=("--manifests",),
         help="File or directory of customizations, webhook configurations and CRDs to use; may be repeated.",
     ),
 ]
@@ -113,7 +112,6 @@ def run(
     interpreters: InterpretersOption = None,
     conventions: ConventionsOption = ConventionsMode.OFF,
     resolve: ResolveOption = None,
-    manifests: Annotated[list[Path] | None, Option("--manifests", replaced_by="-f", help="As --filename.")] = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
     output: YamlOutputOption = YamlOutput.YAML,
@@ -134,7 +132,7 @@ def run(
         python = [str(one) for one in paths if one.suffix == RULES]
         given = read_objects([one for one in paths if str(one) not in python], reading)
         desired, observed = _read_object(desired_file), _read_object(observed_file)
-        rules = read_rules(karmada, manifests or (), reading)
+        rules = read_rules(karmada)
     if unused := find_unused(
         paths, {*python, *(one.source for one in given)}, f"object to ask about, {INTERPRETERS}", reading
     ):

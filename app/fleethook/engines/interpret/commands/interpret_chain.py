@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 from fleethook.api_schema import check_object
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import FixtureCase, FixtureResult, read_cases
-from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import fail_input, find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
 from fleethook.cli.options import FilesArgument, FindingsOutput, FindingsOutputOption, InputOptions
@@ -164,19 +164,16 @@ def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator
             yield file
 
 
-def read_rules(
-    karmada: TargetOptions, manifests: Sequence[Path] = (), reading: InputOptions = InputOptions()
-) -> list[Document]:
-    """Return customizations, webhook configurations and CRDs of Karmada's control plane or of files, none without both.
+def read_rules(karmada: TargetOptions) -> list[Document]:
+    """Return customizations, webhook configurations and CRDs of Karmada's control plane, none if it is not given.
 
-    Exits with a message if both are given, or the source cannot be read.
+    Exits with a message if the control plane cannot be read.
     """
-    if not (manifests or karmada.is_given):
+    if not karmada.is_given:
         return []
-    cluster = karmada.find() if karmada.is_given else Target(None)
-    is_pod = karmada.is_given and cluster.kubeconfig is None
-    options = SourceOptions(manifests, cluster.kubeconfig, cluster.context, is_pod, reading=reading)
-    check_options(options, "--manifests")
+    cluster = karmada.find()
+    options = SourceOptions((), cluster.kubeconfig, cluster.context, cluster.kubeconfig is None)
+    check_options(options)
     config = karmada_config(InterpretSettings.model_fields["karmada_namespace"].default)
     return read_source(options, [*INTERPRETING, config]).documents
 

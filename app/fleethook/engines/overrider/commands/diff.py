@@ -187,7 +187,6 @@ def diff(
         list[Path] | None,
         Option(
             "--against",
-            old=("--manifests",),
             help="Directory or file of the present objects, in place of a cluster; may be repeated.",
         ),
     ] = None,
