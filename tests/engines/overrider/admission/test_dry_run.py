@@ -61,15 +61,13 @@ def test_steps_of_replicas_are_compared_with_the_count_of_each_pool() -> None:
     assert idle.text.endswith("(node pool hangzhou)")
     assert reverted.text.endswith("(node pool beijing)")
     assert reverted.text.startswith(
-        "entries[0].items[0]: 3 replicas, but spec.topology.pools has 2: OpenYurt 1.4 then writes"
+        "entries[0].items[0]: while replicas differ from spec.topology.pools, OpenYurt 1.4 writes"
     )
 
 
 def test_replicas_that_are_left_are_compared_with_the_topology() -> None:
     (warning,) = run(entry("*", items=[{"initialReplicas": 2}])).warnings
-    assert warning.text.startswith(
-        "entries[0].items[0]: if another owner sets other replicas than the 2 of spec.topology.pools"
-    )
+    assert warning.text.startswith("entries[0].items[0]: while replicas differ from spec.topology.pools")
     beta = yurt_app_set_v1beta1(pools=NAMES, replicas=2)
     assert run(entry("*", items=[{"leave": ["replicas"]}]), subject=beta).warnings == []
 

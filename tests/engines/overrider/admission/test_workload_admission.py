@@ -280,9 +280,9 @@ def test_the_cluster_annotation_selects_subjects_and_overriders() -> None:
 @pytest.mark.parametrize(
     ("change", "warning"),
     [
-        ({"image": "two:2"}, '/spec/template/spec/containers/[name=two]/image: "two:2" is replaced by "two:1": '),
+        ({"image": "two:2"}, "replaced: /spec/template/spec/containers/[name=two]/image: edit the owner or "),
         ({"args": ["x"]}, ""),
-        ({"command": None}, "/spec/template/spec/containers/[name=two]/command: its removal is undone: "),
+        ({"command": None}, "replaced: /spec/template/spec/containers/[name=two]/command: edit the owner or "),
         ({"image": "two:1"}, ""),
     ],
 )

@@ -35,7 +35,7 @@ def test_yaml_has_the_workload_of_every_pool() -> None:
     assert result.exit_code == 0, result.stderr
     # The story sets replicas as the proposal does, which is worth a warning for each of its two entries.
     assert [
-        line.partition(" replicas, but spec.topology.pools has")[1] != "" for line in result.stderr.splitlines()
+        line.partition("while replicas differ from spec.topology.pools")[1] != "" for line in result.stderr.splitlines()
     ] == [True] * 2
     found = {
         made["metadata"]["labels"]["apps.openyurt.io/pool-name"]: (

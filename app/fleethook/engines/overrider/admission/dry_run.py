@@ -175,20 +175,10 @@ def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -
 
 def _compare_with_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[str]:
     shared = plan.shared.plan
-    if shared.leaves_replicas:
+    if shared.leaves_replicas or plan.values.fill(shared.rendered["spec"].get("replicas")) != topology:
         yield (
-            f"{shared.source_of(('spec', 'replicas'))}: if another owner sets other replicas than the {topology} of "
-            f"spec.topology.pools, OpenYurt 1.4 writes the {kind} at each reconcile, which undoes restarts and pauses "
-            "in that pool; the controllers of later versions do not"
-        )
-        return
-    claimed = plan.values.fill(shared.rendered["spec"].get("replicas"))
-    if claimed != topology:
-        number = "no" if claimed is None else claimed
-        yield (
-            f"{shared.source_of(('spec', 'replicas'))}: {number} replicas, but spec.topology.pools has {topology}: "
-            f"OpenYurt 1.4 then writes the {kind} at each reconcile, which undoes restarts, scales and pauses in that "
-            "pool; set the pool's replicas in the topology as well"
+            f"{shared.source_of(('spec', 'replicas'))}: while replicas differ from spec.topology.pools, OpenYurt 1.4 "
+            f"writes the {kind} at each reconcile, which undoes restarts and pauses; set them in the topology as well"
         )
 
 

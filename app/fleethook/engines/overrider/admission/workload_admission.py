@@ -4,18 +4,14 @@ Source: OpenYurt, pkg/yurtmanager/webhook/deploymentrender/v1alpha1 (v1.4.4), wh
 """
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.delta import MISSING, Leaf, address_of, leaves, value_at
-from fleethook.engines.overrider.render.member_differences import ABSENT, find_differences, find_value, is_empty
-from fleethook.engines.overrider.render.overlay import PULL_POLICIES, covers, find_pull_policy
+from fleethook.engines.overrider.render.member_differences import find_differences
 from fleethook.engines.overrider.render.render import (
     NEVER_RENDERED,
     NOTHING_TO_RENDER,
@@ -30,11 +26,10 @@ from fleethook.engines.overrider.subject.owner_index import Owner, find_owner
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, RENDERED_ANNOTATION, REVISION_LABEL
 from fleethook.patch import apply, format_pointer
 from fleethook.work.pausing import Slice, Work
-from fleethook.workload_schema.defaults import find_default
 
 _ABSENT: Final = msgspec.Raw(b"")
 
@@ -125,8 +120,9 @@ def _read_revision(workload: _Workload) -> tuple[bytes, bytes]:
 
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})
-MAX_REPLACED_VALUES: Final = 5
-MAX_SHOWN: Final = 100
+MAX_REPLACED: Final = 5
+# They write the values of the template, and read no warnings.
+_CONTROLLERS: Final = "system:serviceaccount:"
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 
 
@@ -191,7 +187,7 @@ def _mutate_owned(
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
     # A workload that was not rendered before has no overridden values that a user could have changed.
-    replaced = [] if memory in (None, NEVER_RENDERED) else _describe_replaced_values(request, workload, rendering)
+    replaced = [] if memory in (None, NEVER_RENDERED) else _warn_about_replaced_edits(request, workload, rendering)
     return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
 
 
@@ -210,25 +206,27 @@ def read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | Non
     return None if remembered(workload) is None else NEVER_RENDERED
 
 
-def _describe_replaced_values(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> list[str]:
-    """Return a warning for each value of the update that an entry or the template replaces."""
-    if rendering.plan is None or not rendering.plan.applies:
+def _warn_about_replaced_edits(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> list[str]:
+    """Return a warning about the edits of a person that the template or an entry replaces."""
+    plan = rendering.plan
+    if plan is None or not plan.applies or as_text(as_object(request.user).get("username")).startswith(_CONTROLLERS):
         return []
     stored = _select_writable(stored_members(request))
     asked = _select_writable({name: workload.get(name) for name in stored})
     edited = frozenset(one.address for one in find_differences(stored, asked, leaves=True))
+    if plan.leaves_replicas:
+        edited -= {("spec", "replicas")}  # `keep_replicas` has a warning of its own.
     if not edited:
         return []
-    around = frozenset(one[:end] for one in edited for end in range(1, len(one)))
     made: JSONObject = apply(workload, rendering.operations)
-    found = _Replaced(rendering.plan.for_update, workload, made, rendering.overrider)
     made = _select_writable({name: made.get(name) for name in stored})
-    replaced = (one.address for one in find_differences(asked, made, leaves=True) if not found.is_owners(one.address))
-    addresses = dict.fromkeys(place for address in replaced if (place := _find_edit(address, edited, around)))
-    texts = [found.describe(address) for address in addresses]
-    if len(texts) <= MAX_REPLACED_VALUES:
-        return texts
-    return [*texts[:MAX_REPLACED_VALUES], f"{len(texts) - MAX_REPLACED_VALUES} more values are replaced"]
+    replaced = (one.address for one in find_differences(asked, made, leaves=True))
+    around = (next((one[:end] for end in range(1, len(one) + 1) if one[:end] in edited), ()) for one in replaced)
+    pointers = [format_pointer(one) for one in dict.fromkeys(around) if one]
+    if not pointers:
+        return []
+    listed = ", ".join(pointers[:MAX_REPLACED]) + (" and others" if len(pointers) > MAX_REPLACED else "")
+    return [f"replaced: {listed}: edit the owner or YurtAppOverrider {rendering.overrider}, which decide these values"]
 
 
 def _select_writable(members: JSONObject) -> JSONObject:
@@ -242,87 +240,6 @@ def _select_writable(members: JSONObject) -> JSONObject:
         for name, values in kept.items()
     }
     return {**members, "metadata": kept}
-
-
-_Addresses = AbstractSet[tuple[str, ...]]
-
-
-def _find_edit(address: tuple[str, ...], edited: _Addresses, around: _Addresses) -> tuple[str, ...] | None:
-    """Return the address of the edit around a replaced value, its own address if it contains edits, otherwise None."""
-    for end in range(1, len(address) + 1):
-        if address[:end] in edited:
-            return address[:end]
-    return address if address in around else None
-
-
-class _Replaced:
-    """Describes the values of an update that a render replaces."""
-
-    def __init__(self, plan: Plan, asked: JSONObject, made: JSONObject, overrider: str) -> None:
-        self._plan: Final = plan
-        self._asked: Final = asked
-        self._made: Final = made
-        self._overrider: Final = overrider
-        self._leaves: Final = {address_of(one.tokens): one for one in leaves(plan.update.delta) if not one.reorders}
-        self._inside: Final[dict[tuple[str, ...], list[Leaf]]] = {}
-        for address, leaf in self._leaves.items():
-            for end in range(1, len(address)):
-                self._inside.setdefault(address[:end], []).append(leaf)
-        # OpenYurt's controller writes all members of the pod template, a person some of them. A few values of the
-        # template with defaults may equal those of an entry.
-        inner = [one for one in self._leaves.values() if one.tokens[:2] == ("spec", "template")]
-        kept = sum(value_at(asked, one.tokens) == one.after and not self._has_template_value(one) for one in inner)
-        self._is_partial: Final = kept > 0 and 2 * kept >= len(inner)
-
-    def is_owners(self, address: tuple[str, ...]) -> bool:
-        """Return whether OpenYurt's controller may have written a replaced value, because the template has it."""
-        leaf = self._find_leaf(address)
-        if leaf is None and address == ("spec", "replicas"):
-            return True  # `keep_replicas` has a warning of its own.
-        if self._is_partial:
-            return False
-        found = self._inside.get(address, []) if leaf is None else [leaf]
-        return bool(found) and all(map(self._has_template_value, found))
-
-    def describe(self, address: tuple[str, ...]) -> str:
-        """Return a warning about a replaced value."""
-        wanted, made = (find_value(one, address) for one in (self._asked, self._made))
-        leaf = self._find_leaf(address)
-        if leaf is None and made is ABSENT:
-            leaf = next(iter(self._inside.get(address, [])), None)
-        decides = ": while an overrider applies, the template decides; edit the owner to change it"
-        if leaf is not None:
-            source = self._plan.source_of(leaf.tokens)
-            decides = f", which YurtAppOverrider {self._overrider} sets in {source}; edit the overrider to change it"
-        if made in (ABSENT, None):
-            change = f"{_quote(wanted)} is removed"
-        elif wanted in (ABSENT, None):
-            change = "its removal is undone"
-        else:
-            change = f"{_quote(wanted)} is replaced by {_quote(made)}"
-        return f"{format_pointer(address)}: {change}{decides}"
-
-    def _find_leaf(self, address: tuple[str, ...]) -> Leaf | None:
-        """Return the change of the overrider at an address or around it."""
-        around = (self._leaves.get(address[:end]) for end in range(len(address), 0, -1))
-        return next((one for one in around if one is not None), None)
-
-    def _has_template_value(self, leaf: Leaf) -> bool:
-        """Return whether the update has the value of the template, or the default without one."""
-        value = value_at(self._asked, leaf.tokens)
-        if leaf.tokens == ("spec", "replicas"):
-            return bool(value == self._plan.bare["spec"].get("replicas", self._plan.template.default_replicas))
-        if leaf.before is not MISSING:
-            return value is not MISSING and covers(value, leaf.before)
-        default = find_default(tuple(one if isinstance(one, str) else "*" for one in leaf.tokens))
-        if leaf.tokens[-1] in PULL_POLICIES:
-            default = find_pull_policy(value_at(self._asked, leaf.tokens[:-1]))
-        return value is MISSING or is_empty(value) or bool(value == default)
-
-
-def _quote(value: JSON) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _keeps_spec(request: AdmissionRequest, workload: JSONObject) -> bool:

@@ -260,25 +260,6 @@ class Difference(NamedTuple):
         return is_empty(self.requested)
 
 
-def find_value(document: JSON, address: Sequence[str]) -> JSON:
-    """Return the value at the address of a difference, `ABSENT` if there is none."""
-    schema = WORKLOAD
-    for token in address:
-        if isinstance(document, dict):
-            document, schema = document.get(token, ABSENT), schema.fields.get(token, _NO_SCHEMA)
-        elif isinstance(document, list):
-            elements = index_elements(document, schema)
-            named: dict[str, JSON] = (
-                {f"[{index}]": element for index, element in enumerate(document)}
-                if elements is None
-                else {describe_identity(identity, schema): element for identity, element in elements.items()}
-            )
-            document, schema = named.get(token, ABSENT), MergeSchema(schema.fields)
-        else:
-            return ABSENT
-    return document
-
-
 def is_empty(value: JSON) -> bool:
     """Return whether ``value`` is null, false, zero, or has only such members, as Go's ``omitempty`` drops them."""
     if isinstance(value, dict):
