@@ -97,27 +97,20 @@ def definition(crds: None, admin: Api, namespace: str) -> Iterator[Definition]:
 
 @contextlib.asynccontextmanager
 async def follow_resources(
-    plane: ControlPlane, store: Store, *resources: WatchedResource, absent_seconds: float
+    plane: ControlPlane, store: Store, *resources: WatchedResource
 ) -> AsyncIterator[CountingConnection]:
     async with Connection(config(plane, "versions", plane.port)) as connection:
         counting = CountingConnection(connection)
-        source = KubernetesSource(resources, counting, store, absent_seconds=absent_seconds)
+        source = KubernetesSource(resources, counting, store, absent_seconds=3600.0)
         async with run_in_background(source.run(), name="source", ended=pytest.fail):
             await asyncio.wait_for(source.wait_synced(), NET)
             yield counting
 
 
-@pytest.mark.parametrize(
-    ("resources", "absent_seconds"),
-    [((DEFINITIONS, YURT_APP_SETS), 3600.0), ((YURT_APP_SETS,), 0.5)],
-    ids=["with definitions", "without the right to read definitions"],
-)
 async def test_a_version_that_is_added_and_withdrawn_is_followed(
     plane: ControlPlane,
     namespace: str,
     definition: Definition,
-    resources: tuple[WatchedResource, ...],
-    absent_seconds: float,
 ) -> None:
     store, emptied = Store(), list[ObjectKey]()
 
@@ -130,7 +123,7 @@ async def test_a_version_that_is_added_and_withdrawn_is_followed(
             emptied.append(key)
 
     await asyncio.to_thread(definition.create, ALPHA, "a", "b")
-    async with follow_resources(plane, store, *resources, absent_seconds=absent_seconds) as connection:
+    async with follow_resources(plane, store, DEFINITIONS, YURT_APP_SETS) as connection:
         store.subscribe(note)
         await until(lambda: read() == {"a": ALPHA, "b": ALPHA}, what="v1alpha1 is read")
 

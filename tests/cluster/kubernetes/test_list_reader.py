@@ -11,17 +11,13 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_reader import (
-    MAX_OBJECTS,
     DiscoveryPauses,
     Lister,
     NotServedError,
-    PageSize,
     RelistError,
     identified,
-    unknown_versions,
 )
 from fleethook.cluster.kubernetes.resources import (
     DEFINITIONS,
@@ -32,35 +28,11 @@ from fleethook.cluster.kubernetes.resources import (
     decode_object,
 )
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.lifetime import run_in_background
 from fleethook.model.json import JSONObject
 from tests.apiserver_rules import not_found, parse_path
 from tests.cluster.kubernetes.scripted import GADGETS, KIND, NOT_SERVED, Script, gadget, names, page
 from tests.waiting import settled
-
-
-def test_a_page_has_half_a_megabyte_of_objects_like_those_before() -> None:
-    size = PageSize()
-    first = size.limit
-    size.note(objects=0, size=50)
-    assert size.limit == first
-    size.note(objects=20, size=20 * 13_000)
-    assert size.limit == "40"
-    size.note(objects=40, size=40 * 2_000_000)
-    assert size.limit == "1"
-    size.note(objects=1, size=10)
-    assert size.limit == str(MAX_OBJECTS)
-
-
-async def test_the_next_page_is_as_long_as_the_objects_of_the_first_one_allow() -> None:
-    script = Script()
-    script.lists.put_nowait(page(7, gadget("a", 5, text="x" * 100_000), more="rest"))
-    script.lists.put_nowait(page(7, gadget("b", 6)))
-    following = asyncio.create_task(Informer(GADGETS, script, Store()).run())
-    await settled(lambda: len(script.asked) >= 2)
-    following.cancel()
-    assert [one["limit"] for one in script.asked[:2]] == ["20", "5"]
 
 
 async def pause() -> None:
@@ -69,7 +41,7 @@ async def pause() -> None:
 
 def lister(script: Script, store: Store, *older: str) -> Lister:
     resource = GADGETS._replace(older_versions=older)
-    return Lister(resource, script, store, prefix="", served=unknown_versions, pause=pause)
+    return Lister(resource, script, store, prefix="", pause=pause)
 
 
 async def test_a_list_replaces_all_objects_and_returns_its_resource_version() -> None:
@@ -111,7 +83,7 @@ async def test_a_list_never_holds_the_keys_of_all_objects() -> None:
         if number % 100 == 0 or number > 1_250:
             alive.append(count_keys())
 
-    reader = Lister(GADGETS, script, store, prefix="", served=unknown_versions, pause=pause_and_count)
+    reader = Lister(GADGETS, script, store, prefix="", pause=pause_and_count)
     documents = [gadget(f"g{number}", number) for number in range(5_000)]
     for _ in range(2):
         script.lists.put_nowait(page(10, *documents))
@@ -142,7 +114,7 @@ async def test_the_first_served_version_is_read() -> None:
     script.lists.put_nowait(NOT_SERVED)
     script.lists.put_nowait(page(10, gadget("a", 3)))
     assert await reader.read() == "10"
-    assert reader.versions.current.version == "v1beta1"
+    assert reader.current.version == "v1beta1"
 
 
 async def test_without_a_served_version_the_list_fails() -> None:
@@ -219,8 +191,7 @@ class Server:
         items: The objects of each version that is served.
         errors: Errors that requests of a version get instead.
         asked: The version and query of each list.
-        held: If not None, lists except the first page wait until it is set.
-        slept: The pauses; a test ends each of them by `wake`.
+        slept: The pauses; the usual one does not end.
     """
 
     def __init__(self, **items: list[dict[str, Any]]) -> None:
@@ -229,11 +200,8 @@ class Server:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.singles: list[str] = []
         self.definitions: list[dict[str, Any]] = []
-        self.held: asyncio.Event | None = None
-        self.paged = False
         self.slept: list[float] = []
         self.streams: list[tuple[str, asyncio.Queue[Any]]] = []
-        self._sleepers: list[asyncio.Event] = []
         self._version = 100
 
     def withdraw(self, version: str) -> None:
@@ -244,21 +212,7 @@ class Server:
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        if seconds < USUAL:
-            await asyncio.sleep(0)
-            return
-        sleeper = asyncio.Event()
-        self._sleepers.append(sleeper)
-        try:
-            await sleeper.wait()
-        finally:
-            if sleeper in self._sleepers:
-                self._sleepers.remove(sleeper)
-
-    async def wake(self) -> None:
-        """Wait for the usual pause, and end it."""
-        await settled(lambda: self._sleepers)
-        self._sleepers.pop().set()
+        await (asyncio.sleep(0) if seconds < USUAL else asyncio.Event().wait())
 
     def _check(self, version: str) -> None:
         if version in self.errors:
@@ -277,18 +231,9 @@ class Server:
         self.asked.append((version, dict(query)))
         self._check(version)
         self._version += 1
-        items = self.items[version]
-        if not self.paged:
-            return json.dumps(page(self._version, *items)).encode()
-        if not query.get("continue"):
-            return json.dumps(page(self._version, *items[:1], more="rest")).encode()
-        if self.held is not None:
-            await self.held.wait()
-        return json.dumps(page(self._version, *items[1:])).encode()
+        return json.dumps(page(self._version, *self.items[version])).encode()
 
     async def _single(self, version: str, name: str) -> bytes:
-        if self.held is not None:
-            await self.held.wait()
         self._check(version)
         for item in self.items[version]:
             if item["metadata"]["name"] == name:
@@ -329,7 +274,7 @@ async def following(server: Server, store: Store, *resources: WatchedResource) -
     source = KubernetesSource(resources or [VERSIONED_GADGETS], server, store, absent_seconds=USUAL, sleep=server.sleep)
     async with run_in_background(source.run(), name="source", ended=pytest.fail):
         await source.wait_synced()
-        await settled(lambda: server.slept and server.streams)
+        await settled(lambda: server.streams)
         yield source
 
 
@@ -377,42 +322,6 @@ async def test_a_served_best_version_is_the_only_one_requested() -> None:
         assert read(store) == {"a": "v2"}
         assert server.lists == ["v2"]
         assert source.informer(KIND).resource.version == "v2"
-        for _ in range(5):
-            await server.wake()
-        assert server.lists == ["v2"]
-
-
-async def test_an_older_version_is_read_while_the_best_one_is_polled() -> None:
-    server, store = Server(v1=[gadget("a", 3)]), Store()
-    async with following(server, store):
-        assert read(store) == {"a": "v1"}
-        assert server.lists == ["v2", "v1"]
-        for count in (1, 2, 3):
-            await server.wake()
-            await settled(lambda: len(server.asked) == 2 + count)  # noqa: B023 - called at once
-        assert server.asked[2:] == [("v2", {"limit": "1"})] * 3
-        assert server.slept == [USUAL] * len(server.slept)
-
-
-async def test_a_better_version_that_appears_replaces_all_objects_in_one_step() -> None:
-    server, store = Server(v1=[gadget("a", 3), gadget("b", 4), gadget("gone", 5)]), Store()
-    async with following(server, store) as source:
-        emptiness, seen = Emptiness(store), set[frozenset[str]]()
-        server.paged, server.held = True, asyncio.Event()
-        server.items["v2"] = [gadget("a", 3), gadget("b", 4), gadget("new", 6)]
-        looking = asyncio.create_task(collect_versions(store, seen))
-        await server.wake()
-        await settled(lambda: ("v2", "rest") in [(version, query.get("continue")) for version, query in server.asked])
-        assert read(store) == {"a": "v1", "b": "v1", "gone": "v1"}
-        assert source.informer(KIND).resource.version == "v1"
-        server.held.set()
-        await settled(lambda: read(store) == {"a": "v2", "b": "v2", "new": "v2"})
-        await settled(lambda: frozenset({"v2"}) in seen)
-        looking.cancel()
-        assert (seen, emptiness.emptied) == ({frozenset({"v1"}), frozenset({"v2"})}, False)
-        await settled(lambda: server.streams[-1][0] == "v2")
-        server.streams[-1][1].put_nowait({"type": "ADDED", "object": gadget("later", 200)})
-        await settled(lambda: read(store).get("later") == "v2")
 
 
 async def test_an_older_version_replaces_a_withdrawn_one() -> None:
@@ -439,7 +348,7 @@ async def test_objects_stay_while_no_version_is_served_between_two() -> None:
         server.items["v2"] = [gadget("a", 3)]
         await settled(lambda: read(store) == {"a": "v2"})
         assert not emptiness.emptied
-        assert source.informer(KIND).state().detail == ""
+        await settled(lambda: source.informer(KIND).state().detail == "")
 
 
 async def test_a_resource_without_any_version_for_long_is_unserved() -> None:
@@ -465,59 +374,19 @@ async def test_other_errors_than_not_found_do_not_select_an_older_version(code: 
         await settled(lambda: read(store) == {"a": "v2"})
 
 
-async def test_an_unreadable_better_version_is_reported_while_the_older_one_is_watched() -> None:
-    server, store = Server(v1=[gadget("a", 3)]), Store()
-    async with following(server, store) as source:
-        server.errors["v2"] = APIError(500, "", "conversion webhook failed")
-        await server.wake()
-        await settled(lambda: source.informer(KIND).state().failing)
-        assert "v1 cannot be read: 500: conversion webhook failed" in source.informer(KIND).state().detail
-        server.streams[-1][1].put_nowait({"type": "ADDED", "object": gadget("b", 200)})
-        await settled(lambda: read(store) == {"a": "v1", "b": "v1"})
-        del server.errors["v2"]
-        await server.wake()
-        await settled(lambda: not source.informer(KIND).state().failing)
-
-
-async def test_a_definition_saves_requests_for_unserved_versions() -> None:
-    server, store = Server(v1=[gadget("a", 3)]), Store()
+async def test_a_changed_definition_causes_a_list_in_the_best_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleethook.cluster.kubernetes.informer._SERVED_SECONDS", 0.0)
+    server, store = Server(v1=[gadget("a", 3), gadget("gone", 4)]), Store()
     server.definitions = [definition("v1")]
-    async with following(server, store, VERSIONED_GADGETS, DEFINITIONS):
-        for _ in range(5):
-            await server.wake()
-        assert server.lists == ["v2", "v1"]
+    async with following(server, store, VERSIONED_GADGETS, DEFINITIONS) as source:
+        assert (read(store), server.lists) == ({"a": "v1", "gone": "v1"}, ["v2", "v1"])
+        server.items["v2"] = [gadget("a", 3)]
         store.put(definition("v1", "v2"))
-        await settled(lambda: server.slept[-4:] == [0.1, 0.2, 0.4, 0.8])
-        server.items["v2"] = [gadget("a", 3)]
         await settled(lambda: read(store) == {"a": "v2"})
-        assert len(server.asked) <= 12
-
-
-async def test_a_definition_without_the_current_version_ends_its_watch() -> None:
-    server, store = Server(v2=[gadget("a", 3)]), Store()
-    server.definitions = [definition("v2")]
-    async with following(server, store, VERSIONED_GADGETS, DEFINITIONS):
-        server.items = {"v1": [gadget("a", 3)]}
-        store.put(definition("v1"))
-        await settled(lambda: read(store) == {"a": "v1"})
-
-
-async def test_a_live_read_is_repeated_if_the_version_changes_meanwhile() -> None:
-    server, store = Server(v1=[gadget("a", 3)]), Store()
-    async with following(server, store) as source:
-        server.held = asyncio.Event()
-        reading = asyncio.create_task(source.read_one(KIND, cluster="", namespace="ns", name="a"))
-        await settled(lambda: server.singles == ["v1"])
-        server.items["v2"] = [gadget("a", 3)]
-        await server.wake()
-        await settled(lambda: read(store) == {"a": "v2"})
-        server.items = {one: [gadget("a", 300, live=one)] for one in ("v1", "v2")}
-        server.held.set()
-        await reading
-        assert server.singles == ["v1", "v2"]
-        stored = store.get(*KEY)
-        assert stored is not None
-        assert (stored["apiVersion"], stored["spec"]) == ("example.com/v2", {"live": "v2"})
+        lists = len(server.asked)
+        store.put(definition("v2"))
+        await settled(lambda: server.streams[-1][0] == "v2")
+        assert (len(server.asked), source.informer(KIND).resource.version) == (lists, "v2")
 
 
 async def test_a_live_read_of_a_withdrawn_version_removes_no_object() -> None:
@@ -530,15 +399,3 @@ async def test_a_live_read_of_a_withdrawn_version_removes_no_object() -> None:
         server.items = {"v2": []}
         await source.read_one(KIND, cluster="", namespace="ns", name="a")
         assert read(store) == {}
-
-
-async def test_the_same_object_in_another_version_is_a_change() -> None:
-    server, store = Server(v1=[gadget("a", 3)]), Store()
-    changes: list[tuple[Any, Any]] = []
-    async with following(server, store):
-        store.subscribe(lambda _key, before, after: changes.append((before, after)))
-        server.items["v2"] = [gadget("a", 3)]
-        await server.wake()
-        await settled(lambda: read(store) == {"a": "v2"})
-        ((before, after),) = changes
-        assert not same_input(before, after)

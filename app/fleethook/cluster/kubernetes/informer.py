@@ -4,8 +4,8 @@
 - After 410 Gone (etcd has compacted the resourceVersion) the informer lists again. It also does so if the apiserver
   refuses three times in a row to continue.
 - Objects that a list does not contain are removed from the store.
-- A resource with several versions is read in the best served one (`versions`). The store holds objects of one version
-  only: the list of another version is complete before its objects replace the former ones in one step.
+- A list of a resource with several versions is in the best version that is served then. The informer lists again if
+  the watched version is no longer served, or if the definition of a resource in an older version has changed.
 - Attempts are separated by a back-off with jitter, so that a fleet of replicas does not reconnect at the same time.
 """
 
@@ -28,9 +28,7 @@ from fleethook.cluster.kubernetes.list_reader import (
     Pause,
     Reader,
     RelistError,
-    ServedVersions,
     identified,
-    unknown_versions,
 )
 from fleethook.cluster.kubernetes.list_watch import (
     Progress,
@@ -68,6 +66,9 @@ _TRIES_BEFORE_REFUSED: Final = 3
 # before it registers the new one. With their pauses, these attempts take about six seconds.
 _TRIES_BEFORE_ABSENT: Final = 7
 
+# An apiserver serves a new version a second or two after its definition was stored.
+_SERVED_SECONDS: Final = 3.0
+
 _TOO_MANY_REQUESTS: Final = 429
 
 
@@ -87,7 +88,6 @@ class Informer:
         *,
         prefix: str = "",
         absent_seconds: float = _ABSENT_SECONDS,
-        served: ServedVersions = unknown_versions,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Pause | None = None,
     ) -> None:
@@ -98,9 +98,8 @@ class Informer:
             reader: The connection to the apiserver.
             store: Receives the objects.
             prefix: Prefix of the resource's path.
-            absent_seconds: Seconds between two requests for a resource, or a better version of it, that the apiserver
-                does not serve (its CustomResourceDefinition is not installed or has no such version).
-            served: Returns the versions that the resource's CustomResourceDefinition serves, None if they are unknown.
+            absent_seconds: Seconds between two requests for a resource that the apiserver does not serve (its
+                CustomResourceDefinition is not installed).
             sleep: Sleeps for a number of seconds.
             pause: Awaited before each event if handling events takes long; None otherwise.
         """
@@ -109,10 +108,8 @@ class Informer:
         self._reader: Final = reader
         self._required: Final = is_required(resource, prefix)
         self._pause: Final = pause
-        self._lister: Final = Lister(
-            resource, reader, store, prefix=prefix, served=served, pause=pause or _let_others_go_on
-        )
-        self._versions: Final = self._lister.versions
+        self._lister: Final = Lister(resource, reader, store, prefix=prefix, pause=pause or _let_others_go_on)
+        self._watching: asyncio.Timeout | None = None
         self._store: Final = store
         self._absences: Final = DiscoveryPauses(absent_seconds, sleep=sleep)
         self._sleep: Final = sleep
@@ -130,7 +127,7 @@ class Informer:
     @property
     def resource(self) -> WatchedResource:
         """The resource in the chosen version."""
-        return self._versions.current
+        return self._lister.current
 
     @property
     def absent(self) -> bool:
@@ -156,8 +153,13 @@ class Informer:
         await self._tried.wait()
 
     def ask_again(self) -> None:
-        """Request an unserved resource at once, because its CustomResourceDefinition was installed or changed."""
+        """Request an unserved resource at once, because its CustomResourceDefinition was installed or changed.
+
+        A resource in an older version is listed again a little later.
+        """
         self._absences.end()
+        if self._watching is not None and self.resource != self._lister.candidates[0]:
+            self._watching.reschedule(asyncio.get_running_loop().time() + _SERVED_SECONDS)
 
     @property
     def progress(self) -> int:
@@ -171,7 +173,7 @@ class Informer:
 
     def state(self) -> PartState:
         """Return the state of the resource, for readiness and messages."""
-        detail = self._problem or self._versions.problem
+        detail = self._problem
         failing = bool(detail)
         if not detail and self._absent:
             detail = "not served by the apiserver (is its CustomResourceDefinition installed?); retrying regularly"
@@ -264,7 +266,7 @@ class Informer:
 
     def _is_changing_version(self) -> bool:
         """Return whether the apiserver may be replacing the chosen version by another one."""
-        several = len(self._versions.candidates) > 1
+        several = len(self._lister.candidates) > 1
         return several and self.synced and not self._absent and self._tries_absent < _TRIES_BEFORE_ABSENT
 
     async def _back_off(self, error: Exception) -> None:
@@ -297,21 +299,14 @@ class Informer:
         self.noted()
 
     async def _follow(self) -> None:
-        """Watch until another version has to be read; ends by an exception only."""
-        if len(self._versions.candidates) == 1:
-            await self._watch()
-        watch = asyncio.create_task(self._watch(), name=f"watch {self.resource.name}")
-        other = asyncio.create_task(self._versions.wait_for_other(self._absences), name="other version")
+        """Watch until another version may be served; ends by an exception only."""
         try:
-            await asyncio.wait((watch, other), return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(None) as self._watching:
+                await self._watch()
+        except TimeoutError:
+            raise RelistError("its definition has changed") from None
         finally:
-            watch.cancel()
-            other.cancel()
-            await asyncio.wait((watch, other))
-        for task in (watch, other):
-            if not task.cancelled():
-                task.result()
-        raise RelistError("another version has to be read")
+            self._watching = None
 
     async def _watch(self) -> None:
         """Watch from the current resourceVersion; ends by an exception only."""

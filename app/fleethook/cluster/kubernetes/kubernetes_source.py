@@ -1,68 +1,18 @@
-"""Keep a store equal to the objects of an apiserver.
-
-Callers share live reads, and none gets a response that is older than its call. In golang.org/x/sync/singleflight a
-caller joins the running call. Here that would be wrong: the server may have sent the response before the write that
-made the caller read. So a caller joins a read that has not started yet.
-"""
+"""Keep a store equal to the objects of an apiserver."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.informer import Informer
-from fleethook.cluster.kubernetes.list_reader import NOT_FOUND, Pause, Reader, versions_served
+from fleethook.cluster.kubernetes.list_reader import NOT_FOUND, Pause, Reader
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, as_number, decode_page
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
 from fleethook.cluster.store import ObjectKey, PartState, Store, Stored, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-
-
-class SharedReads:
-    """Runs at most one read of a key and queues at most one more, for any number of callers."""
-
-    def __init__(self) -> None:
-        self._running: Final[dict[Hashable, asyncio.Task[None]]] = {}
-        self._queued: Final[dict[Hashable, asyncio.Task[None]]] = {}
-
-    async def join(self, key: Hashable, read: Callable[[], Awaitable[None]]) -> None:
-        """Wait for a read that starts after this call; raises the exception of the read.
-
-        A cancelled caller does not cancel the read, because others may wait for it.
-
-        Args:
-            key: Identifies the object or list.
-            read: Reads it; if several callers queue the same key, the function of the first one runs.
-        """
-        queued = self._queued.get(key)
-        if queued is None:
-            queued = asyncio.create_task(self._run(key, read), name=f"live read {key}")
-            queued.add_done_callback(_take_exception)
-            self._queued[key] = queued
-        await asyncio.shield(queued)
-
-    async def _run(self, key: Hashable, read: Callable[[], Awaitable[None]]) -> None:
-        task = self._queued[key]
-        try:
-            if (running := self._running.get(key)) is not None:
-                await asyncio.wait([running])
-        finally:
-            del self._queued[key]
-        self._running[key] = task
-        try:
-            await read()
-        finally:
-            del self._running[key]
-
-
-def _take_exception(task: asyncio.Task[None]) -> None:
-    """Retrieve the exception, which asyncio would otherwise log if all callers were cancelled."""
-    if not task.cancelled():
-        task.exception()
-
 
 _log: Final = logging.getLogger(__name__)
 
@@ -104,8 +54,8 @@ class KubernetesSource:
             resources: Resources to watch.
             reader: Reads from the apiserver.
             store: Receives the objects.
-            absent_seconds: Seconds between two requests for a resource, or for a better version of it, that the server
-                does not serve. If CustomResourceDefinitions are among ``resources``, a change of one causes a request
+            absent_seconds: Seconds between two requests for a resource that the server does not serve. If
+                CustomResourceDefinitions are among ``resources``, a change of one causes a request
                 at once.
             advisory: Kinds that no answer depends on; nothing waits for them.
             every_cluster: Whether the server is kcp's, and all its logical clusters are to be read at once. An
@@ -126,7 +76,6 @@ class KubernetesSource:
                 store,
                 prefix=EVERY_SHARD if resource.group_kind in cached else self.everywhere,
                 absent_seconds=absent_seconds,
-                served=partial(self._served_versions, resource),
                 sleep=sleep,
                 pause=pause,
             )
@@ -135,7 +84,6 @@ class KubernetesSource:
         self._cached: Final = frozenset(cached)
         self._needed: Final = frozenset(self._informers.keys() - set(advisory))
         self._unread: Final = set(self._informers)
-        self._reads: Final = SharedReads()
         # Kinds for which the apiserver refused a field selector: their definition lists no such field.
         self._unselectable: Final[set[tuple[str, GroupKind]]] = set()
         store.subscribe(self._definition_changed)
@@ -188,16 +136,6 @@ class KubernetesSource:
                 informer.ask_again()
                 self._unselectable.difference_update([one for one in self._unselectable if one[1] == group_kind])
 
-    def _served_versions(self, resource: WatchedResource) -> frozenset[str] | None:
-        """Return the served versions in a resource's definition, None if they are unknown.
-
-        kcp has a definition or an APIResourceSchema in each logical cluster, so there the versions are unknown.
-        """
-        definitions = self._informers.get(DEFINITIONS.group_kind)
-        if definitions is None or definitions.state().failing:
-            return None
-        return versions_served(self._store.get("", DEFINITIONS.group_kind, "", resource.name))
-
     def informer(self, group_kind: GroupKind) -> Informer:
         """Return the informer of a kind; raises KeyError if there is none."""
         return self._informers[group_kind]
@@ -226,14 +164,8 @@ class KubernetesSource:
         return self._informers[group_kind].progress < resource_version
 
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
-        """Update one object of the store by a live read; raises APIError, UnreachableError.
-
-        Callers share a request, but only one that starts after their call.
-        """
+        """Update one object of the store by a live read; raises APIError, UnreachableError."""
         key = ObjectKey(cluster, group_kind, namespace, name)
-        await self._reads.join(key, partial(self._read_one, key))
-
-    async def _read_one(self, key: ObjectKey) -> None:
         informer = self._informers[key.group_kind]
         resource = informer.resource
         path = self.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)
@@ -252,17 +184,14 @@ class KubernetesSource:
                 informer.ask_again()
                 raise
         if informer.resource != resource:
-            # The informer has changed to another version, and the store holds objects of one version only.
-            await self._read_one(key)
+            # The informer has changed to another version.
+            await self.read_one(group_kind, cluster=cluster, namespace=namespace, name=name)
             return
         informer.learn(resource.decode(text))
 
     async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
         """Update the objects of one kind in a namespace by a live list; raises as `read_one`."""
-        key = ObjectKey(cluster, group_kind, namespace, "")
-        await self._reads.join(key, partial(self._read_namespace, group_kind, cluster=cluster, namespace=namespace))
 
-    async def _read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:
         def stored() -> list[ObjectKey]:
             names = self._store.names_in(cluster, group_kind, namespace)
             return [ObjectKey(cluster, group_kind, namespace, name) for name in names]
@@ -278,9 +207,8 @@ class KubernetesSource:
         if (cluster, group_kind) in self._unselectable:
             await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
             return
-        key = (cluster, group_kind, namespace, selection.fields)
         try:
-            await self._reads.join(key, partial(self._read_selected, selection, cluster=cluster))
+            await self._read_selected(selection, cluster=cluster)
         except APIError as error:
             if error.code != _BAD_REQUEST:
                 raise
@@ -320,10 +248,6 @@ class KubernetesSource:
         for number, item in enumerate(page.items):
             if number % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)  # a namespace may have thousands of objects
-            if informer.resource != resource:
-                # The informer has changed to another version, and the store holds objects of one version only.
-                await self._read_list(group_kind, stored, cluster=cluster, namespace=namespace, query=query)
-                return
             found.add(informer.learn_text(item, cluster=cluster))
         for key in stored():
             if key not in found and informer.stored_version(key) <= as_number(page.resource_version):

@@ -13,7 +13,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import JSON_PATCH, MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.list_reader import PageSize
+from fleethook.cluster.kubernetes.list_reader import PAGE_LIMIT
 from fleethook.cluster.kubernetes.list_watch import decode_page
 from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource
 from fleethook.cluster.store import ObjectKey
@@ -104,9 +104,8 @@ class WorkloadClient:
         """Yield every workload that the apiserver stores."""
         for resource in WORKLOADS:
             token: str | None = ""
-            size = PageSize()
             while token is not None:
-                items, token = await self._read_page(resource, token, size)
+                items, token = await self._read_page(resource, token)
                 for number, item in enumerate(items):
                     # The caller may need two milliseconds for a workload, so reviews get a turn.
                     if number % _SLICE == 0:
@@ -114,10 +113,8 @@ class WorkloadClient:
                     document = resource.decode(item)
                     yield self._source.informer(resource.group_kind).learn(document), document
 
-    async def _read_page(
-        self, resource: WatchedResource, token: str, size: PageSize
-    ) -> tuple[list[msgspec.Raw], str | None]:
-        query = {"limit": size.limit, "labelSelector": resource.selector, **({"continue": token} if token else {})}
+    async def _read_page(self, resource: WatchedResource, token: str) -> tuple[list[msgspec.Raw], str | None]:
+        query = {"limit": PAGE_LIMIT, "labelSelector": resource.selector, **({"continue": token} if token else {})}
         try:
             answer = await self._connection.request("GET", self._source.everywhere + resource.path, query=query)
         except APIError as error:
@@ -126,7 +123,6 @@ class WorkloadClient:
             raise
         await self._turns.pause()
         page = decode_page(answer)
-        size.note(objects=len(page.items), size=len(answer))
         return page.items, page.continue_token or None
 
     async def read(self, key: ObjectKey) -> JSONObject:
