@@ -4,7 +4,7 @@ After the type check, `validate` checks literals as kube-apiserver configures it
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,6 @@ from fleethook.cel.check.types import (
     describe_type,
     format_type,
     is_dynamic,
-    make_wrapper,
     unwrap_optional,
 )
 from fleethook.cel.evaluation import (
@@ -38,7 +37,6 @@ from fleethook.cel.evaluation import (
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.authorizer import build_authorizer, build_request_resource
 from fleethook.cel.library.regexes import compile_pattern
-from fleethook.cel.library.strings import CLAUSES, parse_format
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
 from fleethook.cel.plan.planner import Plan, Planner
@@ -50,7 +48,7 @@ _RESOLVERS = build_resolvers(function for function in FUNCTIONS if function.name
 
 
 def validate(tree: Node, errors: SourceErrors) -> None:
-    """Add the errors about literals in a tree: durations, timestamps, patterns, formats, and mixed types."""
+    """Add the errors about literals in a tree: durations, timestamps, patterns, and mixed types."""
     for node in walk(tree):
         if isinstance(node, Call):
             _validate_call(node, errors)
@@ -67,8 +65,6 @@ def _validate_call(node: Call, errors: SourceErrors) -> None:
             valid = can_parse(compile_pattern, literal.value)
         if not valid:
             errors.add(literal.offset, f"invalid {node.function} argument")
-    if node.function == "format" and isinstance(node.target, Literal) and isinstance(literal, ListLiteral):
-        _validate_format(node, str(node.target.value), literal.elements, errors)
 
 
 def _accepts(convert: OverloadResolver, value: object) -> bool:
@@ -79,42 +75,6 @@ def _accepts(convert: OverloadResolver, value: object) -> bool:
     return True
 
 
-def _validate_format(node: Call, text: str, arguments: Sequence[Node], errors: SourceErrors) -> None:
-    count = 0
-    try:
-        for clause in parse_format(text, len(arguments)):
-            if not clause.letter:
-                continue
-            count += 1
-            kinds, problem = CLAUSES[clause.letter]
-            nested = clause.letter == "s"
-            bad = next(_find_bad_arguments(arguments[clause.position], kinds, nested=nested), None)
-            if bad is not None:
-                shown = (bad.type or ERROR).name
-                errors.add(bad.offset, f"error during formatting: {problem} {shown}")
-                return
-    except ValueError as error:
-        errors.add(node.offset, str(error))
-        return
-    if len(arguments) > count:
-        problem = f"too many arguments supplied to string.format (expected {count}, got {len(arguments)})"
-        errors.add(node.offset, problem)
-
-
-def _find_bad_arguments(node: Node, kinds: frozenset[str], *, nested: bool) -> Iterator[Node]:
-    found = node.type or ERROR
-    if found.kind != "dyn" and _get_kind(found) not in kinds:
-        yield node
-    elif nested and isinstance(node, ListLiteral | MapLiteral):
-        for child in node.list_children():
-            for one in [child] if isinstance(node, ListLiteral) else child.list_children():
-                yield from _find_bad_arguments(one, kinds, nested=True)
-
-
-def _get_kind(one: Type) -> str:
-    return one.name if one.kind == "wrapper" else one.kind
-
-
 def _validate_literals(node: Node, errors: SourceErrors, *, exempt: bool) -> None:
     """Check that the elements of each list and map have one type; the arguments of a format may differ."""
     pending = [(node, exempt)]
@@ -123,7 +83,7 @@ def _validate_literals(node: Node, errors: SourceErrors, *, exempt: bool) -> Non
         exempted = exempted or (isinstance(one, Call) and one.function == "format")
         if not exempted and isinstance(one, ListLiteral):
             _compare_types(one.elements, one.optional, errors)
-        elif not exempted and isinstance(one, MapLiteral) and not one.name:
+        elif not exempted and isinstance(one, MapLiteral):
             _compare_types([entry.key for entry in one.entries], frozenset(), errors, all_of_them=True)
             optional = frozenset(position for position, entry in enumerate(one.entries) if entry.optional)
             _compare_types([entry.value for entry in one.entries], optional, errors, all_of_them=True)
@@ -237,7 +197,6 @@ LIMITS: Final = EvaluationLimits(MAX_COST, MAX_WORK)
 # About 1 ms: a unit of cost takes about 0.5 us here. Only loops over large objects cost more.
 INLINE_LIMITS: Final = EvaluationLimits(cost=2_000, work=4_000)
 """The limits on an event loop. An evaluation that needs more runs again in a thread, with its full limits."""
-_BOOLS: Final = (BOOL, make_wrapper(BOOL))
 _TOO_DEEP: Final = "the expression is nested too deeply for fleethook"
 # cel-go: parser/parser.go, expressionSizeCodePointLimit.
 MAX_LENGTH: Final = 100_000
@@ -331,7 +290,7 @@ def plan_expression(expression: str, *, must_be_bool: bool = False) -> Plan:
             validate(tree, errors)
     if tree is None or errors:
         raise ExpressionError(f"compilation failed: {errors.format()}")
-    if must_be_bool and found not in _BOOLS:
+    if must_be_bool and found != BOOL:
         raise ExpressionError(f"must evaluate to bool but got {describe_type(found)}")
     return Planner(tree).plan()
 

@@ -28,7 +28,6 @@ def find_type(expression: str) -> str:
         ("[].first()", "optional_type(dyn)"),
         ("true ? 1 : 2", "int"),
         ("authorizer.group('').resource('pods')", "kubernetes.authorization.ResourceCheck"),
-        ("google.protobuf.Int64Value{value: 1}", "wrapper(int)"),
         ("ip.isCanonical('::1')", "bool"),
     ],
 )
@@ -48,9 +47,8 @@ def test_expressions_have_types(expression: str, type_: str) -> None:
         ("1 && true", "1:1: expected type 'bool' but found 'int'"),
         ("'a'.b == 1", "1:4: type 'string' does not support field selection"),
         ("5.all(x, true)", "1:1: expression of type 'int' cannot be range of a comprehension "),
-        ("google.protobuf.Int64Value{value: 'a'} == 1", "1:33: expected type of field 'value' is 'int' but provided "),
         ("kubernetes.Quantity == 1", "1:1: undeclared reference to 'kubernetes' (in container '')"),
-        ("int{} == 1", "1:4: 'int' is not a message type"),
+        ("int{} == 1", "1:4: Syntax error: mismatched input '{' expecting an operator: literals of "),
     ],
 )
 def test_errors_are_those_of_kube_apiserver(expression: str, problem: str) -> None:

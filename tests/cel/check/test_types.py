@@ -20,7 +20,6 @@ from fleethook.cel.check.types import (
     make_map,
     make_optional,
     make_type,
-    make_wrapper,
     parse_type,
     parse_types,
     read_functions,
@@ -52,7 +51,6 @@ def test_declared_types_are_read_and_written(text: str, expected: Type) -> None:
     [
         (NULL, "null", "null_type"),
         (parse_type("google.protobuf.Duration"), "duration", "google.protobuf.Duration"),
-        (make_wrapper(INT), "wrapper(int)", "wrapper(int)"),
     ],
 )
 def test_some_types_have_a_short_name_in_errors(one: Type, shown: str, described: str) -> None:
@@ -70,7 +68,6 @@ def test_some_types_have_a_short_name_in_errors(one: Type, shown: str, described
         ((STRING, make_list(DYN)), (A, make_list(A)), True),
         ((NULL,), (make_optional(INT),), True),
         ((NULL,), (INT,), False),
-        ((make_wrapper(INT),), (INT,), True),
         ((make_map(STRING, INT),), (make_map(A, B),), True),
         ((make_type(INT),), (make_type(STRING),), True),
         ((INT, INT), (INT,), False),

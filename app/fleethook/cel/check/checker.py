@@ -1,6 +1,6 @@
 """Checks the types of expressions and resolves their names (cel-go: checker/checker.go)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
@@ -15,7 +15,6 @@ from fleethook.cel.check.types import (
     INT,
     NULL,
     STRING,
-    TYPES,
     UINT,
     Overload,
     Substitutions,
@@ -83,7 +82,7 @@ class _Checker:
             case ListLiteral():
                 found = self._check_list(node)
             case MapLiteral():
-                found = self._check_message(node) if node.name else self._check_map(node)
+                found = self._check_map(node)
             case Comprehension():
                 found = self._check_comprehension(node)
             case _:
@@ -250,29 +249,6 @@ class _Checker:
         if keys is None or values is None:
             return make_map(self._make_parameter(), self._make_parameter())
         return make_map(keys, values)
-
-    def _check_message(self, node: MapLiteral) -> Type:
-        name = node.name.lstrip(".")
-        if name not in IDENTS:
-            return self._reject_name(node, node.name)
-        found = TYPES.get(name)
-        if found is None:
-            return self._reject(node, f"'{IDENTS[name].name}' is not a type")
-        if name not in FIELDS:
-            return self._reject(node, f"'{found.name}' is not a message type")
-        fields: Mapping[str, Type] = FIELDS[name]
-        for entry in node.entries:
-            field = entry.key.value if isinstance(entry.key, Literal) else ""
-            given = self.check(entry.value)
-            if entry.optional:
-                given = self._unwrap(entry.value, given)
-            expected = fields.get(field)
-            if expected is None:
-                self._reject(entry, f"undefined field '{field}'")
-            elif not self._substitutions.assign(expected, given):
-                shown = f"'{format_type(expected)}' but provided type is '{format_type(given)}'"
-                self._reject(entry, f"expected type of field '{field}' is {shown}")
-        return found
 
     def _check_comprehension(self, node: Comprehension) -> Type:
         self.check(node.range)

@@ -15,9 +15,9 @@ class Type(NamedTuple):
     """A type.
 
     Attributes:
-        kind: ``list``, ``map``, ``struct``, ``opaque``, ``wrapper``, ``param``, ``dyn``, ``error``, or a scalar.
+        kind: ``list``, ``map``, ``struct``, ``opaque``, ``param``, ``dyn``, ``error``, or a scalar.
         name: The name that expressions and errors use; for a type parameter, its identity.
-        parameters: Element types of lists, maps, types, wrappers and opaque types.
+        parameters: Element types of lists, maps, types and opaque types.
     """
 
     kind: str
@@ -34,17 +34,15 @@ UINT: Final = Type("uint", "uint")
 NULL: Final = Type("null", "null_type")
 DYN: Final = Type("dyn", "dyn")
 ERROR: Final = Type("error", "!error!")
-ANY: Final = Type("any", "google.protobuf.Any")
 DURATION: Final = Type("duration", "google.protobuf.Duration")
 TIMESTAMP: Final = Type("timestamp", "google.protobuf.Timestamp")
 
-_NAMED: Final = {one.name: one for one in (BOOL, BYTES, DOUBLE, INT, STRING, UINT, NULL, DYN, ANY, DURATION, TIMESTAMP)}
+_NAMED: Final = {one.name: one for one in (BOOL, BYTES, DOUBLE, INT, STRING, UINT, NULL, DYN, DURATION, TIMESTAMP)}
 _OPTIONAL: Final = "optional_type"
-_SHORT_NAMES: Final = {"duration": "duration", "timestamp": "timestamp", "any": "any", "null": "null"}
+_SHORT_NAMES: Final = {"duration": "duration", "timestamp": "timestamp", "null": "null"}
 _TOKEN: Final = re.compile(r"[\w.]+|[(),]")
-_DYNAMIC: Final = frozenset({"dyn", "any"})
 _NESTED: Final = frozenset({"list", "map", "opaque", "type"})
-_NULLABLE: Final = frozenset({"opaque", "struct", "any", "duration", "timestamp", "wrapper"})
+_NULLABLE: Final = frozenset({"opaque", "struct", "duration", "timestamp"})
 
 
 def make_list(element: Type) -> Type:
@@ -65,11 +63,6 @@ def make_optional(value: Type) -> Type:
 def make_type(instance: Type) -> Type:
     """Return the type of a type's name."""
     return Type("type", "type", (instance,))
-
-
-def make_wrapper(value: Type) -> Type:
-    """Return the type of a message such as google.protobuf.Int64Value, which may be null."""
-    return Type("wrapper", value.name, (value,))
 
 
 def parse_type(text: str) -> Type:
@@ -123,19 +116,17 @@ def describe_type(one: Type) -> str:
 
 
 def _format(one: Type, format_parameter: Callable[[Type], str]) -> str:
-    if one.kind == "wrapper":
-        return f"wrapper({one.name})"
     return f"{one.name}({', '.join(map(format_parameter, one.parameters))})" if one.parameters else one.name
 
 
 def is_dynamic(one: Type) -> bool:
     """Return whether every value may have this type."""
-    return one.kind in _DYNAMIC
+    return one.kind == "dyn"
 
 
 def is_dynamic_or_error(one: Type) -> bool:
     """Return whether the type is dynamic, or unknown after an error."""
-    return one.kind in _DYNAMIC or one.kind == "error"
+    return one.kind in {"dyn", "error"}
 
 
 def unwrap_optional(one: Type) -> tuple[Type, bool]:
@@ -208,7 +199,7 @@ class Substitutions:
             return (one.kind, one.name) == (other.kind, other.name) and self._are_assignable(
                 one.parameters, other.parameters
             )
-        return _unwrap(one) == _unwrap(other)
+        return one == other
 
     def _bind(self, one: Type, parameter: Type) -> tuple[bool, bool]:
         """Return whether a parameter may stand for a type, and whether it already stands for one."""
@@ -281,10 +272,6 @@ def _accepts_null(one: Type) -> bool:
     return one.kind in _NULLABLE or one.kind == "null"
 
 
-def _unwrap(one: Type) -> Type:
-    return one.parameters[0] if one.kind == "wrapper" else one
-
-
 class Overload(NamedTuple):
     """A signature of a function; the receiver of a member is its first argument."""
 
@@ -329,17 +316,8 @@ FIELDS: Final[Mapping[str, Mapping[str, Type]]] = dict(map(_read_message, _read_
 
 _MESSAGES: Final = {
     **{name: Type("struct", name) for name in FIELDS},
-    **{
-        name: make_wrapper(fields["value"])
-        for name, fields in FIELDS.items()
-        if name.startswith("google.protobuf.") and list(fields) == ["value"]
-    },
     "google.protobuf.Timestamp": TIMESTAMP,
     "google.protobuf.Duration": DURATION,
-    "google.protobuf.Struct": make_map(STRING, DYN),
-    "google.protobuf.ListValue": make_list(DYN),
-    "google.protobuf.Value": DYN,
-    "google.protobuf.Any": ANY,
 }
 _A: Final = Type("param", "A")
 _B: Final = Type("param", "B")
@@ -360,8 +338,6 @@ TYPES: Final[Mapping[str, Type]] = {
 _AUTHORIZER: Final = "kubernetes.authorization.Authorizer"
 IDENTS: Final[Mapping[str, Type]] = {
     **{name: make_type(one) for name, one in TYPES.items()},
-    "google.protobuf.NullValue": INT,
-    "google.protobuf.NullValue.NULL_VALUE": INT,
     "object": DYN,
     "oldObject": DYN,
     "namespaceObject": _MESSAGES["kubernetes.Namespace"],

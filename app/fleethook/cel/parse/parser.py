@@ -289,9 +289,8 @@ class _Parser:
         raise self._reject("expecting an expression")
 
     def _parse_name(self, token: _Token, dot: str) -> Node:
-        message = self._find_message(dot + token.text)
-        if message is not None:
-            return message
+        if self._kind() == "operator" and self._tokens[self._position].text == "{":
+            raise self._reject("expecting an operator: literals of messages are not supported")
         opened = self._offset()
         called = self._skip("(")
         arguments = self._parse_list(")") if called else []
@@ -300,17 +299,6 @@ class _Parser:
         if called:
             return self._expand(opened, dot + token.text, arguments)
         return Ident(token.offset, dot + token.text)
-
-    def _find_message(self, name: str) -> Node | None:
-        """Parse a message if a brace follows the names, such as ``google.protobuf.Int64Value{value: 1}``."""
-        ahead = self._position
-        while self._tokens[ahead].text == "." and self._tokens[ahead + 1].kind == "name":
-            name += f".{self._tokens[ahead + 1].text}"
-            ahead += 2
-        if self._tokens[ahead].text != "{" or self._tokens[ahead].kind != "operator":
-            return None
-        self._position = ahead + 1
-        return MapLiteral(self._tokens[ahead].offset, self._parse_entries(fields=True), name)
 
     def _parse_elements(self, offset: int) -> Node:
         elements: list[Node] = []
@@ -321,11 +309,11 @@ class _Parser:
             elements.append(self._parse_expression())
         return ListLiteral(offset, elements, frozenset(optional))
 
-    def _parse_entries(self, *, fields: bool = False) -> list[Entry]:
+    def _parse_entries(self) -> list[Entry]:
         entries: list[Entry] = []
         while not self._skip_end("}", after_comma=bool(entries)):
             optional = self._skip("?")
-            key = self._parse_field() if fields else self._parse_expression()
+            key = self._parse_expression()
             colon = self._expect(":")
             entries.append(Entry(colon, key, self._parse_expression(), optional=optional))
         return entries
@@ -345,13 +333,6 @@ class _Parser:
         if not after_comma:
             self._expect(end)
         return True
-
-    def _parse_field(self) -> Node:
-        token = self._take()
-        if token.kind != "name":
-            self._position -= 1
-            raise self._reject("expecting IDENTIFIER")
-        return Literal(token.offset, token.text)
 
     def _parse_literal(self, token: _Token) -> Node:
         try:

@@ -98,7 +98,7 @@ class ListLiteral(Node):
 
 
 class Entry(Node):
-    """One entry of a map literal, or one field of a message; then the key is the field's name."""
+    """One entry of a map literal."""
 
     __slots__ = ("key", "optional", "value")
 
@@ -113,13 +113,13 @@ class Entry(Node):
 
 
 class MapLiteral(Node):
-    """``{a: b, ?c: d}``, or with a name a message such as ``google.protobuf.Int64Value{value: 1}``."""
+    """``{a: b, ?c: d}``."""
 
-    __slots__ = ("entries", "name")
+    __slots__ = ("entries",)
 
-    def __init__(self, offset: int, entries: list[Entry], name: str = "") -> None:
+    def __init__(self, offset: int, entries: list[Entry]) -> None:
         super().__init__(offset)
-        self.entries, self.name = entries, name
+        self.entries = entries
 
     def list_children(self) -> Iterator[Node]:
         """Yield the entries."""

@@ -2,19 +2,16 @@
 
 A call evaluates its arguments, charges the cost, and calls the function.
 
-Messages are protobuf's well-known types, such as ``google.protobuf.Int64Value{value: 1}``. The values of Kubernetes
-have no others, so all others are errors at run time, as in kube-apiserver.
-
 Comprehensions are the loops behind macros such as ``all`` and ``map``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from fleethook.cel.evaluation import ABSENT, COST, LIMIT, Evaluate, Frame, LimitReachedError
 from fleethook.cel.plan.costs import COST_OF_LIST, COST_OF_MAP, CallCost
-from fleethook.cel.values.times import SECOND, Duration, Timestamp, make_duration, make_timestamp
+from fleethook.cel.values.times import Duration, Timestamp
 from fleethook.cel.values.values import (
     NO_SUCH_OVERLOAD,
     NONE,
@@ -223,60 +220,6 @@ def compile_map(entries: Sequence[tuple[Evaluate, Evaluate, bool]]) -> Evaluate:
         return made
 
     return make
-
-
-# cel-go: common/cost.go, StructCreateBaseCost.
-_COST_OF_MESSAGE: Final = 40
-_PREFIX: Final = "google.protobuf."
-_WRAPPERS: Final[dict[str, Any]] = {
-    "BoolValue": False, "BytesValue": b"", "DoubleValue": 0.0, "FloatValue": 0.0, "Int32Value": 0, "Int64Value": 0,
-    "StringValue": "", "UInt32Value": Uint(0), "UInt64Value": Uint(0),
-}  # fmt: skip
-_MAX_32: Final = {"Int32Value": 2**31 - 1, "UInt32Value": 2**32 - 1}
-
-
-def compile_message(name: str, fields: Mapping[str, Evaluate]) -> Evaluate:
-    """Return code that creates a message."""
-
-    def make(frame: Frame) -> Any:
-        frame[COST] += _COST_OF_MESSAGE
-        values: dict[str, Any] = {}
-        for field, code in fields.items():
-            value = code(frame)
-            if type(value) is CelError:
-                return value
-            values[field] = value
-        try:
-            return _build(name, values)
-        except (ValueError, OverflowError) as error:
-            return CelError(str(error))
-
-    return make
-
-
-def _build(name: str, values: Mapping[str, Any]) -> Any:
-    kind = name.removeprefix(_PREFIX)
-    if name.startswith(_PREFIX) and kind in _WRAPPERS:
-        value = values.get("value", _WRAPPERS[kind])
-        if kind in _MAX_32 and not -_MAX_32[kind] - 1 <= value <= _MAX_32[kind]:
-            raise OverflowError("integer overflow")
-        return value
-    match kind if name.startswith(_PREFIX) else "":
-        case "Timestamp":
-            return make_timestamp(_read_nanos(values))
-        case "Duration":
-            return make_duration(_read_nanos(values))
-        case "Struct":
-            return values.get("fields", {})
-        case "ListValue":
-            return values.get("values", [])
-        case "Value":
-            return next((None if field == "null_value" else value for field, value in values.items()), None)
-    raise ValueError(f"unknown type '{name}'")
-
-
-def _read_nanos(values: Mapping[str, Any]) -> int:
-    return int(values.get("seconds", 0)) * SECOND + int(values.get("nanos", 0))
 
 
 # cel-go's error names Go types.

@@ -43,7 +43,6 @@ from fleethook.cel.plan.nodes import (
     compile_logic,
     compile_loop,
     compile_map,
-    compile_message,
     compile_not_strictly_false,
     compile_optional_or,
 )
@@ -115,7 +114,7 @@ class Planner:
             case ListLiteral():
                 part = self._plan_list(node, scope)
             case MapLiteral():
-                part = self._plan_message(node, scope) if node.name else self._plan_map(node, scope)
+                part = self._plan_map(node, scope)
             case Comprehension():
                 part = self._plan_loop(node, scope)
             case _:
@@ -131,9 +130,7 @@ class Planner:
         name = name.lstrip(".")
         if name in VARIABLES:
             return Attribute(compile_variable(FIRST_VARIABLE + VARIABLES.index(name), name))
-        if name.startswith("google.protobuf.NullValue"):
-            return Constant(0)
-        if TYPES[name].kind in {"struct", "wrapper", "any"} or name in {"timestamp", "duration"}:
+        if TYPES[name].kind == "struct" or name in {"timestamp", "duration"}:
             raise _reject(f"reference to undefined type: {name}")
         return Constant(CelType(name))
 
@@ -155,14 +152,6 @@ class Planner:
         code = compile_map([(compile_part(key), compile_part(value), optional) for key, value, optional in parts])
         constant = all(isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in parts)
         return _fold_literal(code) if constant else code
-
-    def _plan_message(self, node: MapLiteral, scope: _Scope) -> Part:
-        fields = {
-            str(entry.key.value): self._compile_node(entry.value, scope)
-            for entry in node.entries
-            if isinstance(entry.key, Literal)
-        }
-        return compile_message(node.name.lstrip("."), fields)
 
     def _plan_loop(self, node: Comprehension, scope: _Scope) -> Part:
         collected, first, second = (self._allocate_slot() for _ in range(3))
