@@ -25,7 +25,11 @@ def with_store(store: Any) -> None:
         (with_parameter, {"expression": "true", "message": " \n"}, "expression: give message="),
         (with_parameter, {"message": None}, "message: None is no text"),
         (with_parameter, {"message": "no"}, "message: it belongs to expression="),
-        (with_parameter, {"expression": "tru", "message": "no"}, "expression: compilation failed"),
+        (
+            with_parameter,
+            {"expression": "true &&\n  tru || fals", "message": "no"},
+            "expression: compilation failed: line 2, column 3: undeclared reference to 'tru'; line 2, column 10: undeclared reference to 'fals'$",
+        ),
         (with_store, {}, "the parameter 'store' needs the kinds to follow"),
     ],
 )

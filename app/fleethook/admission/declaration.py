@@ -44,6 +44,10 @@ _MAX_NAME_LENGTH: Final = 63
 # k8s.io/apimachinery/pkg/util/validation, IsQualifiedName, without a prefix.
 _CONDITION_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
+# cel-go shows the line of the expression with a mark, in two further lines.
+_CEL_ERROR: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*?)(?: \(in container ''\))?\n \| .*\n \| .*")
+_CEL_PLACE: Final = r"line \1, column \2: \3"
+
 
 class RuleError(ValueError):
     """A rule cannot be used; the text has the place, the reason and the remedy."""
@@ -302,7 +306,8 @@ def compile_cel(argument: str, expression: str) -> Program:
     try:
         return compile_condition(expression)
     except ExpressionError as error:
-        raise RuleError(f"{argument}: {error}") from error
+        text = _CEL_ERROR.sub(_CEL_PLACE, str(error)).replace("\n", "; ")
+        raise RuleError(f"{argument}: {text}") from error
 
 
 def _check_timeout(timeout: int) -> int:
