@@ -26,7 +26,6 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.engines.overrider.controller.controller import OverriderController
-from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
@@ -111,7 +110,7 @@ class Server:
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[OverriderController]:
         controller = OverriderController(
-            self.connection, self.app.store, self.source, self.app.find_engine(OverriderServer).plans, limits=WriteLimits(self.given.rate, 10),
+            self.connection, self.app.store, self.source, self.app.find_engine(OverriderServer).plans, per_second=self.given.rate,
             turns=self.app.turns, reading=pause_garbage_collector,
         )  # fmt: skip
         task = asyncio.create_task(controller.run())

@@ -196,7 +196,7 @@ class YurtAppSetController:
         steps = (self._create, self._delete, self._update)
         done = self._claim(subject) and self._each(step(subject) for step in steps)
         if done or self._release.status_after_refusal:
-            self._set_status(subject)
+            self._set_status(subject, done=done)
         return done
 
     def _owned(self, subject: JSONObject) -> dict[str, JSONObject]:
@@ -283,12 +283,16 @@ class YurtAppSetController:
             self._learn(answer)
         return done
 
-    def _set_status(self, subject: JSONObject) -> None:
+    def _set_status(self, subject: JSONObject, *, done: bool) -> None:
         metadata, former = subject["metadata"], subject.get("status", {})
         status = self._form.status(subject, list(self._owned(subject).values()))
         if self._release.keeps_first_revision:
             status["currentRevision"] = former.get("currentRevision") or status["currentRevision"]
         status["observedGeneration"] = metadata["generation"]
+        if self._release.status_after_refusal:
+            lacking = set(self._pools(subject)) - self._owned(subject).keys()
+            failed = {"PoolProvisioned": bool(lacking), "PoolUpdated": not done and not lacking}
+            status["conditions"] = [{"type": name, "status": str(not bad)} for name, bad in failed.items()]
         if status.items() <= former.items():
             return
         path = f"{self._form.path(self._namespace)}/{metadata['name']}/status"

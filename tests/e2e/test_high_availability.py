@@ -51,9 +51,8 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     pools = [f"pool-{number}" for number in range(500)]
-    # Twenty seconds of work, and a lease that outlives them, so that a busy machine also reaches the middle.
-    slow = {"FLEETHOOK_CONTROLLER_RATE": "25", "FLEETHOOK_LEASE_DURATION": "15"}
-    with fleet(plane, tmp_path, namespace, replicas=2, **slow) as replicas:
+    # Ten seconds of work, and a lease that outlives them, so that a busy machine also reaches the middle.
+    with fleet(plane, tmp_path, namespace, replicas=2, FLEETHOOK_LEASE_DURATION="15") as replicas:
         subject = Subject(admin, namespace, pools)
         leader = replicas.leader()
         subject.override(entry("*", items=TO_2))
@@ -144,7 +143,7 @@ def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
     plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
 ) -> None:
     pools = [f"pool-{number}" for number in range(150)]
-    with fleet(plane, tmp_path, namespace, replicas=1, FLEETHOOK_CONTROLLER_RATE="50") as replicas:
+    with fleet(plane, tmp_path, namespace, replicas=1) as replicas:
         (server,) = replicas.servers
         subject = Subject(admin, namespace, pools)
         subject.override(entry("*", items=TO_2))

@@ -96,7 +96,7 @@ def test_a_workload_that_is_still_rendered_is_sent_after_its_overrider_is_gone(
         wait_for(lambda: subject.status().get("summary") == "1/1")
         wait_for(lambda: selects(admin, subject.namespace), what="the configuration names the subject")
     subject.delete_override()
-    with installation.up(FLEETHOOK_CONTROLLER_RATE="0.0001", FLEETHOOK_CONTROLLER_CONCURRENCY="1"):
+    with installation.up(FLEETHOOK_CONTROLLER="false"):
         wait_for(lambda: not selects(admin, subject.namespace), what="the configuration names the subject no more")
         edit(subject, "nginx:1.0")
         assert "fleethook.io/rendered" not in subject.workload("hangzhou")["metadata"]["annotations"]

@@ -11,7 +11,6 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.controller import OverriderController
-from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.work.queue import sleep
@@ -51,7 +50,7 @@ class Fleet:
             self.objects,
             self.source,
             self.plans,
-            limits=WriteLimits(**limits),
+            **limits,
             now=self.now,
             registered=None if self.registered is None else self.registered.wait,
             openyurt_conflict=lambda: self.conflict,
@@ -128,10 +127,10 @@ class Fleet:
             }
             self.server.edit(self.path(pool_name=one), {"spec": {"template": template}}, review=review)
 
-    def observed(self, path: str) -> None:
+    def observed(self, path: str, **status: Any) -> None:
         """Report the generation of the subject as observed, like OpenYurt's controller."""
         generation = self.server[path]["metadata"]["generation"]
-        self.server.edit(path, {"status": {"observedGeneration": generation}})
+        self.server.edit(path, {"status": {"observedGeneration": generation, **status}})
 
     # State that tests compare.
 

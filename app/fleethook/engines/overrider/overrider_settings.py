@@ -12,12 +12,6 @@ class OverriderSettings(ServerSettings):
 
     controller: bool | None = None
     """The leader renders workloads again and writes status. Default: if registration is on."""
-    controller_rate: Annotated[float, Field(gt=0)] = 50.0
-    """Workloads that the controller updates per second on average."""
-    controller_concurrency: Annotated[int, Field(ge=1, le=100)] = 10
-    """Workloads that the controller updates concurrently."""
-    resync_interval: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds between two passes of the controller over all workloads."""
     server_dry_runs: Annotated[int, Field(ge=0, le=20)] = 4
     """Rendered workloads that a review of an overrider or of its subject sends to kube-apiserver in a dry run, at most.
     Each distinct one is sent once. They need the right to create Deployments and StatefulSets. 0 sends none."""

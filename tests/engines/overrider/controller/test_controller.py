@@ -29,7 +29,6 @@ async def test_an_overrider_needs_one_write_and_one_status() -> None:
         await fleet.wait(10 * MINUTE)
         assert fleet.server.writes == {fleet.path(): 1}
         assert fleet.server.statuses == {rule: 1}
-        assert not fleet.server.dry_runs
         assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
 
 

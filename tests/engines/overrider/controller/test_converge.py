@@ -4,6 +4,8 @@ import copy
 from typing import Any
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.store import ObjectKey
+from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
 from tests.builders import entry, image, patch
 from tests.engines.overrider.running import Fleet
 
@@ -48,7 +50,6 @@ async def test_an_unknown_field_is_reported_and_requested_once() -> None:
         await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
         await fleet.wait(5 * MINUTE)
         assert fleet.server.writes[fleet.path()] == 1
-        assert fleet.server.dry_runs[fleet.path()] == 1
         assert fleet.condition()[2] == (
             "0 of 1 workloads; demo-hangzhou-x in hangzhou: the apiserver did not keep /spec/template/spec/hostNetwrok: "
             "check the path for a misspelled field, and whether another webhook changes it"
@@ -124,7 +125,6 @@ async def test_an_unavailable_webhook_causes_four_writes_in_the_first_minute() -
         fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
         assert 3 <= fleet.server.writes[fleet.path()] <= 5
-        assert fleet.server.dry_runs[fleet.path()] == 1
         assert fleet.condition()[:2] == ("False", "NotRendered")
         assert "check that the webhook is registered" in fleet.condition()[2]
         fleet.server.webhook = True
@@ -178,7 +178,6 @@ async def test_another_controller_that_reverts_writes_causes_four_writes_in_the_
         fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
         assert 3 <= fleet.server.writes[fleet.path()] <= 5
-        assert fleet.server.dry_runs[fleet.path()] == 1
         # Until the pause reaches its limit of ten minutes.
         await fleet.wait(15 * MINUTE)
         assert fleet.server.writes[fleet.path()] <= 8
@@ -199,8 +198,17 @@ async def test_the_controller_does_not_fight_a_webhook_that_undoes_renders() -> 
         assert fleet.server.writes[fleet.path()] == 1
         assert fleet.condition()[:2] == ("False", "FieldsNotKept")
         fleet.server.after.clear()
-        # Nothing reports that the webhook is gone, so the next resync tries again.
-        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=10 * MINUTE)
+        other = ObjectKey("", MUTATING_CONFIGURATION, "", "other")
+        for webhooks in ([{"name": "undo.example.com"}], []):
+            fleet.objects.put(
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": other.group_kind.kind,
+                    "metadata": {"name": other.name},
+                    "webhooks": webhooks,
+                }
+            )
+        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=5)
 
 
 async def test_a_scale_is_undone_and_names_the_scaler_and_the_remedy() -> None:
@@ -264,18 +272,6 @@ async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
         assert fleet.condition()[2].endswith("the write failed: 403 Forbidden: no")
 
 
-async def test_without_dry_runs_lost_values_are_requested_twice() -> None:
-    fleet = Fleet()
-    fleet.server.after.append(prune_misspelled)
-    fleet.server.refuse = lambda _method, _path, dry: APIError(400, "BadRequest", "no dry run") if dry else None
-    fleet.subject()
-    async with fleet.leader():
-        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
-        await fleet.wait(5 * MINUTE)
-        assert fleet.server.writes[fleet.path()] == 2
-        assert fleet.condition()[1] == "FieldsNotKept"
-
-
 async def test_a_deleted_workload_is_forgotten() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
@@ -289,17 +285,18 @@ async def test_a_deleted_workload_is_forgotten() -> None:
         assert len(controller._backoff) == 0
 
 
-async def test_a_new_leader_finds_lost_values_by_a_dry_run() -> None:
+async def test_a_new_leader_finds_lost_values_without_a_change() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
     fleet.subject()
     async with fleet.leader():
         fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
         await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
+    stored = fleet.server[fleet.path()]
     async with fleet.leader():
         await fleet.wait(MINUTE)
-        assert fleet.server.writes[fleet.path()] == 1
-        assert fleet.server.dry_runs[fleet.path()] == 2
+        assert fleet.server.writes[fleet.path()] == 2
+        assert fleet.server[fleet.path()] == stored
         assert fleet.condition()[1] == "FieldsNotKept"
 
 

@@ -7,8 +7,6 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, input_kinds
-from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
-from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import Binding
@@ -140,13 +138,13 @@ class World:
             self.store,
             PlanCache(),
             turns=Turns(),
-            limits=WriteLimits(),
+            per_second=50.0,
             absent_seconds=10.0,
             every_cluster=False,
             now=lambda: START,
+            scheduler=self.clock,
         )
-        self.waits = OwnerWaits(seconds=10.0, interval=600.0, time=self.clock.time)
-        inputs = EventHandlers(self.queue, self.store, workloads, self.waits, scheduler=self.clock)
+        inputs = EventHandlers(self.queue, self.store, workloads, scheduler=self.clock)
         self.store.subscribe(inputs.object_changed)
 
     def put(self, document: dict[str, Any]) -> None:
@@ -175,12 +173,20 @@ def test_a_change_of_a_spec_queues_the_subject_after_some_seconds() -> None:
     world.put(nudged)
     world.clock.advance(60)
     assert world.queued() == []
-    assert not world.waits.patience(SET, pools=0, observed=True).wait
     world.put(yurt_app_set(paused=True))
     assert world.queued() == []
-    assert world.waits.patience(SET, pools=0, observed=True).wait
     world.clock.advance(5)
     assert world.queued() == [SET]
+
+
+def test_a_status_queues_the_subject_when_its_controller_has_caught_up() -> None:
+    world = World()
+    for observed, queued in ((1, []), (2, [SET]), (2, [])):
+        changed = yurt_app_set()
+        changed["metadata"]["generation"] = 2
+        world.put({**changed, "status": {"observedGeneration": observed}})
+        world.clock.advance(1)
+        assert world.queued() == queued
 
 
 def test_changes_of_many_node_pools_queue_each_daemon_once() -> None:

@@ -5,7 +5,6 @@ from typing import Any, cast
 
 from fleethook.engines.overrider.controller.status import Result, status_in_slices
 from fleethook.engines.overrider.controller.subject_state import collect_state
-from fleethook.engines.overrider.controller.workload_client import WriteLimits
 from fleethook.engines.overrider.controller.workload_decision import Decision
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -36,7 +35,7 @@ def test_collecting_many_workloads_pauses_and_finds_all_of_them() -> None:
     names = [f"p{number}" for number in range(COUNT)]
     store = store_of(yurt_app_set(pools=[pool(name) for name in names]), overrider())
     workloads = Workloads(
-        cast("Any", None), store, PlanCache(), turns=Turns(), limits=WriteLimits(), absent_seconds=1.0,
+        cast("Any", None), store, PlanCache(), turns=Turns(), per_second=50.0, absent_seconds=1.0,
         every_cluster=False, now=lambda: datetime.now(UTC), scheduler=Fleet().clock,
     )  # fmt: skip
     for name in names[1:]:

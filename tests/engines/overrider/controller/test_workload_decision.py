@@ -11,11 +11,10 @@ from fleethook.engines.overrider.controller.workload_decision import (
     Action,
     Decision,
     Drift,
-    Patience,
+    KnownDrift,
     Planned,
-    Storable,
     decide,
-    decide_from_part,
+    decide_after_write,
     detect_drift,
     plan_workload,
     render_stored,
@@ -163,84 +162,54 @@ def test_equal_drifts_have_equal_identities() -> None:
     assert Drift((), "why").identity == "why"
 
 
-WAITING = Patience(wait=True, observed=False)
-CURRENT = Patience(wait=True, observed=True)
-OVER = Patience(wait=False, observed=True)
 TEXT = "waiting until the controller of YurtAppSet demo has written the changed template"
+KNOWN = KnownDrift("drift", ("/spec/misspelled",), "", "")
 
 
 @pytest.mark.parametrize(
-    ("changed", "drifted", "patience", "lags", "action"),
+    ("changed", "drift", "waits", "decision"),
     [
-        (False, False, WAITING, True, Action.LEAVE),
+        (False, None, True, Decision()),
         # An edit of a rendered workload is repaired without a wait for the controller of the subject.
-        (False, True, WAITING, True, Action.READ),
-        (False, True, OVER, False, Action.READ),
-        (True, False, WAITING, False, Action.WAIT),
-        (True, False, CURRENT, True, Action.WAIT),
-        (True, False, CURRENT, False, Action.READ),
-        (True, False, OVER, True, Action.TOUCH),
+        (False, KNOWN, True, Decision(Action.TOUCH)),
+        (False, KNOWN._replace(error="why"), False, Decision(problem="why")),
+        (True, KNOWN, True, Decision(Action.WAIT, TEXT)),
+        (True, None, False, Decision(Action.TOUCH)),
     ],
 )
-def test_the_stored_part_decides_unless_the_workload_has_to_be_read(
-    changed: bool, drifted: bool, patience: Patience, lags: bool, action: Action
+def test_hash_and_drift_of_a_workload_decide(
+    changed: bool, drift: KnownDrift | None, waits: bool, decision: Decision
 ) -> None:
-    found = decide_from_part(SUBJECT, changed=changed, drifted=drifted, unstored=None, patience=patience, lags=lags)
-    assert found == Decision(action, TEXT if action is Action.WAIT else "")
+    assert decide(SUBJECT, changed=changed, drift=drift, unstored=None, waits=waits) == decision
 
 
 def test_a_workload_without_drift_reports_the_values_that_are_not_stored() -> None:
-    facts = {"changed": False, "drifted": False, "patience": OVER, "lags": False}
-    lost = decide_from_part(SUBJECT, unstored=LOST, **facts)
+    lost = decide(SUBJECT, changed=False, drift=None, unstored=LOST, waits=False)
     assert (lost.action, lost.lost, lost.notes) == (Action.LEAVE, True, ())
     assert lost.problem.startswith("the apiserver did not keep /spec/misspelled: check the path")
-    assert decide_from_part(SUBJECT, unstored=EMPTY, **facts) == Decision(notes=("/spec/paused",))
+    empty = decide(SUBJECT, changed=False, drift=None, unstored=EMPTY, waits=False)
+    assert empty == Decision(notes=("/spec/paused",))
 
 
-DIFFERENCE = Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT)
-FOUND = Drift((DIFFERENCE,), "")
-LEFT = summarize_unstored(FOUND.identity, FOUND.differences)
-
-
-def find_action(found: Drift = FOUND, **facts: Any) -> Action:
-    return decide(SUBJECT, found, **{"unstored": None, **facts}).action
-
-
-def test_a_workload_that_cannot_be_rendered_is_left_with_its_error() -> None:
-    assert decide(SUBJECT, Drift((), "why"), changed=True, unstored=None) == Decision(problem="why")
-
-
-def test_another_hash_is_touched_unless_the_controller_of_the_subject_writes_first() -> None:
-    assert find_action(changed=True) is Action.TOUCH
-    assert decide(SUBJECT, FOUND, changed=True, lags=True, unstored=None) == Decision(Action.WAIT, TEXT)
-
-
-def test_a_drift_with_the_right_hash_needs_a_dry_run_unless_it_is_explained() -> None:
-    assert find_action() is Action.TEST
-    assert find_action(written=True) is Action.TEST
-    assert find_action(unstored=LEFT) is Action.LEAVE
-    assert decide(SUBJECT, NO_DRIFT, unstored=LEFT) == Decision()
+FOUND = Drift((Difference("/spec/misspelled", ("spec", "misspelled"), True, ABSENT),), "")
 
 
 @pytest.mark.parametrize(
-    ("storable", "facts", "action"),
+    ("found", "rendered", "action"),
     [
-        (Storable.YES, {}, Action.TOUCH),
-        (Storable.UNKNOWN, {}, Action.TOUCH),
-        (Storable.UNKNOWN, {"repeated": True}, Action.TOUCH),
-        (Storable.NO, {}, Action.ACCEPT),
-        (Storable.YES, {"written": True}, Action.RETRY),
-        (Storable.UNKNOWN, {"written": True}, Action.RETRY),
-        (Storable.UNKNOWN, {"written": True, "repeated": True}, Action.ACCEPT),
-        (Storable.NO, {"written": True}, Action.ACCEPT),
+        (NO_DRIFT, True, Action.LEAVE),
+        (FOUND, True, Action.ACCEPT),
+        (FOUND, False, Action.RETRY),
+        (NO_DRIFT, False, Action.RETRY),
+        (Drift((), "why"), False, Action.LEAVE),
     ],
 )
-def test_a_dry_run_tells_lost_values_from_a_conflict(
-    storable: Storable, facts: dict[str, bool], action: Action
+def test_a_difference_after_a_render_is_not_stored_and_one_without_a_render_is_requested_again(
+    found: Drift, rendered: bool, action: Action
 ) -> None:
-    found = decide(SUBJECT, FOUND, unstored=None, storable=storable, **facts)
-    assert (found.action, found.lost) == (action, action is Action.ACCEPT)
-    assert ("/spec/misspelled" in found.problem) is (action in (Action.ACCEPT, Action.RETRY))
+    decided = decide_after_write(found, rendered=rendered)
+    assert (decided.action, decided.lost) == (action, action is Action.ACCEPT)
+    assert ("/spec/misspelled" in decided.problem) is (found is FOUND)
 
 
 def test_a_retry_names_three_pointers_or_the_annotation() -> None:

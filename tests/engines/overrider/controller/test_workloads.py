@@ -4,9 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.controller import workloads
-from fleethook.engines.overrider.controller.workload_client import WriteResult
-from fleethook.engines.overrider.controller.workload_decision import NO_DRIFT, Drift, Unstored
+from fleethook.engines.overrider.controller.workload_decision import Unstored
 from fleethook.engines.overrider.controller.workloads import UnstoredValues
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, image
@@ -46,44 +44,6 @@ async def test_a_new_leader_reverts_changes_made_without_a_leader() -> None:
         await fleet.wait_for(lambda: fleet.image() == "nginx:2.0", seconds=60)
 
 
-async def test_a_write_is_compared_once_if_its_event_arrives_first(monkeypatch: Any) -> None:
-    compared: list[str] = []
-    real = workloads.detect_drift
-
-    def detect_drift(workload: Any, **rest: Any) -> Drift:
-        compared.append(workload["metadata"]["resourceVersion"])
-        return real(workload, **rest)
-
-    monkeypatch.setattr(workloads, "detect_drift", detect_drift)
-    for late in (True, False):
-        compared.clear()
-        fleet = Fleet()
-        fleet.subject()
-        fleet.server.late = late
-        async with fleet.leader():
-            fleet.override(entry("*", items=TO_2))
-            await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")  # noqa: B023 - called at once
-            assert compared.count(fleet.server[fleet.path()]["metadata"]["resourceVersion"]) == 1, late
-
-
-async def test_the_answer_of_a_write_is_compared_if_its_event_had_a_drift() -> None:
-    fleet = Fleet()
-    fleet.subject()
-    async with fleet.leader() as controller:
-        fleet.override(entry("*", items=TO_2))
-        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
-        known = controller.workloads
-        assert known.detect_drift_after_write(KEY, WriteResult(b"not read", None)) == ({}, NO_DRIFT)
-        fleet.server.webhook = False
-        containers = [{"name": "nginx", "image": "theirs:1"}]
-        fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
-        await fleet.settle()
-        text = await fleet.server.request("GET", fleet.path())
-        document, found = known.detect_drift_after_write(KEY, WriteResult(text, None))
-        assert document["metadata"]["name"] == KEY.name
-        assert found.pointers == ("/spec/template/spec/containers/0/image",)
-
-
 async def test_a_version_older_than_the_watch_is_not_compared(monkeypatch: Any) -> None:
     fleet = Fleet()
     fleet.subject()
@@ -98,7 +58,7 @@ async def test_a_version_older_than_the_watch_is_not_compared(monkeypatch: Any) 
             yield KEY, stale
 
         monkeypatch.setattr(known.client, "read_all", read_all)
-        assert [key async for key, _, _ in known.look_at_all()] == [KEY]
+        assert [key async for key, _ in known.look_at_all()] == [KEY]
         assert known.drift(KEY) is None
 
 
@@ -127,13 +87,9 @@ def test_the_memory_of_unstored_values_is_bounded() -> None:
     assert [known.explains(key(name), "lost") for name in "abc"] == [True, False, True]
 
 
-def test_the_oldest_lost_values_are_requested_again() -> None:
+def test_only_lost_values_are_requested_again() -> None:
     known = UnstoredValues()
-    for name in "abc":
-        known.remember(key(name), LOST)
-    known.remember(key("d"), EMPTY)
-    known.forget_lost(most=2)
-    assert [known.get(key(name)) is not None for name in "abcd"] == [False, False, True, True]
     known.remember(key("a"), LOST)
-    known.forget_lost(most=1)
-    assert [known.get(key(name)) is not None for name in "abcd"] == [True, False, False, True]
+    known.remember(key("b"), EMPTY)
+    assert list(known.pop_lost()) == [(key("a"), LOST)]
+    assert [known.get(key(name)) for name in "ab"] == [None, EMPTY]

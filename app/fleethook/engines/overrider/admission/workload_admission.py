@@ -27,7 +27,12 @@ from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
-from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, RENDERED_ANNOTATION, REVISION_LABEL
+from fleethook.model.openyurt import (
+    POOL_PATCH_ANNOTATION,
+    RENDERED_ANNOTATION,
+    REVISION_LABEL,
+    TRIGGER_ANNOTATION,
+)
 from fleethook.patch import apply, format_pointer
 from fleethook.work.pausing import Slice, Work
 
@@ -124,6 +129,7 @@ MAX_REPLACED: Final = 5
 # They write the values of the template, and read no warnings.
 _CONTROLLERS: Final = "system:serviceaccount:"
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
+_REMOVE_TRIGGER: Final[JSONObject] = {"op": "remove", "path": f"/metadata/annotations/{TRIGGER_ANNOTATION}"}
 
 
 class _Annotations(TypedDict, total=False):
@@ -155,13 +161,21 @@ def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanC
     workload = request.desired_object
     if not isinstance(workload, dict) or not isinstance(workload.get("metadata"), dict):
         return admission.errored("request.object is not an object with metadata")
-    if not isinstance(workload.get("spec"), dict):
-        return admission.allowed()
     metadata = workload["metadata"]
-    owner = find_owner(metadata)
+    owner = find_owner(metadata) if isinstance(workload.get("spec"), dict) else None
     if owner is None or metadata.get("deletionTimestamp"):
         return admission.allowed()
-    return (yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans))
+    # Without its trigger, an unchanged workload stays as it is, and the controller knows that this webhook was called.
+    removals = [_REMOVE_TRIGGER] if has_trigger(metadata) else []
+    workload = apply(workload, removals) if removals else workload
+    response = yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans)
+    is_touched = removals and response.allowed
+    return msgspec.structs.replace(response, patch=[*removals, *response.patch]) if is_touched else response
+
+
+def has_trigger(metadata: JSONObject) -> bool:
+    """Return whether a workload has the annotation by which fleethook's controller asks for a review."""
+    return "overrider@" in str(as_object(metadata.get("annotations")).get(TRIGGER_ANNOTATION))
 
 
 def _mutate_owned(

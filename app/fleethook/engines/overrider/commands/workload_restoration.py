@@ -107,7 +107,7 @@ def has_traces(text: msgspec.Raw) -> bool:
 
 
 def list_nudged(subjects: Collection[JSONObject]) -> Iterator[JSONObject]:
-    """Yield the subjects with an annotation of `fleethook.engines.overrider.controller.outdated_workloads`."""
+    """Yield the subjects with an annotation of `fleethook.engines.overrider.controller.owner_waits`."""
     return (one for one in subjects if NUDGED_ANNOTATION in (one["metadata"].get("annotations") or {}))
 
 

@@ -4,8 +4,10 @@ OpenYurt has a controller of the same purpose (v1.4, pkg/yurtmanager/controller/
 level-triggered: its actions depend on the present objects only, not on the order or number of former events.
 
 An annotation of each workload has the hash of its last render. If the hash differs from that of the plan, the
-controller touches the trigger annotation, kube-apiserver calls the webhook, and the controller compares the answer. It
-watches workloads to find edits, and compares all of them regularly to find changes that it did not observe.
+controller writes the trigger annotation, kube-apiserver calls the webhook, which renders the workload and removes the
+trigger, and the controller compares the answer. A touch of a workload that needs no change therefore stores nothing.
+The controller watches workloads to find edits, and compares all of them regularly to find changes that it did not
+observe.
 
 The controller reconciles a subject when one of its inputs changes: an overrider, the subject, a node pool, or a
 workload that another client changed. Its own writes are no input. `Backoff` bounds the writes of each workload.
@@ -27,13 +29,13 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.engines.overrider.admission.read_your_writes import read_overriders
-from fleethook.engines.overrider.controller.converge import Converger, Outcome, Target
+from fleethook.engines.overrider.controller.converge import Converger, Outcome
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
-from fleethook.engines.overrider.controller.outdated_workloads import Nudger, OutdatedWorkloads
-from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
+from fleethook.engines.overrider.controller.owner_waits import OWNER_SECONDS, OwnerWaits
 from fleethook.engines.overrider.controller.status import (
     Result,
     StatusReporter,
@@ -43,8 +45,7 @@ from fleethook.engines.overrider.controller.status import (
     unrendered,
 )
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
-from fleethook.engines.overrider.controller.workload_client import RequiredVersions, WriteLimits
-from fleethook.engines.overrider.controller.workload_decision import Patience
+from fleethook.engines.overrider.controller.workload_client import WRITES_PER_SECOND, RequiredVersions
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -63,11 +64,9 @@ _log: Final = logging.getLogger(__name__)
 
 RESYNC_SECONDS: Final = 600.0
 _WORKERS: Final = 8
-# The share of second and later writes of a workload, so that conflicts hardly slow down other writes.
-_RETRY_SHARE: Final = 0.1
-# The workloads that the apiserver did not store as requested and that each resync tests again.
-_MAX_RECHECKED: Final = 500
 _FIRST_PAUSE_SECONDS: Final = 1.0
+# After a failed comparison of all workloads.
+_RETRY_SECONDS: Final = 10.0
 _NEVER: Final = float("inf")
 
 
@@ -88,8 +87,8 @@ class OverriderController:
         source: KubernetesSource,
         plans: PlanCache,
         *,
-        limits: WriteLimits = WriteLimits(),  # noqa: B008 - immutable
-        resync_seconds: float = RESYNC_SECONDS,
+        per_second: float = WRITES_PER_SECOND,
+        owner_seconds: float = OWNER_SECONDS,
         absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         registered: Callable[[], Awaitable[object]] | None = None,
@@ -105,8 +104,8 @@ class OverriderController:
             objects: The overriders, subjects and node pools, kept up to date by ``source``.
             source: Watches these objects and updates ``objects``.
             plans: The plans that were compiled from the objects.
-            limits: The rates of writes.
-            resync_seconds: The time between two comparisons of all workloads, and the longest pause after failures.
+            per_second: Touches per second on average.
+            owner_seconds: The time for a subject's controller, in addition to that for its writes.
             absent_seconds: The time between two requests for a resource that the apiserver does not serve.
             now: Returns the time.
             registered: Waits until the webhooks are registered. None if another process registers them.
@@ -117,7 +116,7 @@ class OverriderController:
         """
         clock = scheduler or LoopScheduler()
         self.queue: Final[WorkQueue[Binding]] = WorkQueue(
-            backoff=(_FIRST_PAUSE_SECONDS, resync_seconds), scheduler=clock
+            backoff=(_FIRST_PAUSE_SECONDS, RESYNC_SECONDS), scheduler=clock
         )
         self._turns: Final = turns or Turns()
         self.workloads: Final = Workloads(
@@ -125,7 +124,7 @@ class OverriderController:
             objects,
             plans,
             turns=self._turns,
-            limits=limits,
+            per_second=per_second,
             absent_seconds=absent_seconds,
             every_cluster=source.every_cluster,
             now=now,
@@ -137,26 +136,25 @@ class OverriderController:
         self._reading: Final = reading
         self._objects: Final = objects
         self._source: Final = source
-        self._resync_seconds: Final = resync_seconds
         self._registered: Final = registered
-        self._register_seconds: Final = limits.owner_seconds
+        self._register_seconds: Final = owner_seconds
         self._openyurt_conflict: Final = openyurt_conflict
         self._conflict = ""  # At the last report.
         self._clock: Final = clock
-        self._backoff: Final = Backoff(retries_per_second=limits.per_second * _RETRY_SHARE, longest=resync_seconds)
+        self._backoff: Final = Backoff(longest=RESYNC_SECONDS)
         self._converger: Final = Converger(self.workloads, self._backoff, store=objects, plans=plans, time=clock.time)
-        self._waits: Final = OwnerWaits(seconds=limits.owner_seconds, interval=resync_seconds, time=clock.time)
         self._reporter: Final = StatusReporter(connection, source, objects, turns=self._turns, now=now)
-        self._outdated: Final = OutdatedWorkloads(self.workloads, store=objects, plans=plans)
-        self._nudger: Final = Nudger(connection, source, self._waits, self._outdated, self._reporter, now=now)
-        self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, self._waits, scheduler=clock)
+        self._waits: Final = OwnerWaits(
+            connection, source, self._reporter, seconds=owner_seconds, interval=RESYNC_SECONDS, time=clock.time, now=now
+        )
+        self._handlers: Final = EventHandlers(self.queue, objects, self.workloads, scheduler=clock)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         self._conflict = self._openyurt_conflict()
         endings = [
             self._objects.subscribe(self._handlers.object_changed),
-            self._objects.subscribe(self._conflict_changed),
+            self._objects.subscribe(self._surroundings_changed),
             self.workloads.subscribe(self._workload_changed),
         ]
         try:
@@ -167,7 +165,6 @@ class OverriderController:
                 await self._kinds.wait_for_overriders()
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
-                self._waits.start()
                 for kind in self._kinds.note():
                     tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
                 for binding in self._handlers.bindings():
@@ -180,8 +177,11 @@ class OverriderController:
             # If this replica leads again, it must not hold the workloads twice.
             self.workloads.release()
 
-    def _conflict_changed(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
-        """Report the state of all overriders again if OpenYurt's settings begin or cease to interfere."""
+    def _surroundings_changed(self, key: ObjectKey, before: Stored | None, _after: JSONObject | None) -> None:
+        """Request lost values again if another webhook changes, and report OpenYurt's settings if they change."""
+        if key.group_kind == MUTATING_CONFIGURATION and key.name != CONFIGURATION_NAME and before is not None:
+            for binding in self.workloads.recheck_lost():
+                self.queue.add(binding)
         if key.group_kind in (MUTATING_CONFIGURATION, DEFINITION) and self._conflict != self._openyurt_conflict():
             self._conflict = self._openyurt_conflict()
             self._reporter.forget()
@@ -206,7 +206,7 @@ class OverriderController:
         await self._kinds.wait_for(kind)
         # Earlier comparisons of workloads did not know these objects.
         while await self._compare_workloads() is None:
-            await sleep(self._clock, self._retry_seconds)
+            await sleep(self._clock, _RETRY_SECONDS)
         self._kinds.add(kind)
         for binding in self._kinds.dependents(kind, self._handlers.bindings()):
             self.queue.add(binding)
@@ -214,11 +214,10 @@ class OverriderController:
     async def _resync(self) -> None:
         """Compare all workloads at intervals."""
         while True:
-            pause = self._retry_seconds
-            self.workloads.unstored.forget_lost(most=_MAX_RECHECKED)
+            pause = _RETRY_SECONDS
             found = await self._compare_workloads()
             if found is not None:
-                pause = self._resync_seconds
+                pause = RESYNC_SECONDS
                 self._prune(bindings := self._handlers.bindings())
                 # The start queues all subjects anyway, so the first resync queues only those with differences.
                 for binding in bindings if self.resyncs else bindings & found:
@@ -230,31 +229,25 @@ class OverriderController:
         """Compare all workloads with their plans.
 
         Returns:
-            The subjects of workloads that drifted or are outdated; None if the workloads cannot be read.
+            The subjects of workloads that drifted; None if the workloads cannot be read.
         """
         found: set[Binding] = set()
         try:
-            async for key, binding, document in self.workloads.look_at_all():
-                if self._outdated.compare(key, document) or self.workloads.drift(key) is not None:
+            async for key, binding in self.workloads.look_at_all():
+                if self.workloads.drift(key) is not None:
                     found.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             _log.warning("cannot compare all workloads, retrying: %s", error)
             return None
         return found
 
-    @property
-    def _retry_seconds(self) -> float:
-        return min(self._resync_seconds, 10 * _FIRST_PAUSE_SECONDS)
-
     def _prune(self, bindings: set[Binding]) -> None:
         self._backoff.prune(self._clock.time())
         self._waits.keep(bindings)
 
     def _workload_changed(self, change: Change) -> None:
-        if change.respecified or change.gone:
-            self._outdated.changed(change.key, gone=change.gone)
         if change.gone:
-            self._converger.forget(change.key)
+            self._backoff.forget(change.key)
         self._handlers.workload_changed(change)
 
     async def reconcile(self, binding: Binding) -> Worked:
@@ -267,14 +260,15 @@ class OverriderController:
         if not self._kinds.were_read(binding):
             return True  # `_start_when_read` queues it again.
         self.reconciled += 1
-        at, patience = await self._observe(binding)
-        targets, known = await self._find_targets(at, patience)
+        at = await self._observe(binding)
+        waits = await self._waits.wait_for_owner(at)
+        targets, known = await self._turns.run(self._converger.find_targets(at, waits=waits))
         # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
-            at, patience = await self._observe(binding)
-            targets, known = await self._find_targets(at, patience)
-        outcomes = [*known, *await self._converger.converge_all(targets)]
-        self._nudger.note(at, waits=any(one.result.waits for one in outcomes))
+            at = await self._observe(binding)
+            targets, known = await self._turns.run(self._converger.find_targets(at, waits=waits))
+        outcomes = [*known, *await self._converger.converge_all(targets, self._list_required(at))]
+        self._waits.note(binding, waiting=any(one.result.waits for one in outcomes))
         await self._report_reverts(at, outcomes)
         await self._report_scales(at, outcomes)
         await self._report_orphans(at)
@@ -283,9 +277,8 @@ class OverriderController:
             self._handlers.gone.pop(binding, None)
         return self._next_reconcile(at, outcomes) if reported else False
 
-    async def _observe(self, binding: Binding) -> tuple[SubjectState, Patience]:
-        at = await self._turns.run(collect_state(binding, store=self._objects, workloads=self.workloads))
-        return at, await self._nudger.wait_for_owner(at)
+    async def _observe(self, binding: Binding) -> SubjectState:
+        return await self._turns.run(collect_state(binding, store=self._objects, workloads=self.workloads))
 
     async def _refresh(self, at: SubjectState) -> bool:
         """Read subject and overriders from the apiserver; return whether they differ from those in the store.
@@ -309,23 +302,22 @@ class OverriderController:
             and all(map(same_input, at.overriders, now))
         )
 
-    async def _find_targets(self, at: SubjectState, patience: Patience) -> tuple[list[Target], list[Outcome]]:
+    def _list_required(self, at: SubjectState) -> RequiredVersions:
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
-        seen = RequiredVersions(overrider, _version(at.subject))
-        return await self._turns.run(self._converger.find_targets(at, seen, patience))
+        return RequiredVersions(overrider, _version(at.subject))
 
     def _next_reconcile(self, at: SubjectState, outcomes: Sequence[Outcome]) -> Worked:
         """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
         retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
-        wait = self._nudger.next_time(at, waits=any(one.result.waits for one in outcomes))
+        wait = self._waits.next_time(at)
         if retry == wait == _NEVER:
             return True
         return Again(max(0.0, min(retry, wait) - now), retry=retry < wait)
 
     async def _report(self, at: SubjectState, results: Sequence[Result]) -> bool:
         stored = True
-        late, orphans = self._nudger.is_late(at), self._nudger.find_orphans(at)
+        late, orphans = self._waits.is_late(at), self._waits.find_orphans(at)
         others = conflicts(self._openyurt_conflict())
         for overrider in at.overriders:
             is_bound = bound(overrider, at.binding, at.overriders[0], subject=at.subject is not None)
@@ -360,7 +352,7 @@ class OverriderController:
         To remove the overrides, the controller would need the template of the render. It is gone with the owner, and
         `fleethook.engines.overrider.render.undo` knows only the members that the template does not have.
         """
-        gone, orphans = self._handlers.gone.get(at.binding), self._nudger.find_orphans(at)
+        gone, orphans = self._handlers.gone.get(at.binding), self._waits.find_orphans(at)
         if gone is not None and orphans and not at.overriders:
             await self._reporter.record_orphans(at.binding, gone, orphans)
 

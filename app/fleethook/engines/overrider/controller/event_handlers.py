@@ -5,7 +5,7 @@ from typing import Final
 
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.engines.overrider.controller.owner_controller import OwnerWaits
+from fleethook.engines.overrider.controller.owner_controller import is_behind
 from fleethook.engines.overrider.controller.subject_state import find_overriders
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.subject.owner_index import Binding, find_binding
@@ -103,7 +103,6 @@ class EventHandlers:
         queue: WorkQueue[Binding],
         objects: Store,
         workloads: Workloads,
-        waits: OwnerWaits,
         *,
         scheduler: Scheduler,
     ) -> None:
@@ -113,14 +112,12 @@ class EventHandlers:
             queue: The queue of subjects.
             objects: Overriders, subjects and node pools.
             workloads: The workloads.
-            waits: Restarts the wait for a subject's controller after a change of its spec.
             scheduler: The clock.
         """
         self.gone: Final[dict[Binding, JSONObject]] = {}
         self._queue: Final = queue
         self._objects: Final = objects
         self._workloads: Final = workloads
-        self._waits: Final = waits
         self._scheduler: Final = scheduler
         self._node_pools_due = False
 
@@ -132,7 +129,11 @@ class EventHandlers:
 
     def object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
         """Handle a change of an overrider, subject or node pool."""
-        if key.group_kind not in _INPUTS or same_input(before, after):
+        if key.group_kind not in _INPUTS:
+            return
+        if same_input(before, after):
+            if key.group_kind in SUBJECT_KINDS and _has_caught_up(before, after):
+                self._queue.add_after(key, _COALESCE_SECONDS)
             return
         if key.group_kind == YURT_APP_OVERRIDER:
             self._overrider_changed(key.cluster, before, after)
@@ -161,11 +162,8 @@ class EventHandlers:
     def _subject_changed(self, binding: Binding, before: JSONObject | None, after: JSONObject | None) -> None:
         if before is None or after is None:
             self._queue.add(binding)
-        elif _has_same_spec(before, after):
-            return  # Only metadata changed, for example by a nudge.
-        else:
+        elif not _has_same_spec(before, after):  # Otherwise only metadata changed, for example by a nudge.
             self._queue.add_after(binding, _SETTLE_SECONDS)
-        self._waits.restart(binding)
 
     def _add_pool_subjects(self) -> None:
         self._node_pools_due = False
@@ -175,6 +173,13 @@ class EventHandlers:
                 binding.group_kind, subject, find_overriders(self._objects, binding)
             ):
                 self._queue.add(binding)
+
+
+def _has_caught_up(before: JSONObject | None, after: JSONObject | None) -> bool:
+    """Return whether the status of a subject begins to report that its controller has written all workloads."""
+    if before is None or after is None:
+        return False
+    return is_behind(before, lacks_pools=True) and not is_behind(after, lacks_pools=True)
 
 
 def _has_same_spec(before: JSONObject, after: JSONObject) -> bool:

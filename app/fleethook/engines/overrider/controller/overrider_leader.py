@@ -61,18 +61,15 @@ class OverriderLeader:
     def _make_controller(self, leadership: Leadership) -> "OverriderController":
         # Imported here because servers that do not lead do not need them.
         from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415
-        from fleethook.engines.overrider.controller.workload_client import WriteLimits  # noqa: PLC0415
 
-        context, settings = self._context, self._settings
+        context = self._context
         assert context.cluster is not None
         return OverriderController(
             leadership.connection,
             context.store,
             context.cluster.source,
             self._plans,
-            limits=WriteLimits(settings.controller_rate, settings.controller_concurrency),
-            resync_seconds=settings.resync_interval,
-            absent_seconds=settings.discovery_interval,
+            absent_seconds=self._settings.discovery_interval,
             registered=leadership.registered,
             turns=context.turns,
             reading=pause_garbage_collector,

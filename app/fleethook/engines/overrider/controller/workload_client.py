@@ -1,29 +1,26 @@
-"""Reads workloads from the apiserver, touches them, and dry-runs changes.
+"""Reads workloads from the apiserver, and touches them.
 
 All calls raise APIError if the apiserver or a webhook refuses the request, and UnreachableError if there is no answer.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import JSON_PATCH, MERGE_PATCH, Connection
+from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_reader import PAGE_LIMIT
 from fleethook.cluster.kubernetes.list_watch import decode_page
 from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.admission.read_your_writes import trigger
-from fleethook.engines.overrider.controller.owner_controller import OWNER_SECONDS
-from fleethook.engines.overrider.controller.write_backoff import RateLimiter
-from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
-from fleethook.work.queue import Scheduler
+from fleethook.work.queue import Scheduler, sleep
 from fleethook.work.turns import Turns
 
 # Workloads to decode and compare between two pauses, at some 0.15 ms each.
@@ -31,15 +28,9 @@ _SLICE: Final = 2
 _GONE: Final = 404
 
 
-class WriteLimits(NamedTuple):
-    """Limits of the rate at which a controller writes workloads."""
-
-    per_second: float = 50.0
-    """Touches per second on average."""
-    at_once: int = 10
-    """Concurrent touches."""
-    owner_seconds: float = OWNER_SECONDS
-    """Seconds to wait for a subject's controller to write a change itself, in addition to the time of its writes."""
+# Touches per second on average, and at a time, of all subjects.
+WRITES_PER_SECOND: Final = 50.0
+_CONCURRENT: Final = 10
 
 
 class RequiredVersions(NamedTuple):
@@ -49,14 +40,6 @@ class RequiredVersions(NamedTuple):
     """The resourceVersion of the overrider, or of its deletion."""
     subject: str
     """The resourceVersion of the subject."""
-
-
-class WriteResult(NamedTuple):
-    """The answer to a write of a workload."""
-
-    text: bytes
-    document: JSONObject | None
-    """The stored workload, None if the watch delivered that version before the answer arrived."""
 
 
 class WorkloadClient:
@@ -72,9 +55,9 @@ class WorkloadClient:
         source: KubernetesSource,
         *,
         turns: Turns,
-        limits: WriteLimits,
+        per_second: float,
         now: Callable[[], datetime],
-        scheduler: Scheduler | None = None,
+        scheduler: Scheduler,
     ) -> None:
         """Create a client.
 
@@ -82,23 +65,25 @@ class WorkloadClient:
             connection: The connection to the apiserver.
             source: The informers of workloads.
             turns: Shares the event loop while workloads are decoded.
-            limits: The limits of touches.
+            per_second: Touches per second on average.
             now: Returns the time.
-            scheduler: The clock of the limits; None for the running event loop.
+            scheduler: The clock of the touches.
         """
         self.touched = 0
         self._turns: Final = turns
         self._connection: Final = connection
         self._source: Final = source
         self._now: Final = now
-        self._pace: Final = RateLimiter(limits.per_second, at_once=limits.at_once, scheduler=scheduler)
-        self._slots: Final = asyncio.Semaphore(limits.at_once)
-        # The trigger annotations of writes without an answer yet.
-        self._writing: Final[dict[ObjectKey, str]] = {}
+        self._scheduler: Final = scheduler
+        self._interval: Final = 1.0 / per_second
+        self._next = float("-inf")
+        self._slots: Final = asyncio.Semaphore(_CONCURRENT)
+        # Workloads whose touches have no answer yet.
+        self._writing: Final[set[ObjectKey]] = set()
 
-    def writing(self, key: ObjectKey) -> str | None:
-        """Return the trigger annotation of a running write of a workload, None if no write is running."""
-        return self._writing.get(key)
+    def is_writing(self, key: ObjectKey) -> bool:
+        """Return whether a touch of a workload has no answer yet."""
+        return key in self._writing
 
     async def read_all(self) -> AsyncIterator[tuple[ObjectKey, JSONObject]]:
         """Yield every workload that the apiserver stores."""
@@ -128,73 +113,40 @@ class WorkloadClient:
     async def read(self, key: ObjectKey) -> JSONObject:
         """Return one workload that the apiserver stores."""
         async with self._slots:
-            text = await self._connection.request("GET", self._path(key))
-            await self._turns.pause()
-            return self._learn(key, text)
+            return await self._learn(key, await self._connection.request("GET", self._path(key)))
 
-    def decode(self, key: ObjectKey, written: WriteResult) -> JSONObject:
-        """Return the workload in the answer of a write."""
-        if written.document is not None:
-            return written.document
-        return self._source.informer(key.group_kind).resource.decode(written.text)
-
-    async def touch(self, key: ObjectKey, *, seen: RequiredVersions, lane: Binding) -> WriteResult:
-        """Change the trigger annotation of a workload, so that the webhook renders it.
+    async def touch(self, key: ObjectKey, *, seen: RequiredVersions) -> JSONObject:
+        """Change the trigger annotation of a workload, so that the webhook renders it; return the stored workload.
 
         Args:
             key: The workload.
             seen: The versions that the rendering replica must have seen.
-            lane: The subject of the workload; subjects share the limits fairly.
         """
         text = trigger(self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"), overrider=seen.overrider, subject=seen.subject)
         body: JSONObject = {"metadata": {"annotations": {TRIGGER_ANNOTATION: text}}}
-        async with self._pace.turn(lane):
-            self._writing[key] = text
+        async with self._slots:
+            await self._wait_for_turn()
+            self._writing.add(key)
             try:
-                text_written = await self._patch(key, body, content_type=MERGE_PATCH)
+                answer = await self._connection.request("PATCH", self._path(key), body=body, content_type=MERGE_PATCH)
                 self.touched += 1
-                await self._turns.pause()
-                is_known = self._source.informer(key.group_kind).has_version_of(key, text_written)
-                return WriteResult(text_written, None if is_known else self._learn(key, text_written))
+                return await self._learn(key, answer)
             finally:
-                del self._writing[key]
+                self._writing.discard(key)
 
-    async def dry_run(
-        self, key: ObjectKey, workload: JSONObject, operations: Sequence[JSONObject], *, lane: Binding
-    ) -> JSONObject:
-        """Return the workload that the apiserver would store after a change.
-
-        Args:
-            key: The workload.
-            workload: The workload that was read. If it changed since, the answer is 409 Conflict.
-            operations: A JSON Patch of the workload.
-            lane: See `touch`.
-        """
-        version = workload["metadata"]["resourceVersion"]
-        unchanged: JSONObject = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
-        query = {"dryRun": "All"}
-        async with self._pace.turn(lane):
-            answer = await self._patch(key, [unchanged, *operations], content_type=JSON_PATCH, query=query)
-        # The apiserver stores nothing, so the informer must not see the answer.
-        return self._source.informer(key.group_kind).resource.decode(answer)
-
-    async def _patch(
-        self,
-        key: ObjectKey,
-        body: JSONObject | list[JSONObject],
-        *,
-        content_type: str,
-        query: Mapping[str, str] | None = None,
-    ) -> bytes:
-        return await self._connection.request(
-            "PATCH", self._path(key), body=body, content_type=content_type, query=query
-        )
-
-    def _learn(self, key: ObjectKey, text: bytes) -> JSONObject:
+    async def _learn(self, key: ObjectKey, text: bytes) -> JSONObject:
+        await self._turns.pause()
         informer = self._source.informer(key.group_kind)
         document = informer.resource.decode(text)
         informer.learn(document)
         return document
+
+    async def _wait_for_turn(self) -> None:
+        now = self._scheduler.time()
+        due = max(now, self._next)
+        self._next = due + self._interval
+        if due > now:
+            await sleep(self._scheduler, due - now)
 
     def _path(self, key: ObjectKey) -> str:
         resource = self._source.informer(key.group_kind).resource

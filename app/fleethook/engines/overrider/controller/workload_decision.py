@@ -194,15 +194,6 @@ def _find_scaler(workload: JSONObject) -> str:
     return f"{last.get('manager')} ({last['subresource']})" if last.get("subresource") else str(last.get("manager"))
 
 
-class Patience(NamedTuple):
-    """Whether to wait for OpenYurt's controller of a subject to write first."""
-
-    wait: bool
-    """Whether its time is not over."""
-    observed: bool
-    """Whether its status reports that it has observed the present subject."""
-
-
 class Action(Enum):
     """The next step of the controller for a workload."""
 
@@ -210,27 +201,12 @@ class Action(Enum):
     """Do nothing until an input or the workload changes."""
     WAIT = auto()
     """Wait until the controller of its owner has written the changed template."""
-    READ = auto()
-    """Read the workload, because the stored part of it does not decide."""
-    TEST = auto()
-    """Send a dry run: the apiserver may refuse to store the differences."""
     ACCEPT = auto()
     """Remember the differences as values that the apiserver does not store."""
     TOUCH = auto()
     """Touch the workload, so that kube-apiserver calls the webhook."""
     RETRY = auto()
     """Touch the workload again after a pause."""
-
-
-class Storable(Enum):
-    """The answer of a dry run to the question whether the apiserver would store the missing values."""
-
-    UNTESTED = auto()
-    YES = auto()
-    """Another client reverts them."""
-    NO = auto()
-    UNKNOWN = auto()
-    """A webhook or a policy refuses dry runs."""
 
 
 class Decision(NamedTuple):
@@ -250,68 +226,50 @@ class Decision(NamedTuple):
 _MAX_NAMED: Final = 3
 
 
-def decide_from_part(
-    binding: Binding, *, changed: bool, drifted: bool, unstored: Unstored | None, patience: Patience, lags: bool
+class KnownDrift(NamedTuple):
+    """The drift that the last comparison of a workload found; members as of `Drift`."""
+
+    identity: str
+    pointers: tuple[str, ...]
+    scale: str
+    error: str
+
+
+def decide(
+    binding: Binding, *, changed: bool, drift: KnownDrift | None, unstored: Unstored | None, waits: bool
 ) -> Decision:
-    """Decide by the part of a workload that the controller stores.
+    """Decide about a stored workload.
 
     Args:
         binding: The subject.
         changed: Whether the hash in the workload's annotation differs from the hash of its plan.
-        drifted: Whether a former comparison has found differences.
+        drift: The drift of the last comparison.
         unstored: The values that the apiserver is known not to store.
-        patience: Whether to wait for the controller of the subject.
-        lags: Whether the workload is known to lack members of its template.
+        waits: Whether the controller of the subject shall write first.
     """
-    if not changed and not drifted:
+    if changed:
+        return _wait(binding) if waits else Decision(Action.TOUCH)
+    if drift is None:
         return accept(unstored)
-    if changed and patience.wait and (lags or not patience.observed):
-        return _wait(binding)
-    return Decision(Action.TOUCH if changed and not patience.wait else Action.READ)
+    # After an error, a write cannot succeed until an input or the workload changes.
+    return Decision(problem=drift.error) if drift.error else Decision(Action.TOUCH)
 
 
-def decide(
-    binding: Binding,
-    found: Drift,
-    *,
-    changed: bool = False,
-    written: bool = False,
-    unstored: Unstored | None,
-    lags: bool = False,
-    storable: Storable = Storable.UNTESTED,
-    repeated: bool = False,
-) -> Decision:
-    """Decide about a complete workload.
+def decide_after_write(found: Drift, *, rendered: bool) -> Decision:
+    """Decide about a workload that was touched.
 
     Args:
-        binding: The subject.
-        found: The drift of the workload.
-        changed: As in `decide_from_part`. The comparison of a written workload covers the annotation.
-        written: Whether the workload is the answer to a write of the controller.
-        unstored: As in `decide_from_part`.
-        lags: Whether the controller of the subject has to write a changed template first.
-        storable: The answer of a dry run.
-        repeated: Whether an earlier write has left the same drift, which no dry run could test.
+        found: Its drift from its plan.
+        rendered: Whether the webhook was called for this write, and has rendered the plan. The apiserver then does not
+            store the values that still differ, and would not store them after another write.
     """
     if found.error:
-        # A write cannot succeed until an input or the workload changes.
         return Decision(problem=found.error)
-    if changed:
-        return _wait(binding) if lags else Decision(Action.TOUCH)
-    if found.is_in_sync:
+    if found.is_in_sync and rendered:
         return Decision()
-    if unstored is not None and unstored.identity == found.identity:
-        return accept(unstored)
-    return _judge(found, written=written, storable=storable, repeated=repeated)
-
-
-def _judge(found: Drift, *, written: bool, storable: Storable, repeated: bool) -> Decision:
-    if storable is Storable.UNTESTED:
-        return Decision(Action.TEST)
-    # Without a dry run, a value counts as not stored if a second write returns the same drift.
-    if storable is Storable.NO or (storable is Storable.UNKNOWN and written and repeated):
+    if rendered:
         return accept(summarize_unstored(found.identity, found.differences))._replace(action=Action.ACCEPT)
-    return retry(found.pointers, scale=found.scale) if written else Decision(Action.TOUCH)
+    return retry(found.pointers, scale=found.scale)
 
 
 def accept(unstored: Unstored | None) -> Decision:

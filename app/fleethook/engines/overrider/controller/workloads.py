@@ -3,15 +3,14 @@
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
-from itertools import islice
 from typing import Final, NamedTuple
 
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView, free_in_slices
-from fleethook.engines.overrider.controller.workload_client import WorkloadClient, WriteLimits, WriteResult
-from fleethook.engines.overrider.controller.workload_decision import NO_DRIFT, Drift, Unstored, detect_drift
+from fleethook.engines.overrider.controller.workload_client import WorkloadClient
+from fleethook.engines.overrider.controller.workload_decision import Drift, KnownDrift, Unstored, detect_drift
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import (
     OTHER_VERSION_INDEXES,
@@ -27,8 +26,7 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
     Orphan,
     former_bindings,
 )
-from fleethook.model.json import JSONObject, as_object
-from fleethook.model.openyurt import TRIGGER_ANNOTATION
+from fleethook.model.json import JSONObject
 from fleethook.work.queue import Scheduler
 from fleethook.work.turns import Turns
 
@@ -67,15 +65,10 @@ class UnstoredValues:
         """Forget a workload that was deleted, or that has no unstored values any more."""
         self._known.pop(key, None)
 
-    def forget_lost(self, *, most: int) -> None:
-        """Forget the oldest lost values, so that the controller requests them again: their webhook may be gone.
-
-        Args:
-            most: The number of workloads to forget; the next call continues with the others.
-        """
-        lost = (key for key, known in self._known.items() if known.lost)
-        for key in list(islice(lost, most)):
-            del self._known[key]
+    def pop_lost(self) -> Iterator[tuple[ObjectKey, Unstored]]:
+        """Forget the workloads with lost values, and yield them."""
+        for key in [key for key, known in self._known.items() if known.lost]:
+            yield key, self._known.pop(key)
 
 
 class Change(NamedTuple):
@@ -92,15 +85,6 @@ class Change(NamedTuple):
     respecified: bool
     """Whether its spec changed."""
     gone: bool
-
-
-class KnownDrift(NamedTuple):
-    """The drift that the last comparison of a workload found; members as of `Drift`."""
-
-    identity: str
-    pointers: tuple[str, ...]
-    scale: str
-    error: str
 
 
 class Workloads:
@@ -120,11 +104,11 @@ class Workloads:
         plans: PlanCache,
         *,
         turns: Turns,
-        limits: WriteLimits,
+        per_second: float,
         absent_seconds: float,
         every_cluster: bool,
         now: Callable[[], datetime],
-        scheduler: Scheduler | None = None,
+        scheduler: Scheduler,
     ) -> None:
         """Create the informers without starting them.
 
@@ -133,11 +117,11 @@ class Workloads:
             objects: Overriders, subjects and NodePools.
             plans: The plans compiled from them.
             turns: Shares the event loop while workloads are read and compared.
-            limits: The limits of touches.
+            per_second: Touches per second on average.
             absent_seconds: Seconds between two requests for a resource that is not served.
             every_cluster: Whether the server is a kcp, and workloads of all logical clusters are watched.
             now: Returns the time.
-            scheduler: The clock of the limits; None for the running event loop.
+            scheduler: The clock of the touches.
         """
         self.failed = 0
         self.unstored: Final = UnstoredValues()
@@ -154,10 +138,8 @@ class Workloads:
             pause=turns.pause,
         )
         self.client: Final = WorkloadClient(
-            connection, self.source, turns=turns, limits=limits, now=now, scheduler=scheduler
+            connection, self.source, turns=turns, per_second=per_second, now=now, scheduler=scheduler
         )
-        # The last comparison. A subscriber usually compares a workload again right after the notification.
-        self._compared: tuple[JSONObject, Drift] | None = None
         # The drift that the last comparison of each workload found.
         self._drifts: Final[dict[ObjectKey, KnownDrift]] = {}
         self._subscribers: Final[list[Callable[[Change], None]]] = []
@@ -186,11 +168,10 @@ class Workloads:
             self.unstored.forget(key)
         else:
             known = self._drifts.get(key)
-            found = detect_drift(after, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
-            self._compared = (after, found)
-            identity = self.note(key, found)
+            identity = self.note(key, self._detect_drift(key, after))
             is_news = identity != (known.identity if known else "") or respecified
-            drifted = bool(identity) and is_news and not self._is_own_write(key, before, after)
+            # The event of a touch may arrive before its answer, which decides about its drift.
+            drifted = bool(identity) and is_news and not self.client.is_writing(key)
         for released in _find_released(key, before, None if after is None else kept, binding):
             self._notify(released)
         if binding is not None:
@@ -212,18 +193,6 @@ class Workloads:
             return ""
         self._drifts[key] = KnownDrift(identity, found.pointers[:3], found.scale, found.error)
         return identity
-
-    def _is_own_write(self, key: ObjectKey, before: PartialObject | None, after: JSONObject) -> bool:
-        """Return whether a change is a running write of this controller.
-
-        The event of a write may arrive before its answer. No earlier version has the trigger annotation of the write.
-        """
-        trigger = self.client.writing(key)
-        return (
-            trigger is not None
-            and as_object(after["metadata"].get("annotations")).get(TRIGGER_ANNOTATION) == trigger
-            and (before is None or before.annotations.get(TRIGGER_ANNOTATION) != trigger)
-        )
 
     def get(self, key: ObjectKey) -> PartialObject | None:
         """Return the stored part of a workload, None if it does not exist."""
@@ -266,22 +235,28 @@ class Workloads:
                 assert isinstance(binding, ObjectKey)
                 yield binding
 
-    def detect_drift(self, key: ObjectKey, workload: JSONObject) -> Drift:
-        """Compare a complete workload with its plan."""
-        compared, self._compared = self._compared, None
-        if compared is not None and compared[0] is workload:
-            return compared[1]
-        return detect_drift(workload, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
+    def compare(self, key: ObjectKey, document: JSONObject) -> Drift:
+        """Compare a complete workload with its plan, and remember its drift if this version is stored."""
+        found, kept = self._detect_drift(key, document), self.get(key)
+        # Otherwise `_handle_change` has compared a newer version, which the watch delivered before this one arrived.
+        if kept is not None and kept.resource_version == document["metadata"].get("resourceVersion", ""):
+            self.note(key, found)
+        return found
 
-    def detect_drift_after_write(self, key: ObjectKey, written: WriteResult) -> tuple[JSONObject, Drift]:
-        """Return a written workload, and its comparison with the plan.
+    def _detect_drift(self, key: ObjectKey, document: JSONObject) -> Drift:
+        return detect_drift(document, kind=key.group_kind.kind, store=self._objects, plans=self._plans)
 
-        If its event has been handled without a drift, the workload is neither decoded nor compared.
+    def recheck_lost(self) -> Iterator[Binding]:
+        """Count the values that the apiserver did not store as drifts again, and yield the subjects of their workloads.
+
+        Another webhook that changed them may be gone.
         """
-        if written.document is None and key not in self._drifts and self.unstored.get(key) is None:
-            return {}, NO_DRIFT
-        document = self.client.decode(key, written)
-        return document, self.detect_drift(key, document)
+        for key, known in self.unstored.pop_lost():
+            kept = self.get(key)
+            binding = None if kept is None else binding_of(kept, key.cluster)
+            if binding is not None:
+                self._drifts[key] = KnownDrift(known.identity, known.lost[:3], "", "")
+                yield binding
 
     def release(self) -> None:
         """Forget all workloads after the watch has ended: they take most of a leader's memory."""
@@ -293,7 +268,7 @@ class Workloads:
         """Forget a deleted workload."""
         self._store.remove(key)
 
-    async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, Binding, JSONObject]]:
+    async def look_at_all(self) -> AsyncIterator[tuple[ObjectKey, Binding]]:
         """Read every workload that an overrider can apply to from the apiserver; yield it with its subject.
 
         Raises APIError and UnreachableError.
@@ -302,10 +277,8 @@ class Workloads:
             kept = self.get(key)
             binding = None if kept is None else binding_of(kept, key.cluster)
             if kept is not None and binding is not None:
-                # `_handle_change` has compared a newer version that the watch delivered during this page.
-                if kept.resource_version == document["metadata"].get("resourceVersion", ""):
-                    self.note(key, self.detect_drift(key, document))
-                yield key, binding, document
+                self.compare(key, document)
+                yield key, binding
 
 
 def _find_released(

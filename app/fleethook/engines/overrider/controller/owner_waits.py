@@ -1,0 +1,175 @@
+"""Waits for OpenYurt's controllers to write the changes of their subjects, and makes late ones reconcile them: a nudge.
+
+OpenYurt 1.4 logs a refused write and does not retry it. If a subject was edited or created while fleethook was
+unavailable, its workloads stay outdated until the subject changes. So the leader changes an annotation of the subject.
+"""
+
+import logging
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.engines.overrider.controller.owner_controller import (
+    DAEMONS_WITHOUT_CONTROLLER,
+    is_behind,
+    reports_refusal,
+)
+from fleethook.engines.overrider.controller.status import StatusReporter
+from fleethook.engines.overrider.controller.subject_state import SubjectState
+from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.openyurt import NUDGED_ANNOTATION
+
+_log: Final = logging.getLogger(__name__)
+
+# OpenYurt 1.5 to 1.7 retry a refused write each second. Ten seconds allow for ten retries after an outage of the
+# apiserver, and are a short delay for a subject whose controller does not run.
+OWNER_SECONDS: Final = 10.0
+# OpenYurt's controller is limited by the default QPS of a client in controller-runtime (pkg/client/config: GetConfig).
+_OWNER_WRITES_PER_SECOND: Final = 20.0
+# A nudge without effect is repeated after 1, 2, 4 … resyncs, up to some seven days.
+_MAX_DOUBLINGS: Final = 10
+_NEVER: Final = float("inf")
+
+
+class _Wait(NamedTuple):
+    """A subject whose workloads are missing or outdated."""
+
+    generation: JSON
+    """The generation of the subject."""
+    since: float
+    """The time when this controller first saw that with this generation."""
+    waiting: bool = False
+    """Whether workloads with an override waited at the last reconciliation."""
+    nudged: float = -_NEVER
+    nudges: int = 0
+    """The number of nudges in a row."""
+
+
+class OwnerWaits:
+    """The waits for the controllers of all subjects, each with a bound."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: KubernetesSource,
+        reporter: StatusReporter,
+        *,
+        seconds: float,
+        interval: float,
+        time: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            connection: To the apiserver.
+            source: The watch of the subjects.
+            reporter: Writes events.
+            seconds: The time of a controller, in addition to the time for its writes.
+            interval: Seconds between two nudges of a subject, doubled each time.
+            time: Returns a monotonic time in seconds.
+            now: Returns the time.
+        """
+        self._connection: Final = connection
+        self._source: Final = source
+        self._reporter: Final = reporter
+        self._seconds: Final = seconds
+        self._interval: Final = interval
+        self._time: Final = time
+        self._now: Final = now
+        self._waits: Final[dict[Binding, _Wait]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of subjects with a wait."""
+        return len(self._waits)
+
+    def keep(self, bindings: AbstractSet[Binding]) -> None:
+        """Forget all subjects but these."""
+        for binding in self._waits.keys() - bindings:
+            del self._waits[binding]
+
+    async def wait_for_owner(self, at: SubjectState) -> bool:
+        """Nudge the controller of a subject if it is late; return whether it shall write the workloads first."""
+        wait = self._note(at)
+        if wait is None or at.subject is None or at.no_controller == DAEMONS_WITHOUT_CONTROLLER:
+            return False
+        # OpenYurt 1.7.0 never reports the generation of a set with StatefulSets, though it has written all of them.
+        has_work = at.missing or wait.waiting or reports_refusal(at.subject, lacks_pools=False)
+        if at.pools and has_work and at.can_nudge and self._should_nudge(at, wait):
+            await self._nudge(at, at.subject, wait)
+        return is_behind(at.subject, lacks_pools=bool(at.missing)) and self._time() < self._end(at)
+
+    def note(self, binding: Binding, *, waiting: bool) -> None:
+        """Record whether workloads with an override wait for the controller of a subject."""
+        if (wait := self._waits.get(binding)) is not None:
+            self._waits[binding] = wait._replace(waiting=waiting)
+
+    def is_late(self, at: SubjectState) -> bool:
+        """Return whether the subject's controller has left workloads missing or outdated for longer than its time."""
+        wait = self._waits.get(at.binding)
+        return wait is not None and self._time() >= wait.since + self._limit(at)
+
+    def find_orphans(self, at: SubjectState) -> tuple[str, ...]:
+        """Return the workloads without an owner, for messages.
+
+        A workload whose owner was deleted counts only after some time. Usually the garbage collector deletes it.
+        """
+        return tuple(map(str, (*at.orphans, *(at.dangling if self.is_late(at) else ()))))
+
+    def next_time(self, at: SubjectState) -> float:
+        """Return the time when the controller's time is over; infinity if no workload is missing or outdated then."""
+        end = self._end(at)
+        return end if end > self._time() else _NEVER
+
+    def _note(self, at: SubjectState) -> _Wait | None:
+        """Begin a wait if the subject needs one, with a new one for each generation; return it."""
+        subject = at.subject
+        lacks = bool(at.missing)
+        if not (lacks or at.dangling or (subject is not None and is_behind(subject, lacks_pools=lacks))):
+            self._waits.pop(at.binding, None)
+            return None
+        generation = None if subject is None else subject["metadata"].get("generation")
+        wait = self._waits.get(at.binding)
+        if wait is None:
+            wait = _Wait(generation, self._time())
+        elif wait.generation != generation:
+            wait = wait._replace(generation=generation, since=self._time(), waiting=False)
+        self._waits[at.binding] = wait
+        return wait
+
+    def _limit(self, at: SubjectState) -> float:
+        return self._seconds + len(at.pools) / _OWNER_WRITES_PER_SECOND
+
+    def _end(self, at: SubjectState) -> float:
+        """Return the end of the wait. A nudge gives the controller its time once more."""
+        wait = self._waits.get(at.binding)
+        return -_NEVER if wait is None else max(wait.since, wait.nudged) + self._limit(at)
+
+    def _should_nudge(self, at: SubjectState, wait: _Wait) -> bool:
+        pause = self._interval * 2 ** min(max(wait.nudges - 1, 0), _MAX_DOUBLINGS)
+        return self.is_late(at) and self._time() - wait.nudged >= pause
+
+    async def _nudge(self, at: SubjectState, subject: JSONObject, wait: _Wait) -> None:
+        self._waits[at.binding] = wait._replace(nudged=self._time(), nudges=wait.nudges + 1)
+        path = self._source.informer(at.binding.group_kind).resource.in_namespace(at.binding.namespace, at.binding.name)
+        body: JSONObject = {
+            "metadata": {"annotations": {NUDGED_ANNOTATION: self._now().strftime("%Y-%m-%dT%H:%M:%SZ")}}
+        }
+        try:
+            await self._connection.request(
+                "PATCH", self._source.scope(at.binding.cluster) + path, body=body, content_type=MERGE_PATCH
+            )
+        except (APIError, UnreachableError) as error:
+            _log.warning("%s: %s; cannot set annotation %s: %s", at.name, at.lack, NUDGED_ANNOTATION, error)
+            return
+        message = (
+            f"{at.lack}. OpenYurt 1.4 does not retry a write that was refused, for example while fleethook was away: "
+            f"fleethook has set annotation {NUDGED_ANNOTATION}, so that its controller reconciles it again"
+        )
+        _log.warning("%s: %s", at.name, message)
+        await self._reporter.record_event(at.binding, subject, "Warning", "OwnerNudged", message)
