@@ -126,12 +126,11 @@ FILES = {
         from starlette.requests import Request
         from starlette.responses import HTMLResponse
 
-        from fleethook.cluster.kubernetes.resources import NAMESPACES
         from fleethook.console.rendering import render
         from fleethook.console.sections import ConsolePage, Section
 
         router = APIRouter(prefix="/greetings")
-        PAGE = ConsolePage(Section("/greetings", "Greetings", (NAMESPACES.group_kind,)), router)
+        PAGE = ConsolePage(Section("/greetings", "Greetings"), router)
 
 
         @router.get("")

@@ -55,7 +55,7 @@ class Console:
         self.source = KubernetesSource((*RESOURCES, *WORKLOADS), connection, store, absent_seconds=10.0)
         cluster = cast("Cluster", SimpleNamespace(connection=connection, source=self.source))
         self.context = ConsoleContext(store, cluster=cluster, command_source="--in-cluster")
-        self.visitor = Visitor(create_console(self.context, hosts=("localhost",)))
+        self.visitor = Visitor(create_console(self.context))
         self._slices: list[float] = []
 
     @contextlib.asynccontextmanager

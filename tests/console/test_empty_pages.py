@@ -11,7 +11,7 @@ from tests.console.pages.reading import get
 from tests.console.visits import console_of
 
 PATHS = {
-    "/": 3,
+    "/": 2,
     "/overriders": 1,
     "/dispatch": 1,
     "/dispatch/map": 1,

@@ -5,6 +5,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 
+from fleethook.console.access import MAX_BODY_BYTES
 from fleethook.console.forms import (
     FieldError,
     FormFieldError,
@@ -16,7 +17,6 @@ from fleethook.console.forms import (
     read_value,
 )
 from fleethook.console.rendering import render
-from fleethook.console.users.security import MAX_BODY_BYTES
 from tests.asgi_client import call
 from tests.console.visits import make_context, send_form, visit
 
@@ -90,8 +90,8 @@ async def test_a_form_with_the_token_of_its_page_is_read() -> None:
 
 async def test_the_cookie_is_strict_and_unreadable_for_scripts() -> None:
     cookie = (await visit(app(), "/")).headers["set-cookie"]
-    assert cookie.startswith("__Host-")
-    assert {"HttpOnly", "Secure", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    assert cookie.startswith("fleethook-visit=")
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
 
 
 async def test_a_browser_keeps_its_cookie() -> None:

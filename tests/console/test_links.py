@@ -19,7 +19,7 @@ from tests.console.browser.fleet_pages import PAGES
 from tests.console.crd_cache import fill_cache
 from tests.console.planted_fleet import write_fleet, write_rules
 from tests.console.recorded import record_workloads
-from tests.console.visits import HOSTS, visit
+from tests.console.visits import visit
 from tests.waiting import NET
 
 _OTHERS = ("reviews-review", "not-found")
@@ -54,7 +54,7 @@ async def open_fleet(directory: Path) -> Any:
         store, source, records=records, reviews=reviews, replay=ReviewReplay(store), rules=rules,
         crd_cache=directory / "cache",
     )  # fmt: skip
-    app = create_console(context, hosts=HOSTS)
+    app = create_console(context)
     await wait_without(app, "/attention", "being checked")
     await wait_without(app, "/reviews", "are being read")
     return app

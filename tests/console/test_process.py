@@ -1,4 +1,4 @@
-"""The probes of the console: they need no credentials and tell nothing about objects."""
+"""The process of the console: its pages, its source, its token and its end."""
 
 import contextlib
 import http.client
@@ -10,21 +10,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-import yaml
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.process import (
-    HEALTH_PATHS,
-    ConsoleOptions,
     console_indexes,
     create_console,
     describe_source,
-    open_context,
 )
 from fleethook.console.sections import list_sections
 from fleethook.lifetime import run_in_background
@@ -33,40 +28,12 @@ from tests.builders import yurt_app_set
 from tests.cli.interpreting import DATABASE
 from tests.cluster.kubernetes.scripted import GADGETS, Script, bookmark, page
 from tests.console.printed_addresses import console_with_token
-from tests.console.users.test_permissions import Restricted
-from tests.console.visits import HOSTS, console_of, visit
+from tests.console.visits import console_of, visit
 from tests.serving import started
 from tests.waiting import NET, until, wait_for
 
 if TYPE_CHECKING:
     from fleethook.lifetime import Cluster
-
-
-@pytest.mark.parametrize("path", sorted(HEALTH_PATHS))
-async def test_a_kubelet_needs_neither_credentials_nor_a_host_name(path: str) -> None:
-    app = console_of(yurt_app_set(), authorizer=Restricted())
-    answer = await visit(app, path, host="10.0.0.7:9444")
-    assert answer.status == 200
-    assert answer.body in (b"ok\n", b"ready\n")
-    assert (await visit(app, "/", host="10.0.0.7:9444")).status == 421
-    assert (await visit(app, "/")).status == 401
-
-
-@pytest.mark.parametrize("path", sorted(HEALTH_PATHS))
-async def test_a_probe_is_only_read(path: str) -> None:
-    answer = await visit(console_of(), path, method="POST")
-    assert answer.status == 405
-
-
-async def test_a_console_is_ready_once_its_objects_were_read(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(yaml.safe_dump(yurt_app_set()))
-    store = Store(console_indexes())
-    source = ManifestSource([tmp_path], store)
-    app = create_console(ConsoleContext(store, source), hosts=HOSTS)
-    assert (await visit(app, "/healthz")).status == 200
-    assert (await visit(app, "/readyz")).status == 503
-    source.load()
-    assert (await visit(app, "/readyz")).status == 200
 
 
 class ForbiddenReader:
@@ -79,22 +46,20 @@ class ForbiddenReader:
         pytest.fail(f"{path} is watched before it was listed")
 
 
-async def test_a_console_that_may_not_read_a_kind_is_ready_and_says_so() -> None:
+async def test_a_console_that_may_not_read_a_kind_says_so() -> None:
     store = Store(console_indexes())
     source = KubernetesSource(RESOURCES, ForbiddenReader(), store, absent_seconds=10.0)
     cluster = cast("Cluster", SimpleNamespace(source=source))
-    app = create_console(ConsoleContext(store, cluster=cluster), hosts=HOSTS)
-    assert (await visit(app, "/readyz")).status == 503
+    app = create_console(ConsoleContext(store, cluster=cluster))
     async with run_in_background(source.run(), name="source", ended=pytest.fail):
         await until(lambda: all(part.failing for part in source.parts()))
-        assert (await visit(app, "/readyz")).status == 200
         assert b"User cannot GET /apis/apps.openyurt.io/v1beta2/nodepools" in (await visit(app, "/")).body
 
 
 async def test_each_page_of_a_cluster_that_cannot_be_read_any_more_says_so_until_it_is_back() -> None:
     script, store = Script(), Store(console_indexes())
     source = KubernetesSource([GADGETS], script, store, absent_seconds=10.0, sleep=script.sleep)
-    app = create_console(ConsoleContext(store, cluster=cast("Cluster", SimpleNamespace(source=source))), hosts=HOSTS)
+    app = create_console(ConsoleContext(store, cluster=cast("Cluster", SimpleNamespace(source=source))))
 
     async def find_outdated() -> list[str]:
         pages = [one.path for one in list_sections()]
@@ -111,17 +76,6 @@ async def test_each_page_of_a_cluster_that_cannot_be_read_any_more_says_so_until
         script.put(bookmark(11))
         await until(lambda: not any(part.failing for part in source.parts()))
         assert await find_outdated() == []
-
-
-async def test_a_file_that_cannot_be_read_does_not_keep_a_console_unready(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("kind: [")
-    store = Store(console_indexes())
-    source = ManifestSource([tmp_path], store)
-    app = create_console(ConsoleContext(store, source), hosts=HOSTS)
-    source.load()
-    assert not source.synced
-    assert (await visit(app, "/readyz")).status == 200
-    assert b"a.yaml" in (await visit(app, "/")).body
 
 
 @pytest.mark.parametrize("path", [one.path for one in list_sections()])
@@ -176,14 +130,12 @@ def get(port: int, path: str) -> tuple[int, str]:
         return response.status, response.read().decode()
 
 
-def test_the_printed_address_opens_one_browser_and_the_next_one_is_printed(tmp_path: Path) -> None:
+def test_the_printed_address_opens_a_browser(tmp_path: Path) -> None:
     with console_with_token(tmp_path, tmp_path) as find_addresses:
         ((origin, path),) = find_addresses()
         port = int(origin.rpartition(":")[2])
         assert get(port, "/")[0] == 401
         assert get(port, path)[0] == 303
-        wait_for(lambda: len(find_addresses()) == 2, what="the next address is printed")
-        assert get(port, path)[0] == 401
     assert path.partition("=")[2] not in (tmp_path / "log").read_text()
 
 
@@ -214,13 +166,6 @@ def test_a_second_ctrl_c_ends_requests_without_a_traceback(running: Any, tmp_pat
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=NET) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-async def test_no_console_on_another_address_is_open_to_everybody(tmp_path: Path) -> None:
-    settings = Settings(manifests=tmp_path, host="0.0.0.0")
-    with pytest.raises(ValueError, match="needs a cluster"):
-        async with open_context(settings, ConsoleOptions()):
-            pass
 
 
 def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: Path) -> None:

@@ -44,12 +44,6 @@ def test_the_metrics_of_a_server_are_read() -> None:
     assert sample.buckets["/a", 0.0025] == 1.0
     assert sample.buckets["/a", 30.0] == 1.0
     assert sample.buckets["/a", math.inf] == 2.0
-    assert sample.certificate_end == 1_800_000_000.0
-
-
-def test_of_several_certificates_the_first_end_counts() -> None:
-    name = "fleethook_certificate_expiry_timestamp_seconds"
-    assert read_sample(f'{name}{{pid="1"}} 20\n{name}{{pid="2"}} 10\n', time=0).certificate_end == 10
 
 
 def test_long_labels_are_cut() -> None:
@@ -105,7 +99,7 @@ async def test_two_samples_have_the_reviews_between_them(server: MetricsServer) 
     (increase,) = state.increases
     assert (increase.start, increase.end) == (1005, 1010)
     assert increase.verdicts == {"allowed": 0, "denied": 2}
-    assert (state.sampled_at, state.certificate_end, state.problem) == (1010, 1_800_000_000, "")
+    assert (state.sampled_at, state.problem) == (1010, "")
 
 
 async def test_a_failure_is_named_and_keeps_the_samples(server: MetricsServer) -> None:

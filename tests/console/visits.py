@@ -8,8 +8,6 @@ from fleethook.console.context import ConsoleContext
 from fleethook.console.process import console_indexes, create_console
 from tests.asgi_client import Answer, call
 
-HOSTS = ("localhost",)
-
 
 def make_context(*documents: dict[str, Any], **fields: Any) -> ConsoleContext:
     """Return a context whose store has these objects."""
@@ -34,4 +32,4 @@ async def send_form(app: Any, path: str, fields: dict[str, str], **headers: str)
 
 def console_of(*documents: dict[str, Any], **fields: Any) -> Any:
     """Return the application of a console with these objects."""
-    return create_console(make_context(*documents, **fields), hosts=HOSTS)
+    return create_console(make_context(*documents, **fields))

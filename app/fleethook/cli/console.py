@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-import os
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -29,17 +29,17 @@ from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.certificate_files import CertificateError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.console.server_watch import MetricsTarget, check_target
-from fleethook.console.users.local_access import TOKEN_VARIABLE
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
 from fleethook.server.log_text import choose_format
 from fleethook.settings import Settings
+
+_HOST: Final = "127.0.0.1"
 
 
 def console(
@@ -66,20 +66,7 @@ def console(
         Path | None, Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
     ] = None,
     playground: Annotated[bool, Option(help="Let the playground run scripts in a sandbox.")] = True,
-    token: Annotated[
-        bool,
-        Option(help="On loopback, ask a browser for the one-time token of the printed address."),
-    ] = True,
-    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
-    cert_dir: Annotated[
-        Path | None, Option(help="Directory of the serving certificate, for other addresses than loopback.")
-    ] = None,
-    client_ca_file: Annotated[
-        Path | None, Option(help="PEM file of the CAs of client certificates that users may present.")
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None, Option(help="Name by which the console may be called (default: any); repeatable.")
-    ] = None,
+    token: Annotated[bool, Option(help="Ask a browser for the token of the printed address.")] = True,
     metrics_url: Annotated[
         str | None, Option(help="URL of a server's /metrics, for the charts of the overview.")
     ] = None,
@@ -97,12 +84,8 @@ def console(
     The pages are read-only. They show the objects of FILES or of a cluster (--kubeconfig, --in-cluster), and follow
     their changes; standard input is read once. Every page shows the command that prints the same facts.
 
-    On loopback, the printed address has a token for one browser. Once it is used, the console prints the next address.
-    The token in FLEETHOOK_CONSOLE_TOKEN stays valid, and sessions then outlive a restart. With --no-token, every
-    account of this host can read the pages.
-
-    On other addresses than loopback, the console needs HTTPS (--cert-dir) and a cluster. Users need a bearer token of
-    the cluster or a client certificate, and see the kinds that they may get.
+    The console listens on 127.0.0.1, and every account of this host can connect. So the printed address has a token;
+    with --no-token, every account can read the pages.
 
     Exit codes: 0 shut down by a signal; 2 invalid arguments, or no usable apiserver or port.
     """
@@ -120,42 +103,25 @@ def console(
         "kcp_cache_kubeconfig": kcp_cache_kubeconfig,
         "namespace": namespace,
         "interpreters": interpreters,
-        "cert_dir": cert_dir,
-        "client_ca_file": client_ca_file,
-        "host": host,
+        "host": _HOST,
         "port": port,
     }
     settings = _load(given, {name: value for name, value in flags.items() if value is not None})
     paths = given.files or ([] if settings.manifests is None else [settings.manifests])
     _check_files("-f", paths)
     _check_files("--hooks", hooks or ())
-    _check_address(settings, has_certificate=cert_dir is not None, has_hosts=bool(allowed_host), has_token=token)
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
-    options = ConsoleOptions(
-        tuple(paths), records, crd_cache, playground, token, tuple(allowed_host or ()), metrics, tuple(hooks or ()),
-        _read_lasting_token() if settings.listens_on_loopback and token else "",
-    )  # fmt: skip
+    secret = secrets.token_urlsafe(32) if token else ""
+    options = ConsoleOptions(tuple(paths), records, crd_cache, playground, secret, metrics, tuple(hooks or ()))
     configure_logging(LogLines(convert=choose_format(settings.log_format)))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             listeners = bind(settings.host, settings.port)
-            runner.run(run_console(settings, options, listeners, announce=functools.partial(_announce, settings)))
-    except (APIError, UnreachableError, CertificateError, LoadError) as error:
+            runner.run(run_console(settings, options, listeners, ready=functools.partial(_announce, secret)))
+    except (APIError, UnreachableError, LoadError) as error:
         fail(str(error))
     except OSError as error:
         fail(describe_os_error(error))
-
-
-_MIN_TOKEN: Final = 16
-"""Characters of a token that programs cannot guess."""
-
-
-def _read_lasting_token() -> str:
-    """Return the token of the environment, ``""`` without one; exit with a message if the token is too short."""
-    token = os.environ.get(TOKEN_VARIABLE, "").strip()
-    if token and len(token) < _MIN_TOKEN:
-        fail(f"{TOKEN_VARIABLE}: the token has fewer than {_MIN_TOKEN} characters; `openssl rand -hex 24` makes one")
-    return token
 
 
 def _load(given: SourceOptions, flags: Mapping[str, Any]) -> Settings:
@@ -173,26 +139,6 @@ def _check_files(option: str, paths: Sequence[Path]) -> None:
             fail(f"{option}: there is no file or directory {one}")
 
 
-def _check_address(settings: Settings, *, has_certificate: bool, has_hosts: bool, has_token: bool) -> None:
-    """Exit with a message if the address and the security options contradict each other."""
-    if settings.listens_on_loopback:
-        if has_certificate or has_hosts or settings.client_ca_file is not None:
-            fail(
-                f"--cert-dir, --client-ca-file and --allowed-host are for other addresses than {settings.host}: on "
-                "loopback, the console serves HTTP and needs only its own token; give --host"
-            )
-        return
-    where = f"--host: {settings.host} is no loopback address"
-    if not settings.follows_cluster:
-        fail(f"{where}, and only a cluster can authorize users; give --kubeconfig or --in-cluster, or use 127.0.0.1")
-    if settings.kcp:
-        fail(f"{where}, and users of logical clusters cannot be authorized with --kcp; use 127.0.0.1")
-    if not has_token:
-        fail(f"{where}, and --no-token is for loopback; users need credentials of the cluster")
-    if not has_certificate:
-        fail(f"{where}, and needs HTTPS; give --cert-dir DIR, or use 127.0.0.1")
-
-
 def _read_target(url: str | None, ca_file: Path | None, token_file: Path | None) -> MetricsTarget | None:
     """Return the server whose metrics are shown; exit with a message if its options cannot be used."""
     if url is None:
@@ -205,8 +151,6 @@ def _read_target(url: str | None, ca_file: Path | None, token_file: Path | None)
     return target
 
 
-def _announce(settings: Settings, port: int, token: str) -> None:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    scheme = "http" if settings.listens_on_loopback else "https"
-    write(f"fleethook console: {scheme}://{host}:{port}/{f'login?token={token}' if token else ''}")
+def _announce(token: str, port: int) -> None:
+    write(f"fleethook console: http://{_HOST}:{port}/{f'login?token={token}' if token else ''}")
     flush()

@@ -24,7 +24,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.settings import Settings
 
@@ -288,10 +287,6 @@ class LeaderElector:
 
 NAME: Final = "fleethook"
 """The name of the Lease."""
-LEASE: Final = GroupKind("coordination.k8s.io", "Lease")
-"""Its kind."""
-RESOURCE: Final = "leases"
-"""Its resource."""
 _POD_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 

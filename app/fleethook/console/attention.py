@@ -1,25 +1,22 @@
 """The list "Needs attention" of the overview: its lines from the frame and the engines, the worst first."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from fleethook.cluster.store import PartState
 from fleethook.console.reviews.summary import ReviewSummary
-from fleethook.model.gvk import GroupKind
 
 Severity = Literal["failing", "error", "waiting", "warning"]
 """``failing``: something fails now. ``error``: it cannot work as written. ``waiting``: a workload differs from its
-plan or waits, or a certificate ends soon. ``warning``: a probable mistake."""
+plan or waits. ``warning``: a probable mistake."""
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """The severities, the worst first."""
 MAX_LINES: Final = 100
 """Lines of the list. More mistakes usually have a common cause, and the pages of findings list all."""
 MAX_OBJECTS: Final = 5
 """Objects of a kind that have a line each for a warning with the same code."""
-MAX_USERS: Final = 100
-"""Users whose lines are remembered."""
 _NUMBER: Final = re.compile(r"\d+")
 FAILED_VERDICTS: Final = ("failed", "refused")
 """The verdicts of reviews that had no decision."""
@@ -54,7 +51,7 @@ class FindingCount(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """The contribution of an engine, for the user of a request.
+    """The contribution of an engine.
 
     Attributes:
         lines: Its lines in any order.
@@ -100,16 +97,12 @@ class FirstSeen:
 
     def __init__(self) -> None:
         """Start without any line."""
-        self._seen: Final[dict[str, dict[tuple[str, str, str], str]]] = {}
+        self._seen: dict[tuple[str, str, str], str] = {}
 
-    def fill(self, user: str, lines: Sequence[AttentionLine], now: datetime) -> list[AttentionLine]:
-        """Return the lines of a user, each with a time. Lines that the user no longer has are forgotten."""
-        before = self._seen.pop(user, {})
+    def fill(self, lines: Sequence[AttentionLine], now: datetime) -> list[AttentionLine]:
+        """Return the lines, each with a time. Former lines are forgotten."""
         keys: list[tuple[str, str, str]] = [_identify(line) for line in lines if not line.since]
-        seen = {key: before.get(key) or f"first seen {format_time(now)}" for key in keys}
-        self._seen[user] = seen
-        if len(self._seen) > MAX_USERS:
-            del self._seen[next(iter(self._seen))]
+        seen = self._seen = {key: self._seen.get(key) or f"first seen {format_time(now)}" for key in keys}
         return [line if line.since else line._replace(since=seen[_identify(line)]) for line in lines]
 
 
@@ -144,16 +137,11 @@ def list_source_lines(parts: Iterable[PartState]) -> list[AttentionLine]:
     ]
 
 
-def list_review_lines(reviews: Iterable[ReviewSummary], kinds: Collection[GroupKind] | None) -> list[AttentionLine]:
-    """Return a line for each route and verdict of recorded reviews without a decision.
-
-    Args:
-        reviews: The recorded reviews.
-        kinds: The kinds that the user may get, None for all.
-    """
+def list_review_lines(reviews: Iterable[ReviewSummary]) -> list[AttentionLine]:
+    """Return a line for each route and verdict of recorded reviews without a decision."""
     found: dict[tuple[str, str], list[ReviewSummary]] = {}
     for one in reviews:
-        if one.verdict in FAILED_VERDICTS and (kinds is None or one.group_kind in kinds):
+        if one.verdict in FAILED_VERDICTS:
             found.setdefault((one.route, one.verdict), []).append(one)
     return [_make_review_line(*key, members) for key, members in sorted(found.items())]
 

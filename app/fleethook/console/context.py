@@ -11,7 +11,6 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import PartState, Store
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
-from fleethook.console.users.local_access import Authorizer, OpenAuthorizer
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
 from fleethook.work.turns import Worker
@@ -38,7 +37,6 @@ class ConsoleContext:
         records: Directory of recordings, None without one.
         crd_cache: Data directory of the CRD cache, None for that of the user.
         playground: Whether the playground may run scripts.
-        authorizer: Decides which kinds the user of a request may read.
         worker: Runs work above a few milliseconds in a thread. Such work must not read the store, which the event loop
             changes; take the objects out first.
         lease: Reads the Lease of the server's leader, None without a cluster.
@@ -59,7 +57,6 @@ class ConsoleContext:
     records: Path | None = None
     crd_cache: Path | None = None
     playground: bool = True
-    authorizer: Authorizer = field(default_factory=OpenAuthorizer)
     worker: Worker = field(default_factory=Worker)
     lease: LeaseWatch | None = None
     reviews: ReviewIndex | None = None

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fleethook.cluster.manifests.yaml_reader import ManifestError, Value, read_values
-from fleethook.console.users.security import MAX_BODY_BYTES
+from fleethook.console.access import MAX_BODY_BYTES
 from fleethook.model.json import JSON
 
 
@@ -85,7 +85,6 @@ def read_value(field: str, text: str, *, most: int) -> JSON:
 
 TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - the name of a field
 _COOKIE: Final = "fleethook-visit"
-_SECURE_COOKIE: Final = "__Host-fleethook-visit"
 _MAX_FIELDS: Final = 200
 
 
@@ -107,9 +106,7 @@ class FormTokens:
         visit = getattr(request.state, "visit", None)
         if visit is None or _read_visit(request) is not None:
             return
-        secure = request.url.scheme == "https"
-        name = _SECURE_COOKIE if secure else _COOKIE
-        response.set_cookie(name, visit, secure=secure, httponly=True, samesite="strict", path="/")
+        response.set_cookie(_COOKIE, visit, httponly=True, samesite="strict", path="/")
 
     def is_valid(self, request: Request, token: str) -> bool:
         """Return whether a token was made for the browser of a request."""
@@ -121,7 +118,7 @@ class FormTokens:
 
 
 def _read_visit(request: Request) -> str | None:
-    return request.cookies.get(_SECURE_COOKIE if request.url.scheme == "https" else _COOKIE) or None
+    return request.cookies.get(_COOKIE) or None
 
 
 async def read_form(request: Request) -> Mapping[str, str]:

@@ -16,7 +16,6 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store import PartState
 from fleethook.console.context import ConsoleContext
 from fleethook.console.sections import Section, divide_sections, find_section
-from fleethook.console.users.sessions import COOKIE as SESSION_COOKIE
 from fleethook.engine import installed_engines
 
 T = TypeVar("T")
@@ -157,26 +156,20 @@ class Frame(NamedTuple):
         sections: The entries of the navigation.
         others: Those of sections that the source has nothing for.
         section: The current one, None for pages without an entry.
-        freshness: The age and the problems of the data, None for a request without a user.
+        freshness: The age and the problems of the data.
         command: The command that prints the same, ``""`` if there is none.
         command_title: The label of the command.
         csrf_token: The token that a form with method POST sends as ``csrf_token``.
-        user: The name of the user, ``""`` on a loopback address.
-        has_session: Whether the user signed in with the form.
-        needs_sign_in: Whether the request needs credentials, and its user is not known.
         now: The time of the page.
     """
 
     sections: tuple[Section, ...]
     others: tuple[Section, ...]
     section: Section | None
-    freshness: Freshness | None
+    freshness: Freshness
     command: str
     command_title: str
     csrf_token: str
-    user: str
-    has_session: bool
-    needs_sign_in: bool
     now: datetime
 
 
@@ -217,19 +210,13 @@ async def render(
     """
     context = find_context(request)
     tokens = request.app.state.form_tokens
-    user = getattr(request.state, "user", None)
-    # The problems of sources name servers and resources, so only users see them.
-    needs_sign_in = user is None and context.authorizer.needs_credentials
     frame = Frame(
         *divide_sections(context),
         find_section(request.url.path),
-        None if needs_sign_in else summarize_parts(list(context.parts())),
+        summarize_parts(list(context.parts())),
         command,
         command_title,
         tokens.make(request),
-        "" if user is None else user.name,
-        SESSION_COOKIE in request.cookies,
-        needs_sign_in,
         context.clock(),
     )
     text = await join_in_turns(_environment.get_template(template).generate(frame=frame, **values))

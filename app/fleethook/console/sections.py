@@ -1,4 +1,4 @@
-"""The sections of the console: their addresses, titles and the kinds that they show."""
+"""The sections of the console: their addresses and titles."""
 
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -41,7 +41,7 @@ class Hit(NamedTuple):
 
 
 ListNames = Callable[[Request], Awaitable[Iterable[Hit]]]
-"""Returns names that are no objects, and that the user of a request may see."""
+"""Returns names that are no objects."""
 
 
 def has_kinds(*kinds: GroupKind) -> Callable[["ConsoleContext"], bool]:
@@ -55,15 +55,11 @@ class Section(NamedTuple):
     Attributes:
         path: Its path, ``/`` for the overview.
         title: Its name in the navigation.
-        kinds: The kinds that its pages show. A user must have the right to get each of them in all namespaces.
-        further: Kinds that its pages also read. A user needs the right for those that the source has objects of.
         is_used: Whether the source has anything for its pages; the navigation puts other sections under "More".
     """
 
     path: str
     title: str
-    kinds: tuple[GroupKind, ...] = ()
-    further: tuple[GroupKind, ...] = ()
     is_used: Callable[["ConsoleContext"], bool] = lambda _context: True
 
 
@@ -75,11 +71,8 @@ class ConsolePage(NamedTuple):
         router: Their routes.
         indexes: The indexes of the store that they need, besides those of the engine's reviews.
         followed: Resources that they show, besides those of the engine's reviews.
-        on_demand: Kinds that they read for a request only, each with its resource.
-        reviewed: Kinds that recorded reviews of the engine show, as `Section.kinds`.
-        replayed: Kinds that a replay of such a review reads, as `Section.further`.
-        attention: Returns its lines of the overview's list for the user of a request, None without any. It must not
-            wait for work that takes long.
+        attention: Returns its lines of the overview's list, None without any. It must not wait for work that takes
+            long.
         addresses: The kinds that the search finds, each with the function that returns the page of an object.
         related: Return another object that decides about an object of a kind, such as the overrider of a workload.
         names: The names of parts of objects that the search finds, by their title.
@@ -90,9 +83,6 @@ class ConsolePage(NamedTuple):
     router: APIRouter
     indexes: tuple[Index, ...] = ()
     followed: Followed = Followed()
-    on_demand: Mapping[GroupKind, str] = MappingProxyType({})
-    reviewed: tuple[GroupKind, ...] = ()
-    replayed: tuple[GroupKind, ...] = ()
     attention: Callable[[Request], Awaitable[Attention]] | None = None
     addresses: Mapping[GroupKind, FindAddress] = MappingProxyType({})
     related: Mapping[GroupKind, FindRelated] = MappingProxyType({})
@@ -125,15 +115,8 @@ def list_addresses() -> Mapping[GroupKind, FindAddress]:
 @functools.cache
 def list_sections() -> tuple[Section, ...]:
     """Return the sections in the order of the navigation."""
-    pages = engine_pages()
-    reviews = Section(
-        "/reviews",
-        "Reviews",
-        tuple(kind for one in pages for kind in one.reviewed),
-        tuple(dict.fromkeys(kind for one in pages for kind in one.replayed)),
-        lambda context: context.reviews is not None,
-    )
-    return Section("/", "Overview"), *(one.section for one in pages), reviews
+    reviews = Section("/reviews", "Reviews", lambda context: context.reviews is not None)
+    return Section("/", "Overview"), *(one.section for one in engine_pages()), reviews
 
 
 def divide_sections(context: "ConsoleContext") -> tuple[tuple[Section, ...], tuple[Section, ...]]:

@@ -25,14 +25,13 @@ from fleethook.work.turns import Worker
 
 REVIEWS: Final = "fleethook_reviews_total"
 DURATIONS: Final = "fleethook_review_duration_seconds_bucket"
-CERTIFICATE: Final = "fleethook_certificate_expiry_timestamp_seconds"
 MAX_SERIES: Final = 5_000
 """Series that are read. A server has one for each route, operation and outcome, and 18 for each route."""
 MAX_LABEL_CHARACTERS: Final = 64
 """Longer values of labels are cut: the outcomes of fleethook have at most 10 characters."""
 # A double counts up to this number without gaps; a sum of further ones could be infinite.
 _MAX_VALUE: Final = 2.0**53
-_PREFIXES: Final = (REVIEWS, DURATIONS, CERTIFICATE)
+_PREFIXES: Final = (REVIEWS, DURATIONS)
 
 
 class MetricsError(ValueError):
@@ -65,7 +64,6 @@ def read_sample(text: str, *, time: float) -> Sample:
 def _collect(lines: Iterable[Line], time: float) -> Sample:
     reviews: dict[tuple[str, str, str], float] = {}
     buckets: dict[tuple[str, float], float] = {}
-    ends: list[float] = []
     for line in lines:
         labels = {name: value[:MAX_LABEL_CHARACTERS] for name, value in line.labels.items()}
         if not 0 <= line.value < _MAX_VALUE:  # a NaN, too
@@ -76,9 +74,7 @@ def _collect(lines: Iterable[Line], time: float) -> Sample:
         elif line.name == DURATIONS:
             bucket = labels["route"], float(labels["le"])
             buckets[bucket] = buckets.get(bucket, 0.0) + line.value
-        elif line.name == CERTIFICATE:
-            ends.append(line.value)
-    return Sample(time, reviews, buckets, min(ends, default=None))
+    return Sample(time, reviews, buckets)
 
 
 INTERVAL_SECONDS: Final = 5.0
@@ -114,14 +110,12 @@ class SamplerState(NamedTuple):
     Attributes:
         increases: The reviews between consecutive samples, oldest first.
         sampled_at: Seconds since the epoch of the last sample, None before the first.
-        certificate_end: End of the server's certificate in seconds since the epoch, None if unknown.
         problem: Why the last attempt failed, ``""`` if it did not.
         reviews: Reviews that the server has answered since its start, by route, operation and outcome.
     """
 
     increases: Sequence[Increase] = ()
     sampled_at: float | None = None
-    certificate_end: float | None = None
     problem: str = ""
     reviews: Mapping[tuple[str, str, str], float] = {}
 
@@ -168,7 +162,7 @@ class MetricsSampler:
         last = self._last
         if last is None:
             return SamplerState(problem=self._problem)
-        return SamplerState(list(self._increases), last.time, last.certificate_end, self._problem, last.reviews)
+        return SamplerState(list(self._increases), last.time, self._problem, last.reviews)
 
     async def run(self) -> None:
         """Sample until cancelled."""

@@ -158,18 +158,3 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $url := urlParse .Values.tracing.endpoint }}
 {{- regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default (ternary "443" "80" (eq $url.scheme "https")) }}
 {{- end }}
-
-{{/* The name of the console. It differs, so that selectors of the server do not select the console. */}}
-{{- define "fleethook.console.fullname" -}}
-{{- printf "%s-console" (include "fleethook.fullname" .) }}
-{{- end }}
-
-{{- define "fleethook.console.selectorLabels" -}}
-app.kubernetes.io/name: {{ printf "%s-console" (include "fleethook.name" . | trunc 55 | trimSuffix "-") }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-{{- end }}
-
-{{- define "fleethook.console.labels" -}}
-{{ include "fleethook.console.selectorLabels" . }}
-{{ include "fleethook.releaseLabels" . }}
-{{- end }}

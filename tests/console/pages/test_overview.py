@@ -1,7 +1,6 @@
-import base64
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -9,136 +8,30 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.leader_election import LEASE
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import ObjectKey
 from fleethook.console.pages.overview import (
-    CONFIGURATIONS,
-    MAX_CERTIFICATES,
-    Bundle,
-    Certificate,
     Leader,
     Row,
     build_charts,
-    collect_bundles,
     count_objects,
     describe_lease,
-    judge_certificates,
-    list_certificate_lines,
     list_leader_lines,
     list_rows,
 )
 from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
-from fleethook.console.users.local_access import User
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.outbound.tls.trust import Validity
 from tests.builders import yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads
 from tests.console.visits import console_of, make_context, visit
-from tests.e2e.pki import Authority
-
-TODAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def configuration(webhooks: Any, name: str = "c", kind: str = "ValidatingWebhookConfiguration") -> dict[str, Any]:
     version = "admissionregistration.k8s.io/v1"
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "webhooks": webhooks}
-
-
-def bundle(*ends: int, name: str = "c", cluster: str = "") -> Bundle:
-    authorities = [Validity(TODAY - timedelta(days=99), TODAY + timedelta(days=end)) for end in ends]
-    return Bundle(ObjectKey(cluster, VALIDATING, "", name), 1, authorities)
-
-
-def judge(*bundles: Bundle, server_end: float | None = None) -> list[Certificate]:
-    return list(judge_certificates(bundles, CONFIGURATIONS, server_end=server_end, now=TODAY).rows)
-
-
-def test_the_bundles_of_webhooks_are_collected_by_configuration(tmp_path: Path) -> None:
-    text = base64.b64encode(Authority(tmp_path, "ca").certificate.read_bytes()).decode()
-    webhooks = [{"clientConfig": {"caBundle": one}} for one in (text, text, "%%", "")]
-    context = make_context(
-        configuration(webhooks),
-        configuration(webhooks[:1], "d", "MutatingWebhookConfiguration"),
-        configuration(None, "e"),
-    )
-    found = [
-        (one.key.group_kind, one.key.name, one.webhooks, len(one.authorities)) for one in collect_bundles(context.store)
-    ]
-    assert found == [(MUTATING, "d", 1, 1), (VALIDATING, "c", 2, 1), (VALIDATING, "c", 1, 0)]
-
-
-@pytest.mark.parametrize(
-    "webhooks", ["x", {}, [None, 1, "x"], [{"clientConfig": 1}], [{"clientConfig": {"caBundle": None}}]]
-)
-def test_webhooks_of_another_shape_have_no_bundle(webhooks: Any) -> None:
-    assert collect_bundles(make_context(configuration(webhooks)).store) == []
-
-
-@pytest.mark.parametrize(("days", "state"), [(-1, "expired"), (13, "ends soon"), (15, "valid")])
-def test_the_state_depends_on_the_end(days: int, state: str) -> None:
-    until = f"{TODAY + timedelta(days=days):%Y-%m-%d %H:%M}"
-    name = "ValidatingWebhookConfiguration c"
-    assert judge(bundle(days)) == [Certificate(name, 1, state, until, bundle(days).key)]  # type: ignore[arg-type]
-    end = (TODAY + timedelta(days=days)).timestamp()
-    assert judge(server_end=end) == [Certificate("server", None, state, until)]  # type: ignore[arg-type]
-
-
-def test_certificates_that_need_attention_are_first() -> None:
-    found = judge(
-        bundle(90, name="a"), bundle(3, name="b"), bundle(2, 1, name="c"), bundle(name="d"), bundle(-1, name="e")
-    )
-    assert [(one.name[-1], one.state) for one in found] == [
-        ("d", "unreadable"), ("e", "expired"), ("c", "ends soon"), ("b", "ends soon"), ("a", "valid"),
-    ]  # fmt: skip
-
-
-def test_a_logical_cluster_is_named() -> None:
-    assert judge(bundle(90, cluster="root:org"))[0].name == "ValidatingWebhookConfiguration c in root:org"
-
-
-@pytest.mark.parametrize("seconds", [1e15, -1e15])
-def test_an_impossible_end_is_unreadable(seconds: float) -> None:
-    assert [one.state for one in judge(server_end=seconds)] == ["unreadable"]
-
-
-def test_a_server_without_a_certificate_has_no_row() -> None:
-    assert judge(server_end=0.0) == judge(server_end=None) == []
-
-
-def test_only_permitted_kinds_are_shown() -> None:
-    assert judge_certificates([bundle(90)], [MUTATING], server_end=None, now=TODAY).total == 0
-
-
-def test_the_rows_are_bounded_and_all_are_counted() -> None:
-    found = judge_certificates([bundle(90)] * 30, CONFIGURATIONS, server_end=None, now=TODAY)
-    assert (len(found.rows), found.total) == (MAX_CERTIFICATES, 30)
-
-
-def test_certificates_that_end_soon_have_a_line() -> None:
-    found = judge_certificates(
-        [bundle(90, name="a"), bundle(3, name="b"), bundle(name="d"), bundle(-1, name="e")],
-        CONFIGURATIONS,
-        server_end=(TODAY + timedelta(days=1)).timestamp(),
-        now=TODAY,
-    )
-    lines = list_certificate_lines(found, lambda key: f"/{key.name}")
-    assert [(one.severity, one.about, one.address) for one in lines] == [
-        ("waiting", "Serving certificate", "/#certificates-title"),
-        ("waiting", "CAs of ValidatingWebhookConfiguration b", "/b"),
-    ]
-
-
-@pytest.mark.parametrize(("days", "severity"), [(-1, "failing"), (1, "waiting"), (30, "")])
-def test_the_serving_certificate_has_a_line_unless_it_is_valid(days: int, severity: str) -> None:
-    end = (TODAY + timedelta(days=days)).timestamp()
-    found = judge_certificates([], CONFIGURATIONS, server_end=end, now=TODAY)
-    assert "".join(one.severity for one in list_certificate_lines(found, str)) == severity
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 20, tzinfo=UTC)
@@ -321,26 +214,6 @@ async def test_labels_of_metrics_are_text_and_never_markup() -> None:
     assert {one["name"] for one in lines} == set(HOSTILE)
 
 
-async def test_the_ends_of_certificates_are_shown_and_names_are_text(tmp_path: Path) -> None:
-    text = base64.b64encode(Authority(tmp_path, "ca").certificate.read_bytes()).decode()
-    found = [
-        configuration([{"clientConfig": {"caBundle": text}}], name=f"{number}{name}")
-        for number, name in enumerate(HOSTILE)
-    ]
-    with serving_metrics() as server:
-        sampler = MetricsSampler(MetricsTarget(server.url))
-        await sampler.sample()
-        page = await get(console_of(*found, sampler=sampler), "/")
-    assert "Serving certificate valid 2027-01-15 08:00" in page.text
-    for number, name in enumerate(HOSTILE):
-        assert f"CAs of ValidatingWebhookConfiguration {number}{' '.join(name.split())} ends soon" in page.text
-
-
-async def test_without_certificates_the_overview_says_so() -> None:
-    page = await get(console_of(), "/")
-    assert "no webhook configuration has a caBundle, and --metrics-url names no server" in page.text
-
-
 def lease_of(holder: str, *, failure: Exception | None = None) -> LeaseWatch:
     """Return the watch of a Lease that was renewed just now, or that cannot be read."""
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
@@ -381,39 +254,3 @@ async def test_a_lease_that_cannot_be_read_is_a_problem() -> None:
     page = await get(console_of(lease=refused), "/")
     assert "The Lease cannot be read: the console cannot get <b>leases</b>" in page.text
     assert "has not been read yet" in page.text
-
-
-class Deciding:
-    """Permits one question."""
-
-    needs_credentials = True
-    limits_kinds = True
-
-    def __init__(self, *permitted: Any) -> None:
-        self._permitted = permitted
-
-    async def authenticate(self, _request: Any) -> User:
-        return User("jane")
-
-    async def permits(self, user: User, group_kind: Any, namespace: str) -> bool:
-        return (user.name, group_kind, namespace) == self._permitted
-
-
-async def test_the_leader_is_shown_to_users_who_may_get_leases_in_its_namespace() -> None:
-    app = console_of(lease=lease_of("pod-1_ab"), authorizer=Deciding("jane", LEASE, "servers"))
-    assert "pod-1_ab" in (await get(app, "/")).text
-
-
-async def test_the_lease_is_not_even_read_for_other_users() -> None:
-    lease = lease_of("pod-1_ab")
-    page = await get(console_of(lease=lease, authorizer=Deciding("jane", LEASE, "")), "/")
-    assert "You may not get Leases in the namespace servers" in page.text
-    assert "pod-1_ab" not in page.text
-    assert lease._reading is None
-
-
-async def test_only_certificates_of_permitted_kinds_are_shown() -> None:
-    found = [configuration([{"clientConfig": {"caBundle": "%%"}}], kind=f"{one.kind}") for one in CONFIGURATIONS]
-    page = await get(console_of(*found, authorizer=Deciding("jane", MUTATING, "")), "/")
-    assert "CAs of MutatingWebhookConfiguration c unreadable" in page.text
-    assert "ValidatingWebhookConfiguration" not in page.text

@@ -16,8 +16,6 @@ from fleethook.console.process import create_console
 from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.users.local_access import AccessError, User
-from fleethook.model.gvk import GroupKind
 from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
@@ -25,7 +23,7 @@ from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
 from tests.console.reviews.test_summary import asked, entry_of
 from tests.console.visitor import Visitor
-from tests.console.visits import HOSTS, console_of, send_form, visit
+from tests.console.visits import console_of, send_form, visit
 from tests.engines.dispatch.builders import binding, configuration, export, webhook
 from tests.engines.dispatch.builders import review as widget_review
 from tests.recordings.recordings import line, write
@@ -80,7 +78,7 @@ class Bench:
             reviews=ReviewIndex(directory), replay=ReviewReplay(self.store), **fields,
         )  # fmt: skip
         self.context = context
-        self.app = create_console(context, hosts=HOSTS)
+        self.app = create_console(context)
         self.visitor = Visitor(self.app)
         self.put("2.0")
 
@@ -321,50 +319,3 @@ async def test_hostile_texts_of_recordings_stay_texts(tmp_path: Path) -> None:
         shown = await bench.get(path, **query)
         assert "<script>alert" not in shown
         assert "&lt;script&gt;" in shown
-
-
-class Clerk:
-    """Permits the kinds of the section, StatefulSets in one namespace, and the kinds in ``permitted``."""
-
-    needs_credentials = True
-    limits_kinds = True
-
-    def __init__(self) -> None:
-        self.permitted = frozenset[str]()
-
-    async def authenticate(self, _: Any) -> User:
-        return User("clerk")
-
-    async def permits(self, _: User, group_kind: GroupKind, namespace: str) -> bool:
-        if group_kind.kind in self.permitted:
-            return True
-        if group_kind.kind in ("Deployment", "StatefulSet"):
-            return group_kind.kind == "StatefulSet" and namespace == "default"
-        return True
-
-
-async def test_reviews_of_kinds_that_the_user_may_not_get_are_hidden(tmp_path: Path) -> None:
-    stateful = {**workload(owners=[]), "kind": "StatefulSet"}
-    await record_workloads(tmp_path, stateful)
-    bench = Bench(tmp_path, authorizer=Clerk())
-    for query in ({}, {"sort": "oldest"}, {"page": 2}, {"verdict": "patched"}):
-        body = await bench.get("/reviews", **query)
-        assert "0 reviews" in body
-        assert "Deployment" not in body
-    assert "0 same" in await bench.get("/reviews/replay")
-    assert "may not get Deployment.apps" in await bench.get("/reviews/review", 403, file="reviews.jsonl", line=2)
-    assert "StatefulSet" in await bench.get("/reviews/review", file="reviews.jsonl", line=3)
-    assert issubclass(AccessError, Exception)
-
-
-async def test_a_result_is_not_shown_after_the_user_has_lost_a_right(tmp_path: Path) -> None:
-    await record_workloads(tmp_path, workload(), workload())
-    clerk = Clerk()
-    clerk.permitted = frozenset({"Deployment"})
-    bench = Bench(tmp_path, authorizer=clerk)
-    bench.put("3.0")
-    assert "default/demo" in await bench.get("/reviews/replay")
-    assert "default/demo" in await bench.get("/reviews/replay", resume="1")
-    clerk.permitted = frozenset()
-    assert "your rights changed" in await bench.get("/reviews/replay", resume="1")
-    assert "default/demo" not in await bench.get("/reviews/replay")

@@ -4,12 +4,10 @@ import pytest
 
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.pages.search import MAX_HITS, find_hits
-from fleethook.console.users.apiserver_access import ApiserverAuthorizer
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.model.openyurt import NODE_POOL
 from tests.builders import NEW_IMAGE, entry, node_pool, overrider, workload, yurt_app_set
-from tests.console.pages.reading import HOSTILE, get, read
-from tests.console.reviews_of_access import TOKEN, Apiserver
-from tests.console.visits import console_of, visit
+from tests.console.pages.reading import HOSTILE, get
+from tests.console.visits import console_of
 
 
 def find_name(_store: Store, key: ObjectKey) -> str:
@@ -113,23 +111,6 @@ async def test_short_names_come_first_and_the_others_are_counted() -> None:
     found = await find_hits(store, NODE_POOL, "EAST", find_name)
     assert (found.kind, found.total, len(found.hits)) == ("NodePool", MAX_HITS + 11, MAX_HITS)
     assert [one.address for one in found.hits[:2]] == ["/east", "/east-00"]
-
-
-async def test_a_user_finds_only_kinds_that_the_user_may_get() -> None:
-    apiserver = Apiserver()
-    apiserver.rights.add(("alice", YURT_APP_SET.group, "yurtappsets", ""))
-    authorizer = ApiserverAuthorizer(apiserver.post, apiserver.find_resource)
-    app = console_of(yurt_app_set(), NEW_IMAGE, authorizer=authorizer)
-    answer = await visit(app, "/search", query="q=demo", authorization=f"Bearer {TOKEN}")
-    page = read(answer)
-    assert "YurtAppSet 1" in page.text
-    assert YURT_APP_OVERRIDER.kind not in page.text
-
-
-async def test_a_search_needs_a_user() -> None:
-    apiserver = Apiserver()
-    app = console_of(yurt_app_set(), authorizer=ApiserverAuthorizer(apiserver.post, apiserver.find_resource))
-    assert (await visit(app, "/search", query="q=demo")).status == 401
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -10,10 +10,8 @@ from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
 from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import (
-    MAX_JOBS,
     ChangedReview,
     ReplayJob,
-    ReplayJobs,
     ReviewReplay,
     Start,
     list_rows,
@@ -109,9 +107,9 @@ class Bench(NamedTuple):
     replay: ReviewReplay
     worker: Worker
 
-    async def begin(self, jobs: ReplayJobs, owner: str = "", query: Query = Query()) -> ReplayJob:  # noqa: B008 - immutable
+    async def begin(self) -> ReplayJob:
         reviews = (await self.index.wait()).reviews
-        return jobs.begin(owner, Start(query, reviews, self.replay.version, frozenset()))
+        return ReplayJob(Start(Query(), reviews, self.replay.version), self.index.each(reviews))
 
     async def finish(self, job: ReplayJob) -> int:
         """Return the number of requests until the job ends."""
@@ -143,7 +141,7 @@ def summarize(report: Report) -> dict[str, Any]:
 async def test_the_result_is_that_of_the_command(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
     monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 2)
-    job = await bench.begin(ReplayJobs(bench.index))
+    job = await bench.begin()
     assert await bench.finish(job) == 3
     with (bench.directory / "reviews.jsonl").open("rb") as stream:
         entries = [one for one in read_entries(stream, "reviews.jsonl") if isinstance(one, Entry)]
@@ -159,7 +157,7 @@ async def test_the_result_is_that_of_the_command(bench: Bench, monkeypatch: pyte
 async def test_a_request_asks_a_bounded_number_of_reviews(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
     monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 2)
-    job = await bench.begin(ReplayJobs(bench.index))
+    job = await bench.begin()
     await job.advance(bench.replay, bench.worker)
     assert job.report.reviews == 4
     job.stop()
@@ -169,52 +167,19 @@ async def test_a_request_asks_a_bounded_number_of_reviews(bench: Bench, monkeypa
 
 async def test_further_changes_are_counted_without_a_link(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_jobs, "MAX_CHANGED", 3)
-    job = await bench.begin(ReplayJobs(bench.index))
+    job = await bench.begin()
     await bench.finish(job)
     assert (len(job.changed), job.report.changed) == (3, 10)
 
 
 async def test_reviews_whose_file_was_deleted_are_counted(bench: Bench) -> None:
-    job = await bench.begin(ReplayJobs(bench.index))
+    job = await bench.begin()
     (bench.directory / "reviews.jsonl").unlink()
     await bench.finish(job)
     assert (job.report.reviews, job.gone) == (0, 11)
     job.stop()
     assert job.is_done
     assert not job.is_stopped
-
-
-async def test_a_user_has_one_job_and_sees_no_other(bench: Bench) -> None:
-    jobs = ReplayJobs(bench.index)
-    first = await bench.begin(jobs, "jane")
-    assert jobs.find("jane", Query()) is first
-    assert jobs.find("joe", Query()) is None
-    assert jobs.find("jane", Query(verdict="patched")) is None
-    second = await bench.begin(jobs, "jane", Query(verdict="patched"))
-    assert jobs.find("jane", Query(verdict="patched")) is second
-    assert jobs.find("jane", Query()) is None
-
-
-async def fill(bench: Bench) -> ReplayJobs:
-    """Return as many jobs as there may be."""
-    jobs = ReplayJobs(bench.index)
-    for number in range(MAX_JOBS):
-        await bench.begin(jobs, f"user-{number}")
-    return jobs
-
-
-async def test_the_job_that_nobody_asks_for_is_dropped_first(bench: Bench) -> None:
-    jobs = await fill(bench)
-    assert jobs.find("user-0", Query()) is not None
-    await bench.begin(jobs, "one more")
-    assert jobs.find("user-1", Query()) is None
-    assert jobs.find("user-0", Query()) is not None
-
-
-async def test_a_new_job_of_a_user_drops_no_other(bench: Bench) -> None:
-    jobs = await fill(bench)
-    await bench.begin(jobs, "user-3", Query(verdict="patched"))
-    assert [number for number in range(MAX_JOBS) if jobs.find(f"user-{number}", Query()) is None] == [3]
 
 
 class Differences:
@@ -228,7 +193,7 @@ class Differences:
 
 
 async def test_each_group_has_the_example_that_the_command_shows(bench: Bench) -> None:
-    job = await bench.begin(ReplayJobs(bench.index))
+    job = await bench.begin()
     await job.advance(cast("ReviewReplay", Differences()), bench.worker)
     assert [group.count for group in job.report.groups.values()] == [6, 5]
     for name, group in job.report.groups.items():

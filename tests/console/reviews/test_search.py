@@ -18,7 +18,6 @@ from fleethook.console.reviews.search import (
     select_page,
 )
 from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
-from fleethook.model.gvk import GroupKind
 
 
 def summary(number: int = 0, **members: Any) -> ReviewSummary:
@@ -30,8 +29,8 @@ def summary(number: int = 0, **members: Any) -> ReviewSummary:
     return ReviewSummary(**{**known, **members})
 
 
-def lines(query: Query, *reviews: ReviewSummary, kinds: Any = None) -> list[int]:
-    return [one.line for one in find_reviews(reviews, query, kinds)]
+def lines(query: Query, *reviews: ReviewSummary) -> list[int]:
+    return [one.line for one in find_reviews(reviews, query)]
 
 
 REVIEWS = [
@@ -65,13 +64,8 @@ def test_a_search_finds_the_matching_reviews_in_its_order(query: Query, found: l
     assert lines(query, *REVIEWS) == found
 
 
-def test_kinds_that_the_user_may_not_get_are_left_out() -> None:
-    assert lines(Query(), *REVIEWS, kinds={GroupKind("apps", "StatefulSet")}) == [2]
-    assert lines(Query(), *REVIEWS, kinds=set()) == []
-
-
 def test_pages_have_an_end() -> None:
-    found = find_reviews([summary(number % 60) for number in range(PAGE_SIZE + 1)], Query(), None)
+    found = find_reviews([summary(number % 60) for number in range(PAGE_SIZE + 1)], Query())
     first, beyond = select_page(found, 1), select_page(found, 99)
     assert (len(first.reviews), first.pages, first.total) == (PAGE_SIZE, 2, PAGE_SIZE + 1)
     assert (len(beyond.reviews), beyond.page) == (1, 2)

@@ -10,12 +10,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from fleethook.cluster.store import ObjectKey
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
-from fleethook.console.rendering import SAME, Context, find_context, render
+from fleethook.console.rendering import SAME, Context, render
 from fleethook.console.reviews.detail import AskedCall, describe_review, list_columns
-from fleethook.console.reviews.replay_jobs import ReplayJob, ReplayJobs, ReviewReplay, Start, list_rows, select_changed
+from fleethook.console.reviews.replay_jobs import ReplayJob, ReviewReplay, Start, list_rows, select_changed
 from fleethook.console.reviews.review_index import Indexed, ReviewIndex
 from fleethook.console.reviews.search import (
     SORTS,
@@ -29,8 +29,6 @@ from fleethook.console.reviews.search import (
 from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
 from fleethook.console.sections import MUTATING, VALIDATING, Hit, engine_pages, list_addresses
 from fleethook.console.shared_value import KeptValue
-from fleethook.console.users.local_access import AccessError
-from fleethook.console.users.permissions import require_kind, select_permitted, select_permitted_reviews
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import DiffLine, describe_change
@@ -89,8 +87,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
     """Show the reviews that a search finds."""
     query = parse_query(request.query_params)
     indexed = Indexed() if context.reviews is None else await context.reviews.find()
-    permitted = await select_permitted_reviews(request, indexed)
-    found = await context.worker.run("", find_reviews, permitted, query, None)
+    found = await context.worker.run("", find_reviews, indexed.reviews, query)
     selection = select_page(found, query.page)
     notice, advice = _describe_emptiness(context, indexed)
     return await render(
@@ -103,8 +100,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         indexed=indexed,
         query=query,
         selection=selection,
-        # A value that only hidden reviews have must not be among the choices.
-        choices=await context.worker.run("", list_choices, permitted),
+        choices=await context.worker.run("", list_choices, indexed.reviews),
         verdicts=VERDICTS,
         sorts=SORTS,
         page_url=lambda page: f"/reviews?{encode_query(query, page=page)}",
@@ -123,7 +119,6 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
     entries = [] if summary is None else await index.load([summary])
     if summary is None or not entries:
         raise HTTPException(404, f"there is no review at line {line} of {file}; its file may have been deleted")
-    await _require(request, context, summary)
     detail = describe_review(entries[0])
     results = await replay.replay(entries) if now else []
     here = {"file": file, "line": line}
@@ -135,8 +130,8 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
         one=summary,
         file=file,
         detail=detail,
-        related=await _find_related(request, summary),
-        call_urls=await _find_configurations(request, summary, detail.calls),
+        related=_find_related(context.store, summary),
+        call_urls=_find_configurations(context.store, summary, detail.calls),
         outcome=describe_outcome(results[0]) if results else None,
         columns=list_columns,
         now_url=f"/reviews/review?{urlencode({**here, 'now': '1'})}#now",
@@ -148,7 +143,7 @@ async def start_replay(request: Request, context: Context, fields: FormFields) -
     """Start to ask the reviews that a search finds again, or stop it, and lead to the page that shows the progress."""
     index, replay = _need_records(context)
     query = parse_query(request.query_params)._replace(page=1)
-    job = await _find_job(request, query)
+    job = _JOB.find(request).find(query)
     if fields.get("action") == "stop":
         if job is not None:
             job.stop()
@@ -159,14 +154,14 @@ async def start_replay(request: Request, context: Context, fields: FormFields) -
 
 @router.get("/replay")
 async def show_replay(request: Request, context: Context, page: int = 1, resume: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
-    """Ask the next reviews of the user's job again, and show the changes so far.
+    """Ask the next reviews of the job again, and show the changes so far.
 
-    Without a job, start one. A request that resumes does not: otherwise two open pages would drop each other's jobs.
+    Without a job, start one. A request that resumes does not: otherwise two open pages would drop each other's job.
     """
     index, replay = _need_records(context)
     query = parse_query(request.query_params)._replace(page=1)
     here = f"/reviews/replay?{encode_query(query)}"
-    job = await _find_job(request, query)
+    job = _JOB.find(request).find(query)
     if job is None and resume:
         return await render(request, "reviews/replaced.html", here=here, list_url=f"/reviews?{encode_query(query)}")
     if job is None:
@@ -197,18 +192,15 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
     )
 
 
-async def _find_related(request: Request, summary: ReviewSummary) -> list[Hit]:
+def _find_related(store: Store, summary: ReviewSummary) -> list[Hit]:
     """Return the pages of a review's object, and of the objects that decide about it; none of an unknown object."""
-    store = find_context(request).store
     key = ObjectKey(summary.cluster, summary.group_kind, summary.namespace, summary.name)
     finders = [one.related[key.group_kind] for one in engine_pages() if key.group_kind in one.related]
     found = [key, *(other for find in finders if (other := find(store, key)) is not None)]
-    return [hit for one in found if (hit := await _find_page(request, one)) is not None]
+    return [hit for one in found if (hit := _find_page(store, one)) is not None]
 
 
-async def _find_configurations(
-    request: Request, summary: ReviewSummary, calls: Sequence[AskedCall]
-) -> list[Hit | None]:
+def _find_configurations(store: Store, summary: ReviewSummary, calls: Sequence[AskedCall]) -> list[Hit | None]:
     """Return the page of each call's configuration, None if it has none; mutating and validating ones share names."""
     hooks = (MUTATING, VALIDATING) if "mutate" in summary.route else (VALIDATING, MUTATING)
     kinds = (*hooks, *(kind for kind in list_addresses() if kind not in hooks))
@@ -216,63 +208,47 @@ async def _find_configurations(
     for one in calls:
         name = one.name.partition("/")[0]
         keys = [ObjectKey(one.cluster, kind, "", name) for kind in kinds] if one.kind != "read" else []
-        found = [hit for key in keys if (hit := await _find_page(request, key)) is not None]
+        found = [hit for key in keys if (hit := _find_page(store, key)) is not None]
         pages.append(found[0] if found else None)
     return pages
 
 
-async def _find_page(request: Request, key: ObjectKey) -> Hit | None:
-    """Return the page of a stored object that the user may get, None without one."""
-    store, find_address = find_context(request).store, list_addresses().get(key.group_kind)
-    if find_address is None or store.get(*key) is None or not await select_permitted(request, [key.group_kind]):
+def _find_page(store: Store, key: ObjectKey) -> Hit | None:
+    """Return the page of a stored object, None without one."""
+    find_address = list_addresses().get(key.group_kind)
+    if find_address is None or store.get(*key) is None:
         return None
     name = f"{key.namespace}/{key.name}" if key.namespace else key.name
     return Hit(f"{key.group_kind.kind} {name}", key.cluster, find_address(store, key))
 
 
-async def _find_job(request: Request, query: Query) -> ReplayJob | None:
-    """Return the user's job for a search, None without one, or if the user has lost the right to see a part of it."""
-    job = _JOBS.find(request).find(request.state.user.name, query)
-    if job is not None and await select_permitted(request, job.start.kinds) != job.start.kinds:
-        return None
-    return job
-
-
 async def _begin(
     request: Request, context: ConsoleContext, query: Query, *, index: ReviewIndex, replay: ReviewReplay
 ) -> ReplayJob:
-    found = await _find(request, context, await index.find(), query)
-    start = Start(query, found, replay.version, frozenset(one.group_kind for one in found))
-    return _JOBS.find(request).begin(request.state.user.name, start)
+    indexed = await index.find()
+    found = await context.worker.run("", find_reviews, indexed.reviews, query)
+    job = _JOB.find(request).job = ReplayJob(Start(query, found, replay.version), index.each(found))
+    return job
 
 
-def _make_jobs(context: ConsoleContext) -> ReplayJobs:
-    index, _ = _need_records(context)
-    return ReplayJobs(index)
+class _Latest:
+    """The last job of the console; a new one takes its place."""
+
+    def __init__(self, _context: ConsoleContext) -> None:
+        self.job: ReplayJob | None = None
+
+    def find(self, query: Query) -> ReplayJob | None:
+        """Return the job if it is for a search, else None."""
+        return self.job if self.job is not None and self.job.start.query == query else None
 
 
-_JOBS: Final = KeptValue(_make_jobs)
+_JOB: Final = KeptValue(_Latest)
 
 
 def _need_records(context: ConsoleContext) -> tuple[ReviewIndex, ReviewReplay]:
     if context.reviews is None or context.replay is None:
         raise HTTPException(404, _NO_RECORDS)
     return context.reviews, context.replay
-
-
-async def _find(request: Request, context: ConsoleContext, indexed: Indexed, query: Query) -> list[ReviewSummary]:
-    """Return the reviews that a search finds, without those of kinds that the user may not get."""
-    permitted = await select_permitted_reviews(request, indexed)
-    return await context.worker.run("", find_reviews, permitted, query, None)
-
-
-async def _require(request: Request, context: ConsoleContext, one: ReviewSummary) -> None:
-    """Refuse a user who may get the kind of a review neither in all namespaces nor in its own; raises AccessError."""
-    user = request.state.user
-    try:
-        await require_kind(context.authorizer, user, one.group_kind)
-    except AccessError:
-        await require_kind(context.authorizer, user, one.group_kind, namespace=one.namespace)
 
 
 def review_url(indexed: Indexed, one: ReviewSummary) -> str:

@@ -14,7 +14,6 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.rendering import Context, render
 from fleethook.console.reviews.search import MAX_TEXT, Query, find_reviews
 from fleethook.console.sections import FindAddress, Hit, engine_pages, list_addresses
-from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.model.gvk import GroupKind
 
 MAX_HITS: Final = 25
@@ -46,17 +45,15 @@ async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResp
     found: list[Hits] = []
     reviews = 0
     if text:
-        addresses = list_addresses()
-        permitted = await select_permitted(request, addresses)
-        for kind, find_address in addresses.items():
-            if kind in permitted and (hits := await find_hits(context.store, kind, text, find_address)).total:
+        for kind, find_address in list_addresses().items():
+            if (hits := await find_hits(context.store, kind, text, find_address)).total:
                 found.append(hits)
         for title, list_names in [one for page in engine_pages() for one in page.names.items()]:
             if (of_title := await find_names(title, await list_names(request), text)).total:
                 found.append(of_title)
         if context.reviews is not None:
-            of_user = await select_permitted_reviews(request, await context.reviews.find())
-            reviews = len(await context.worker.run("", find_reviews, of_user, Query(text=text), None))
+            indexed = await context.reviews.find()
+            reviews = len(await context.worker.run("", find_reviews, indexed.reviews, Query(text=text)))
     return await render(
         request,
         "search.html",

@@ -4,17 +4,14 @@ A job works only while somebody asks for its page. So a job that nobody watches 
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.app import Fleethook
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.rendering import Paging, take_page
-from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
 from fleethook.console.reviews.summary import ReviewSummary
-from fleethook.model.gvk import GroupKind
 from fleethook.recordings.reader import Entry
 from fleethook.recordings.replay.decision_changes import Change
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
@@ -108,8 +105,6 @@ def select_changed(changed: Sequence[ChangedReview], page: int) -> tuple[Sequenc
     return take_page(changed, page, PAGE_SIZE)
 
 
-MAX_JOBS: Final = 8
-"""Jobs of one console; each user has one. The job that was asked for least recently is dropped first."""
 MAX_CHANGED: Final = 20_000
 """Changed reviews of a job that have a link, 5 MB; further ones are counted."""
 PORTIONS_IN_A_REQUEST: Final = 8
@@ -124,13 +119,11 @@ class Start(NamedTuple):
         query: The search.
         reviews: The reviews that it found when the job started.
         version: The version of the objects then, as `ReviewReplay.version`.
-        kinds: The kinds of the objects under review, which a user must be allowed to get to see the result.
     """
 
     query: Query
     reviews: Sequence[ReviewSummary]
     version: int
-    kinds: frozenset[GroupKind]
 
 
 class ReplayJob:
@@ -202,28 +195,3 @@ class ReplayJob:
             self.examples[next(reversed(self.report.groups))] = describe_change(change)
         if len(self.changed) < MAX_CHANGED:
             self.changed.append(ChangedReview(change.file, change.line, str(change.subject), change.kinds))
-
-
-class ReplayJobs:
-    """The jobs of a console, one for each user."""
-
-    def __init__(self, index: ReviewIndex) -> None:
-        """Prepare; ``index`` reads the records."""
-        self._index: Final = index
-        self._jobs: Final[OrderedDict[str, ReplayJob]] = OrderedDict()
-
-    def find(self, owner: str, query: Query) -> ReplayJob | None:
-        """Return the job of a user for a search; the page of the search does not matter."""
-        job = self._jobs.get(owner)
-        if job is None or job.start.query != query:
-            return None
-        self._jobs.move_to_end(owner)
-        return job
-
-    def begin(self, owner: str, start: Start) -> ReplayJob:
-        """Return a new job, which takes the place of the user's former one."""
-        self._jobs.pop(owner, None)
-        if len(self._jobs) >= MAX_JOBS:
-            self._jobs.popitem(last=False)
-        job = self._jobs[owner] = ReplayJob(start, self._index.each(start.reviews))
-        return job

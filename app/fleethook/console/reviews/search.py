@@ -1,13 +1,12 @@
 """The search for recorded reviews."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fleethook.console.rendering import take_page
 from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
-from fleethook.model.gvk import GroupKind
 
 PAGE_SIZE: Final = 100
 SORTS: Final = ("newest", "oldest", "slowest")
@@ -98,21 +97,10 @@ def encode_query(query: Query, **changes: object) -> str:
     )
 
 
-def find_reviews(
-    reviews: Sequence[ReviewSummary], query: Query, kinds: Collection[GroupKind] | None
-) -> list[ReviewSummary]:
-    """Return the reviews that a search finds, in its order.
-
-    Args:
-        reviews: All reviews, oldest first.
-        query: The search.
-        kinds: The kinds that the user may get; None for every kind.
-    """
-    conditions = list(_list_conditions(query))
-    if kinds is not None:
-        conditions.append(lambda one: one.group_kind in kinds)
+def find_reviews(reviews: Sequence[ReviewSummary], query: Query) -> list[ReviewSummary]:
+    """Return the reviews that a search finds, in its order; ``reviews`` are all, oldest first."""
     found = list(reviews)
-    for condition in conditions:
+    for condition in _list_conditions(query):
         found = list(filter(condition, found))
     found.sort(key=_ORDERS[query.sort], reverse=query.sort != "oldest")
     return found

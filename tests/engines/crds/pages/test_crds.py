@@ -14,7 +14,6 @@ from hypothesis import given
 from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
 from fleethook.console.process import create_console
-from fleethook.console.users.local_access import AccessError, User
 from fleethook.engines.crds.cache.cache_entry import RECORD, Listed, Record, State
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.pages import crd_entries, crds
@@ -34,7 +33,7 @@ from fleethook.engines.crds.tarball_source import Source
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read
-from tests.console.visits import HOSTS, console_of, make_context, visit
+from tests.console.visits import console_of, make_context, visit
 from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"
@@ -187,7 +186,7 @@ async def test_an_instance_that_is_not_ready_is_diagnosed_at_its_anchor(filled: 
         crd_cache=filled.cache.directory.parent,
         clock=lambda: datetime(2026, 11, 27, 2, 50, tzinfo=UTC),
     )
-    app = create_console(context, hosts=HOSTS)
+    app = create_console(context)
     page = await get(app, "/crds")
     assert 'id="instance-test/z"' in page.source
     assert "Condition Ready False Failed : the tarball is damaged , since 2026-11-25 21:37 UTC (29 h ago)" in page.text
@@ -342,27 +341,6 @@ async def test_credentials_never_reach_a_page(filled: FilledCache) -> None:
     assert "hunter2" not in page.text
     assert "***" in page.text
     assert key not in page.addresses
-
-
-class Stranger:
-    """Permits no kind."""
-
-    needs_credentials = True
-    limits_kinds = True
-
-    async def authenticate(self, _: Any) -> User:
-        return User("stranger")
-
-    async def permits(self, *_: Any) -> bool:
-        return False
-
-
-@pytest.mark.parametrize("path", ["/crds", "/crds/entry"])
-async def test_users_without_the_right_to_get_instances_see_no_entry(filled: FilledCache, path: str) -> None:
-    app = console_of(crd_cache=filled.cache.directory.parent, authorizer=Stranger())
-    page = await fail(app, path, 403, key=filled.small.key)
-    assert "may not get Karmada.operator.karmada.io" in page.text
-    assert issubclass(AccessError, Exception)
 
 
 def condition(kind: str, status: str, reason: str = "R", message: str = "m") -> ConditionView:

@@ -1,7 +1,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -9,7 +8,6 @@ from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.process import create_console
-from fleethook.console.users.local_access import LOCAL_USER
 from fleethook.engines.dispatch.pages.dispatch import (
     LINTED,
     PAGE_ROWS,
@@ -23,7 +21,7 @@ from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.work.turns import Worker
 from tests.cli.commands import invoke
 from tests.console.pages.reading import HOSTILE, get, read, submit
-from tests.console.visits import HOSTS, console_of, make_context, send_form, visit
+from tests.console.visits import console_of, make_context, send_form, visit
 from tests.engines.dispatch.builders import (
     binding,
     configuration,
@@ -103,31 +101,6 @@ async def test_a_secret_is_never_shown() -> None:
         answer = await visit(app, path, query="choice=//Secret//s")
         assert answer.status == 404
         assert b"aHVudGVyMg" not in answer.body
-
-
-class Selective:
-    """Permits all kinds but one."""
-
-    needs_credentials = False
-    limits_kinds = False
-
-    def __init__(self, refused: str) -> None:
-        self.refused = refused
-
-    async def authenticate(self, _request: Any) -> Any:
-        return LOCAL_USER
-
-    async def permits(self, _user: Any, group_kind: Any, _namespace: str) -> bool:
-        return bool(group_kind.kind != self.refused)
-
-
-async def test_only_kinds_that_the_user_may_get_are_offered_and_shown() -> None:
-    app = console_of(*FLEET, authorizer=Selective("APIBinding"))
-    assert "APIBinding.apis.kcp.io" not in (await get(app, "/dispatch")).text
-    assert "APIExport.apis.kcp.io" in (await get(app, "/dispatch")).text
-    for path in ("/dispatch", "/dispatch/object"):
-        assert (await visit(app, path, query="choice=c/apis.kcp.io/APIBinding//widgets")).status == 403
-    assert (await visit(app, "/dispatch/map")).status == 403
 
 
 async def test_a_form_without_the_token_of_its_page_is_refused() -> None:
@@ -293,7 +266,7 @@ async def test_rules_in_python_have_their_place_and_a_link_to_their_page(tmp_pat
     context = make_context()
     source = ManifestSource([rules], context.store)
     source.load()
-    app = create_console(replace(context, manifests=source), hosts=HOSTS)
+    app = create_console(replace(context, manifests=source))
     choice = "choice=/admissionregistration.k8s.io/ValidatingWebhookConfiguration//named"
     page = await get(app, "/dispatch/object", choice)
     assert f"{rules}:3" in page.text

@@ -10,14 +10,11 @@ from fleethook.cluster.registration.rule_webhooks import build_rule_configuratio
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.process import create_console
 from fleethook.console.review_rates import Sample
-from fleethook.console.sections import MUTATING, VALIDATING
 from fleethook.console.server_watch import MetricsSampler, MetricsTarget, SamplerState
-from fleethook.console.users.local_access import User
 from fleethook.engines.hooks.pages.rules import Calls, RuleView, count_calls, list_rule_lines, rule_url
 from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get
-from tests.console.users.test_permissions import Restricted
-from tests.console.visits import HOSTS, make_context, visit
+from tests.console.visits import make_context, visit
 
 FAILS, OWNER = "/hooks/validate/fails", "/hooks/validate/needs-owner"
 DOCUMENTED = '''
@@ -55,7 +52,7 @@ def console_with(path: Path | None, *documents: JSONObject, **fields: Any) -> An
         rules = ManifestSource([path], Store())
         rules.load()
     context = make_context(*map(dict, documents), rules=rules, rule_files=(path,) if path else (), **fields)
-    return create_console(context, hosts=HOSTS)
+    return create_console(context)
 
 
 async def show(app: Any, path: str) -> Page:
@@ -102,7 +99,7 @@ async def test_a_broken_file_keeps_its_former_rules_and_says_so(tmp_path: Path) 
     path = write(tmp_path)
     rules = ManifestSource([path], Store())
     rules.load()
-    app = create_console(make_context(rules=rules, rule_files=(path,)), hosts=HOSTS)
+    app = create_console(make_context(rules=rules, rule_files=(path,)))
     path.write_text("import missing_module_of_rules\n")
     rules.load()
     page = await get(app, "/rules")
@@ -114,23 +111,6 @@ async def test_a_broken_file_keeps_its_former_rules_and_says_so(tmp_path: Path) 
 
 async def test_the_names_of_rules_are_found(tmp_path: Path) -> None:
     assert rule_url(OWNER) in (await get(console_with(write(tmp_path)), "/search", "q=owner")).addresses
-
-
-class Revocable(Restricted):
-    """Permits some kinds to every user, as long as they stay in the set."""
-
-    async def authenticate(self, request: Any) -> User:
-        del request
-        return User("ann")
-
-
-async def test_a_user_without_the_right_to_webhooks_finds_no_rule(tmp_path: Path) -> None:
-    authorizer = Revocable(MUTATING, VALIDATING)
-    app = console_with(write(tmp_path), authorizer=authorizer)
-    assert rule_url(OWNER) in (await get(app, "/search", "q=owner")).addresses
-    authorizer.kinds = {VALIDATING}
-    assert rule_url(OWNER) not in (await get(app, "/search", "q=owner")).addresses
-    assert (await visit(app, "/rules")).status == 403
 
 
 class FixedSampler(MetricsSampler):

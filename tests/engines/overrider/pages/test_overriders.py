@@ -37,7 +37,7 @@ def make_client(tmp_path: Path) -> MakeClient:
         source.load()
         assert not source.errors
         context = ConsoleContext(store, manifests=source, command_source=f"-f {tmp_path}", reviews=reviews)
-        return Visitor(create_console(context, hosts=None))
+        return Visitor(create_console(context))
 
     return make
 

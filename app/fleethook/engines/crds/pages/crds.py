@@ -16,7 +16,6 @@ from fleethook.console.attention import Attention, AttentionLine, Severity, read
 from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.console.sections import ConsolePage, Section, has_kinds
-from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.crds.cache.cache_entry import Listed
 from fleethook.engines.crds.cache.cache_layout import find_data_directory
 from fleethook.engines.crds.cache.tarball_cache import Cache
@@ -258,10 +257,8 @@ INSTANCES_PER_PAGE: Final = 50
 
 
 async def find_attention(request: Request) -> Attention:
-    """Return the instances that are invalid or not ready, if the user may get instances."""
+    """Return the instances that are invalid or not ready."""
     context = find_context(request)
-    if not await select_permitted(request, [KARMADA]):
-        return Attention()
     instances = await _describe(context, order_instances(context.store.keys(KARMADA)))
     return Attention(list_instance_lines(instances, lambda number: _instance_url(number, instances[number])))
 
@@ -272,7 +269,7 @@ def _instance_url(position: int, one: InstanceView) -> str:
 
 
 PAGE: Final = ConsolePage(
-    Section("/crds", "CRD tarballs", (KARMADA,), is_used=has_kinds(KARMADA)),
+    Section("/crds", "CRD tarballs", is_used=has_kinds(KARMADA)),
     router,
     followed=Followed(advisory=(KARMADAS,)),
     attention=find_attention,

@@ -22,7 +22,6 @@ from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
-from fleethook.console.users.permissions import require_kind, require_read_kinds, select_permitted
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.hooks.hooks import PHASES
@@ -158,11 +157,9 @@ DISPATCH: Final = KeptValue(lambda context: make_state(context.store))
 
 
 async def find_attention(request: Request) -> Attention:
-    """Return the findings about kinds that the user may get."""
+    """Return the findings about webhook configurations and bindings."""
     found = DISPATCH.find(request).findings.find()
-    permitted = await select_permitted(request, [GroupKind(group, kind) for kind, group in _GROUPS.items()])
-    names = {one.kind for one in permitted}
-    shown = [one for one in found.value or () if one.kind in names]
+    shown = found.value or ()
     listed = [one for one in shown if not _stops_every_call(one)]
     lines = list_failing_lines(one for one in shown if _stops_every_call(one))
     lines += list_object_lines(
@@ -212,10 +209,9 @@ def _findings_url(**parameters: str) -> str:
 
 
 async def list_webhooks(request: Request) -> Iterator[Hit]:
-    """Return the webhooks of the configurations that the user may get, each with its place on their page."""
+    """Return the webhooks of the configurations, each with its place on their page."""
     store = find_context(request).store
-    kinds = await select_permitted(request, (MUTATING, VALIDATING))
-    keys = [key for kind in (MUTATING, VALIDATING) if kind in kinds for key in store.keys(kind)]
+    keys = [key for kind in (MUTATING, VALIDATING) for key in store.keys(kind)]
     return (
         Hit(f"{name} of {key.name}", key.cluster, f"{object_url(key)}#webhook-{number}")
         for key in keys
@@ -232,11 +228,8 @@ def _list_names(configuration: Any) -> list[str]:
 router: Final = APIRouter(prefix="/dispatch")
 
 PAGE: Final = ConsolePage(
-    # The pages check the rights for the other kinds, because each page needs different ones.
-    Section("/dispatch", "Dispatch", (MUTATING, VALIDATING), is_used=has_kinds(MUTATING, VALIDATING, API_BINDING)),
+    Section("/dispatch", "Dispatch", is_used=has_kinds(MUTATING, VALIDATING, API_BINDING)),
     router,
-    reviewed=(MUTATING, VALIDATING),
-    replayed=(API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE, DEFINITION, NAMESPACE),
     attention=find_attention,
     addresses=dict.fromkeys((MUTATING, VALIDATING), lambda _store, key: object_url(key)),
     names={"Webhook": list_webhooks},
@@ -251,16 +244,14 @@ async def show(request: Request, context: Context, choice: str = "", q: str = ""
     form = _read_form({**request.query_params, "document": "", "old": ""})
     if not choice:
         return await _show(request, context, form, q=q)
-    key, document = await _find_object(request, context, choice)
+    key, document = _find_object(context, choice)
     chosen = replace(form, document=format_object(document), cluster=form.cluster or key.cluster)
     return await _show(request, context, chosen, q=q, choice=choice, explains=True)
 
 
-async def _find_object(request: Request, context: ConsoleContext, choice: str) -> tuple[ObjectKey, JSONObject]:
-    """Return the object that a parameter names, if the user may get it; raises HTTPException and AccessError."""
+def _find_object(context: ConsoleContext, choice: str) -> tuple[ObjectKey, JSONObject]:
+    """Return the object that a parameter names; raises HTTPException."""
     key = read_choice(choice)
-    if key is not None:
-        await require_kind(context.authorizer, request.state.user, key.group_kind, namespace=key.namespace)
     document = None if key is None else context.store.get(*key)
     if key is None or not isinstance(document, dict):
         raise HTTPException(404, "there is no such object now: choose another one")
@@ -270,7 +261,7 @@ async def _find_object(request: Request, context: ConsoleContext, choice: str) -
 @router.get("/object")
 async def show_object(request: Request, context: Context, choice: str = "") -> HTMLResponse:
     """Show an object that a finding concerns."""
-    key, document = await _find_object(request, context, choice)
+    key, document = _find_object(context, choice)
     read = None if context.manifests is None else context.manifests.find(key)
     return await render(
         request,
@@ -321,13 +312,10 @@ async def _show(
     tree: VerdictTree | None = None
     error: FieldError | None = None
     if explains:
-        # The owner of a schema comes from bindings and exports.
-        await require_read_kinds(request, sorted(FLEET_KINDS))
         try:
             tree = await explain_form(context.store, DISPATCH.find(request).dispatcher, form)
         except FormFieldError as problem:
             error = problem.error
-    kinds = await select_permitted(request, context.store.counts())
     return await render(
         request,
         "dispatch/explain.html",
@@ -341,7 +329,7 @@ async def _show(
         error=error,
         q=q,
         choice=choice,
-        choices=list_choices(context.store, kinds, text=q),
+        choices=list_choices(context.store, context.store.counts(), text=q),
         operations=_OPERATIONS,
         tab="explain",
     )
@@ -378,7 +366,6 @@ async def show_map(
     request: Request, context: Context, q: str = "", focus: str = "", expanded: str = ""
 ) -> HTMLResponse:
     """Show the map of logical clusters, and the table of their bindings."""
-    await require_read_kinds(request, sorted(FLEET_KINDS))
     state = DISPATCH.find(request)
     wanted = MapFilter(q.strip(), focus.strip(), expanded == "true")
     drawn = draw_map(await state.fleet.get(context.worker), wanted)
@@ -405,7 +392,6 @@ async def show_findings(
     about: str = "",
 ) -> HTMLResponse:
     """List the findings about webhook configurations and bindings."""
-    await require_read_kinds(request, sorted(LINTED))
     wanted = FindingFilter(level, code, cluster, page, about)
     found = await DISPATCH.find(request).findings.get()
     listed = list_findings(found.value or (), wanted)

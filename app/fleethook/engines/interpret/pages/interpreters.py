@@ -12,7 +12,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.kubernetes.resources import DEFINITIONS
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
@@ -20,7 +19,6 @@ from fleethook.console.forms import FieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
-from fleethook.console.users.permissions import select_permitted
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.pages.interpreter_matrix import (
     INTERPRETED,
@@ -120,10 +118,9 @@ _INTERPRETING: Final = (CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONF
 
 
 async def find_attention(request: Request) -> Attention:
-    """Return the customizations with invalid scripts, if the user may get customizations and ConfigMaps."""
-    context = find_context(request)
-    wanted = {kind for kind in (CUSTOMIZATION, CONFIG_MAP) if context.store.has(kind)}
-    if not wanted or await select_permitted(request, wanted) != wanted:
+    """Return the customizations with invalid scripts."""
+    store = find_context(request).store
+    if not store.has(CUSTOMIZATION) and not store.has(CONFIG_MAP):
         return Attention()
     found = INTERPRETERS.find(request).refused.find()
     lines = [AttentionLine("failing", one.about, one.text, "/interpreters#refused") for one in found.value or ()]
@@ -147,9 +144,8 @@ def _is_used(context: ConsoleContext) -> bool:
 
 
 PAGE: Final = ConsolePage(
-    Section("/interpreters", "Interpreters", _INTERPRETING, (DEFINITIONS.group_kind, CONFIG_MAP), _is_used),
+    Section("/interpreters", "Interpreters", is_used=_is_used),
     router,
-    replayed=(*_INTERPRETING, CONFIG_MAP),
     attention=find_attention,
     addresses={CUSTOMIZATION: _find_address},
     check=load_interpreters,

@@ -25,7 +25,6 @@ from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.console.sections import ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Watch
-from fleethook.console.users.permissions import select_permitted, select_permitted_reviews
 from fleethook.console.yaml_paths import list_lines
 from fleethook.engines.overrider.pages.addresses import (
     LINKS,
@@ -68,7 +67,6 @@ def _find_overrider_of(store: Store, key: ObjectKey) -> ObjectKey | None:
 
 _SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
 
-_SHOWN: Final = (YURT_APP_OVERRIDER, *_SUBJECTS, *(one.group_kind for one in WORKLOADS))
 _MAX_REVIEWS: Final = 10
 _SERVICE: Final = KeptValue(make_service)
 FINDINGS: Final = KeptValue(lambda context: Watch(context.store, partial(prepare_findings, context)))
@@ -76,29 +74,20 @@ FINDINGS: Final = KeptValue(lambda context: Watch(context.store, partial(prepare
 
 
 async def find_attention(request: Request) -> Attention:
-    """Return the findings about permitted kinds, and the conditions that the controller wrote."""
+    """Return the findings, and the conditions that the controller wrote."""
     context, found = find_context(request), FINDINGS.find(request).find()
-    kinds = await select_permitted(request, {*_SHOWN, *(one.key.group_kind for one in found.value or ())})
-    shown = [one for one in found.value or () if one.key.group_kind in kinds]
+    shown = found.value or ()
     counts = Counter((one.level, one.finding.code, one.key.group_kind.kind) for one in shown)
     listed = [FindingCount(level, code, kind, total, "/overriders") for (level, code, kind), total in counts.items()]
     lines = list_finding_lines(shown, object_url)
-    if YURT_APP_OVERRIDER in kinds:
-        overriders = [(key, context.store.get(*key)) for key in context.store.keys(YURT_APP_OVERRIDER)]
-        stored = [(key, one) for key, one in overriders if isinstance(one, dict)]
-        lines += list_condition_lines(stored, overrider_url)
+    overriders = [(key, context.store.get(*key)) for key in context.store.keys(YURT_APP_OVERRIDER)]
+    lines += list_condition_lines([(key, one) for key, one in overriders if isinstance(one, dict)], overrider_url)
     return Attention(lines, listed, found.is_current, (found.problem,) if found.problem else ())
 
 
 async def list_pools(request: Request) -> Iterable[Hit]:
-    """Return the node pools that have no NodePool, if the user may see the section.
-
-    Subjects, overriders and the labels of workloads name them.
-    """
-    store = find_context(request).store
-    if not (await select_permitted(request, _SHOWN)).issuperset(_SHOWN):
-        return ()
-    return _find_pools(store, _SERVICE.find(request).list_rows())
+    """Return the node pools that have no NodePool; subjects, overriders and the labels of workloads name them."""
+    return _find_pools(find_context(request).store, _SERVICE.find(request).list_rows())
 
 
 def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
@@ -125,12 +114,10 @@ def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
 
 
 PAGE: Final = ConsolePage(
-    Section("/overriders", "Overriders", _SHOWN, is_used=has_kinds(YURT_APP_OVERRIDER, *_SUBJECTS)),
+    Section("/overriders", "Overriders", is_used=has_kinds(YURT_APP_OVERRIDER, *_SUBJECTS)),
     router,
     indexes=(*WORKLOAD_INDEXES.values(), *POOL_INDEXES),
     followed=Followed(advisory=WORKLOADS),
-    reviewed=(YURT_APP_OVERRIDER,),
-    replayed=_SUBJECTS,
     attention=find_attention,
     addresses={
         YURT_APP_OVERRIDER: lambda _store, key: overrider_url(key),
@@ -193,13 +180,13 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
 
 
 async def _find_last_reviews(request: Request, view: CellView) -> list[tuple[str, ReviewSummary]] | None:
-    """Return the last reviews of a cell's workloads that the user may see, with addresses; None without recordings."""
+    """Return the last reviews of a cell's workloads, with their addresses; None without recordings."""
     context = find_context(request)
     if context.reviews is None:
         return None
     indexed = await context.reviews.find()
-    permitted, kind = await select_permitted_reviews(request, indexed), view.shown.key.kind
-    found = (one for one in reversed(permitted) if one.kind == kind and (one.namespace, one.name) in view.running)
+    kind = view.shown.key.kind
+    found = (one for one in reversed(indexed.reviews) if one.kind == kind and (one.namespace, one.name) in view.running)
     return [(review_url(indexed, one), one) for one in islice(found, _MAX_REVIEWS)]
 
 

@@ -1,1 +1,0 @@
-"""The users of the console: sessions, certificates and rights."""
