@@ -4,7 +4,7 @@ kube-apiserver drops a member that it does not know, and kubectl refuses the obj
 case-sensitive for both. Rules about single values are left to the checks of each kind.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fleethook.api_schema.served_kinds import (
@@ -120,6 +120,31 @@ def _find_mistakes(root: _Node, *, nulls: bool) -> Iterator[tuple[_Node, str]]:
                     yield node, name
 
 
+def describe_mistake(document: JSONObject, schema: JSONObject, path: Sequence[str | int], name: str = "") -> Finding:
+    """Return the finding about a value of a wrong type or outside of an enumeration, or about an unknown member.
+
+    Args:
+        document: The object.
+        schema: Its schema.
+        path: The path of the value.
+        name: The unknown member of the value, ``""`` for the value itself.
+    """
+    node = _Node("", document, schema, str(document.get("kind")))
+    for step in path:
+        node = _enter(_resolve(node), step)
+    return _make_finding(_resolve(node), name, release="", decides=True)
+
+
+def _enter(node: _Node, step: str | int) -> _Node:
+    """Return an element or a member of a node."""
+    if isinstance(step, int):
+        items = node.schema.get("items", {})
+        return node._replace(field=f"{node.field}[{step}]", value=node.value[step], schema=items)
+    members, field = _list_members(node.schema), f"{node.field}.{step}" if node.field else step
+    schema = members[step] if step in members else node.schema["additionalProperties"]
+    return _Node(field, node.value[step], schema, step, ((node.owner, members), *node.around))
+
+
 def _resolve(node: _Node) -> _Node:
     """Return a node with the schema that its reference names."""
     while isinstance(name := node.schema.get("$ref"), str):
@@ -148,10 +173,10 @@ def _make_finding(node: _Node, name: str, *, release: str, decides: bool) -> Fin
     if name:
         field = f"{node.field}.{name}" if node.field else name
         return Finding(level, "unknown-field", field, f"is not a field of {node.owner}{release}{_advise(node, name)}")
-    if not _has_type(node.value, node.schema):
-        message = describe_type(node.value, _list_types(node.schema), node.schema.get("properties", {}), ())
-        return Finding("error", "invalid", node.field, message)
-    return Finding(level, "unsupported", node.field, describe_enum(node.value, node.schema["enum"]))
+    if _has_type(node.value, node.schema) and "enum" in node.schema:
+        return Finding(level, "unsupported", node.field, describe_enum(node.value, node.schema["enum"]))
+    message = describe_type(node.value, _list_types(node.schema), node.schema.get("properties", {}), ())
+    return Finding("error", "invalid", node.field, message)
 
 
 def _advise(node: _Node, name: str) -> str:
@@ -175,4 +200,4 @@ def _advise(node: _Node, name: str) -> str:
 def _get_properties(schema: JSONObject) -> Mapping[str, Any]:
     if isinstance(name := schema.get("$ref"), str):
         schema = load_served().definitions[name]
-    return _list_members(schema)
+    return _list_members(schema.get("items", schema))

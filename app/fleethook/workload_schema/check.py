@@ -256,7 +256,7 @@ def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
     """Return the findings of `check_workload` about a result of `decode_workload`."""
     checker = load_checker(kind)
     try:
-        errors, are_all = _find_errors(checker.validator, decoded)
+        errors, are_all = find_errors(checker.validator, decoded)
     except ValueError as error:
         return [Finding("", "value", f"cannot be checked: {error}")]
     of_schema = (finding for error in errors for finding in _describe_error(error, checker))
@@ -265,7 +265,7 @@ def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
     return sorted(islice(chain(find_duplicates(decoded), of_schema, violations), MAX_FINDINGS))
 
 
-def _find_errors(validator: Draft4Validator, document: JSONObject) -> tuple[Sequence[ValidationError], bool]:
+def find_errors(validator: Draft4Validator, document: JSONObject) -> tuple[Sequence[ValidationError], bool]:
     """Return violations of the schema, and whether these are all; only the first one in a large document.
 
     Raises:

@@ -120,9 +120,9 @@ def test_good_manifests_have_no_findings(write_files: WriteFiles) -> None:
         ("namespace: default}", "namespace: edge}", 4, "subject.name: YurtAppSet edge/demo is not known yet, so nothing could be rendered to check this; YurtAppSet demo is in namespace default and the overrider in namespace edge: an overrider must be in its subject's namespace"),
         ("kind: YurtAppOverrider", "kind: YurtAppOverider", 2, "kind: apps.openyurt.io has no kind 'YurtAppOverider'; did you mean YurtAppOverrider?"),
         ("{kind: YurtAppSet,", "{kind: YurtAppDaemon,", 4, "subject.name: YurtAppDaemon default/demo is not known yet, so nothing could be rendered to check this; YurtAppSet demo exists: did you mean kind YurtAppSet?"),
-        ("  items:", "items:", 8, "items: is not a field of a YurtAppOverrider: it belongs in an entry, check the indentation"),
-        ("imageClaim:", "imageclaim:", 9, "entries[0].items[0].image.imageclaim: is not a field of image: write imageClaim"),
-        ('"nginx:1.26"', "1.26", 9, 'entries[0].items[0].image.imageClaim: must be text, not the number 1.26: quote it, as in imageClaim: "1.26"'),
+        ("  items:", "items:", 8, "items: is not a field of YurtAppOverrider: it belongs in entries"),
+        ("imageClaim:", "imageclaim:", 9, "entries[0].items[0].image.imageclaim: is not a field of image; did you mean imageClaim?"),
+        ('"nginx:1.26"', "1.26", 9, "entries[0].items[0].image.imageClaim: must be a string, not the number 1.26: quote it"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_an_error_at_its_line(write_files: WriteFiles, now: str, then: str, line: int, text: str) -> None:

@@ -50,8 +50,8 @@ def test_a_definition_that_drops_members_is_a_warning_and_none_is_an_error() -> 
     assert levels(check_definition(DEFINITION)) == []
     poor = copy.deepcopy(DEFINITION)
     entries = poor["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["entries"]
-    del entries["items"]["properties"]["items"]["items"]["properties"]["env"]
+    del entries["items"]["properties"]["items"]["items"]["properties"]["leave"]
     (one,) = check_definition(poor)
-    assert (one.level, "env" in one.text) == ("warning", True)
+    assert (one.level, "leave" in one.text) == ("warning", True)
     (one,) = check_definition(upstream())
     assert "drops status (so kubectl get yao shows no state)" in one.text

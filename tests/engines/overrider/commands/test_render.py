@@ -142,9 +142,7 @@ def test_an_invalid_overrider_exits_1_with_file_and_line() -> None:
     broken = (STORIES / "story-2" / "overrider.yaml").read_text().replace("  - beijing\n", '  - ""\n')
     result = render("-f", str(STORIES / "story-2" / "yurtappset.yaml"), "-f", "-", stdin=broken)
     assert result.exit_code == 1
-    assert (
-        "<stdin>:13: error: YurtAppOverrider story-2/demo1: entries[0].pools[0]: must be a pool's name" in result.stderr
-    )
+    assert "<stdin>:13: error: YurtAppOverrider story-2/demo1: entries[0].pools[0]: must not be empty" in result.stderr
 
 
 def test_unreadable_input_exits_2(tmp_path: Path) -> None:

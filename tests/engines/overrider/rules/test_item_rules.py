@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.items import ITEMS
-from fleethook.engines.overrider.rules.item_rules import check_image, check_item, image_problem, misspelled_token
-from tests.builders import image
+from fleethook.engines.overrider.rules.item_rules import check_image, image_problem, misspelled_token
+from fleethook.engines.overrider.rules.overrider_rules import check_overrider
+from tests.builders import entry, image, overrider
 from tests.hypothesis_profiles import examples
 
 SHA = "sha256:" + "0123456789abcdef" * 4
@@ -157,7 +158,8 @@ RIGHT: dict[str, Any] = {
 
 
 def check(item: Any) -> list[tuple[str, str]]:
-    return [(one.code, one.field) for one in check_item(item, "i", pools=())]
+    found = check_overrider(overrider(entry("*", items=[item])))
+    return [(one.code, one.field.replace("entries[0].items[0]", "i")) for one in found]
 
 
 def test_every_item_that_can_be_rendered_has_rules() -> None:

@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.entry_selection import sample_names
 from fleethook.engines.overrider.rules.item_rules import check_image
+from fleethook.engines.overrider.rules.overrider_rules import check_overrider
 from fleethook.engines.overrider.rules.patch_rules import check_patch
-from tests.builders import patch
+from tests.builders import entry, overrider, patch
 
 SPEC = "/spec/template/spec"
 
 
 def check(made: Any) -> list[tuple[str, str]]:
-    return [(one.code, one.field) for one in check_patch(made, "p", pools=("hangzhou",))]
+    found = check_overrider(overrider(entry("hangzhou", patches=[made])))
+    return [(one.code, one.field.replace("entries[0].patches[0]", "p")) for one in found]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,6 @@ def test_a_wrong_patch_has_a_finding_with_its_path(made: Any, found: list[tuple[
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (patch("delete", "/spec/paused"), "must be one of add, remove, replace, not 'delete'; did you mean remove?"),
         (patch("remove", "spec.paused"), "write /spec/paused"),
         (patch("remove", "spec/paused"), "write /spec/paused"),
         (patch("remove", f"{SPEC}/containers/-"), "there is nothing to remove; to append, use operation add"),

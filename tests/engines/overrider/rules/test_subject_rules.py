@@ -51,7 +51,7 @@ def test_a_valid_subject_has_no_finding(kind: str) -> None:
     ("kind", "path", "value", "found"),
     [
         ("set", "spec", None, [("required", "spec")]),
-        ("set", "spec.selector", {"app": "web"}, [("unknown-field", "spec.selector.app")]),
+        ("set", "spec.selector", {"app": "web"}, [("required", "spec.selector")]),
         ("daemon", "spec.selector", {"matchLabels": {}}, [("required", "spec.selector")]),
         ("set", "spec.workloadTemplate", None, [("required", "spec.workloadTemplate")]),
         ("set", "spec.workloadTemplate", {}, [("required", "spec.workloadTemplate")]),

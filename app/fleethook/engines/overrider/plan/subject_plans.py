@@ -14,7 +14,7 @@ from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_plan_of_steps
 from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names
-from fleethook.engines.overrider.rules.value_shapes import replicas_problem
+from fleethook.engines.overrider.rules.item_rules import replicas_problem
 from fleethook.engines.overrider.subject.subject_members import (
     SetSelections,
     count_selections,

@@ -52,7 +52,7 @@ def _is_of_openyurt(document: JSONObject) -> bool:
 
 
 _UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS})
-_UNQUOTED: Final = re.compile(r'(must be text, not the number )(\S+)(: quote it, as in (?:[^"]*: )?)"\2"')
+_UNQUOTED: Final = re.compile(r"(must be a string, not the number )(\S+)(: quote it)")
 _UNKNOWN: Final = frozenset({"unknown-kind", "unknown-field"})
 _OF_SUBJECTS: Final = frozenset({"template", "no-pools"})
 _CONTRADICTED: Final = frozenset({"unknown-subject", "unknown-pool"})
@@ -166,7 +166,7 @@ def _quote_as_written(finding: Finding, written: str) -> Finding:
     found = _UNQUOTED.fullmatch(finding.message)
     if found is None or not written or written == found[2]:
         return finding
-    return finding._replace(message=f'{found[1]}{written}, which is {found[2]}{found[3]}"{written}"')
+    return finding._replace(message=f'{found[1]}{written}, which is {found[2]}{found[3]}, as in "{written}"')
 
 
 def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:

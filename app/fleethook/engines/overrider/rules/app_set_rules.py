@@ -14,21 +14,14 @@ from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCL
 from fleethook.engines.overrider.entries.patch_paths import LIMITS
 from fleethook.engines.overrider.plan.plan import compile_bare, kind_of
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.item_rules import OUTSIDE_TWEAKS, check_image
-from fleethook.engines.overrider.rules.overrider_rules import check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.item_rules import OUTSIDE_TWEAKS, check_image, replicas_problem
+from fleethook.engines.overrider.rules.overrider_rules import SELECTOR, check_selector, is_empty_selector
 from fleethook.engines.overrider.rules.patch_rules import TWEAK_PATCH, check_patch
-from fleethook.engines.overrider.rules.value_shapes import (
-    SELECTOR,
-    mistyped,
-    quote_advice,
-    replicas_problem,
-    type_name,
-)
 from fleethook.engines.overrider.subject.subject_members import TEMPLATES, SetSelections, templates_of, tweaks_of
 from fleethook.engines.overrider.subject.unreached_workloads import list_names
 from fleethook.engines.overrider.template.node_affinity import PoolSettings, SubjectError, members_of
 from fleethook.engines.overrider.template.template import apply_tweaks, list_operations
-from fleethook.model.json import JSON, JSONObject, as_list, as_object, enumerate_objects, list_texts
+from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_objects, list_texts
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
 from fleethook.workload_schema import Finding as WorkloadFinding
@@ -54,9 +47,7 @@ def check_selection(selection: Mapping[str, JSON], field: str) -> Iterator[Findi
         field: Its path.
     """
     pools, selector = selection.get("pools"), selection.get("nodepoolSelector")
-    if pools is not None and not isinstance(pools, list):
-        yield mistyped(f"{field}.pools", "a list of names", pools)
-    for number, pool in enumerate(as_list(pools)):
+    for number, pool in enumerate(pools or ()):
         if (problem := _find_pool_problem(pool)) is not None:
             yield Finding("invalid", f"{field}.pools[{number}]", problem)
     if selector is None:
@@ -72,9 +63,7 @@ def check_selection(selection: Mapping[str, JSON], field: str) -> Iterator[Findi
             yield Finding("no-effect", f"{field}.pools", text)
 
 
-def _find_pool_problem(pool: JSON) -> str | None:
-    if not isinstance(pool, str):
-        return f"must be a pool's name, not {type_name(pool)}{quote_advice(pool)}"
+def _find_pool_problem(pool: str) -> str | None:
     if pool == EVERY_POOL:
         return "OpenYurt looks for a node pool of the name '*': write nodepoolSelector: {} for every node pool"
     if pool.startswith(EXCLUDE):
@@ -82,49 +71,34 @@ def _find_pool_problem(pool: JSON) -> str | None:
     return None if pool else "must be a pool's name, not an empty text"
 
 
-def check_tweak(tweak: JSON, field: str) -> Iterator[Finding]:
+def check_tweak(tweak: Mapping[str, JSON], field: str) -> Iterator[Finding]:
     """Yield the mistakes in a tweak that need no template to be found.
 
     Args:
-        tweak: The tweak, of any type.
+        tweak: The tweak, whose members have the right types.
         field: Its path.
     """
-    if not isinstance(tweak, dict):
-        yield mistyped(field, "an object", tweak)
-        return
     yield from check_selection(tweak, field)
     if not tweak.get("pools") and not isinstance(tweak.get("nodepoolSelector"), dict):
         yield Finding("unused-entry", field, "applies to no node pool: it has neither pools nor nodepoolSelector")
-    changes, place = tweak.get("tweaks"), f"{field}.tweaks"
-    if not isinstance(changes, dict):
-        yield mistyped(place, "an object", changes)
-        return
+    changes, place = as_object(tweak.get("tweaks")), f"{field}.tweaks"
     if not any(changes.get(name) not in (None, []) for name in _CHANGES):
         yield Finding("no-effect", place, "changes nothing: it has no replicas, containerImages or patches")
     replicas = changes.get("replicas")
     if replicas is not None and (problem := replicas_problem(replicas)) is not None:
         yield Finding("invalid", f"{place}.replicas", problem)
-    for name in ("containerImages", "patches"):
-        if not isinstance(changes.get(name), list | None):
-            yield mistyped(f"{place}.{name}", "a list", changes[name])
-    for number, image in enumerate(as_list(changes.get("containerImages"))):
-        yield from _check_image(image, f"{place}.containerImages[{number}]")
+    for number, image in enumerate_objects(changes.get("containerImages")):
+        where = f"{place}.containerImages[{number}].targetImage"
+        if target := image.get("targetImage"):
+            yield from check_image(target, where, pools=(), token=OUTSIDE_TWEAKS)
+        else:
+            yield Finding("required", where, "is required: the image")
     pools = sample_names(list_texts(tweak.get("pools")))
-    for number, patch in enumerate(as_list(changes.get("patches"))[: LIMITS.operations]):
-        yield from check_patch(patch, f"{place}.patches[{number}]", pools=pools, form=TWEAK_PATCH)
-
-
-def _check_image(image: JSON, field: str) -> Iterator[Finding]:
-    if not isinstance(image, dict):
-        yield mistyped(field, "an object with name and targetImage", image)
-        return
-    target = image.get("targetImage")
-    if not target:
-        yield Finding("required", f"{field}.targetImage", "is required: the image")
-    elif not isinstance(target, str):
-        yield mistyped(f"{field}.targetImage", "text", target)
-    else:
-        yield from check_image(target, f"{field}.targetImage", pools=(), token=OUTSIDE_TWEAKS)
+    for number, patch in enumerate(list_objects(changes.get("patches"))[: LIMITS.operations]):
+        missing = [name for name in ("operation", "path") if patch.get(name) is None]
+        yield from (Finding("required", f"{place}.patches[{number}].{name}", "is required") for name in missing)
+        if not missing:
+            yield from check_patch(patch, f"{place}.patches[{number}]", pools=pools, form=TWEAK_PATCH)
 
 
 def check_tweaks(subject: JSONObject, kind: str) -> Iterator[Finding]:

@@ -5,17 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.entries.items import REPLICAS
+from fleethook.engines.overrider.entries.items import ITEMS, REPLICAS
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.value_shapes import (
-    Check,
-    Shape,
-    find_unknown_fields,
-    mistyped,
-    replicas_problem,
-    text,
-)
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
 
 # github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
@@ -170,64 +162,42 @@ def _find_misspelled(value: JSON, field: str, token: PoolToken) -> Iterator[tupl
 _SAMPLE_POOL: Final = "pool"
 
 
-def _check_replicas(value: JSON, field: str) -> Iterator[Finding]:
-    if (problem := replicas_problem(value)) is not None:
-        yield Finding("invalid", field, problem)
-
-
-def _check_leave(value: JSON, field: str) -> Iterator[Finding]:
-    if not isinstance(value, list):
-        yield mistyped(field, "a list of fields, such as [replicas]", value)
-        return
-    for number, name in enumerate(value):
-        if name != REPLICAS:
-            text = f"must be {REPLICAS}, the only field that can be left to another owner, not {name!r}"
-            yield Finding("unsupported", f"{field}[{number}]", text)
-    if not value:
-        yield Finding("no-effect", field, f"is empty, so the item leaves nothing: write [{REPLICAS}]")
-
-
-_MEMBERS: Final[Mapping[str, Check]] = {
-    "image": Shape("image", {"containerName": text, "imageClaim": text}, ("containerName", "imageClaim")).check,
-    "replicas": _check_replicas,
-    "initialReplicas": _check_replicas,
-    "leave": _check_leave,
-}
 _NO_MEMBER_MESSAGE: Final = (
-    f"must have exactly one member of {', '.join(_MEMBERS)}, and has none. If you wrote one, the installed "
+    f"must have exactly one member of {', '.join(ITEMS)}, and has none. If you wrote one, the installed "
     "CustomResourceDefinition does not know it and removed it (upstream's knows image and replicas only): install "
     "fleethook's"
 )
 
 
-def check_item(item: JSON, field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
-    """Yield the findings about an item.
+def check_item(item: Mapping[str, JSON], field: str, *, pools: Sequence[str]) -> Iterator[Finding]:
+    """Yield the findings about an item that has the form of the schema.
 
     Args:
         item: The item as written.
         field: Its path.
         pools: The node pools that the entry names. Each replaces ``{{nodepool}}`` in images for the check.
     """
-    if not isinstance(item, dict):
-        yield mistyped(field, "an object", item)
-        return
-    yield from find_unknown_fields(item, tuple(_MEMBERS), field=field, owner="an item")
-    given = [member for member in _MEMBERS if item.get(member) is not None]
+    given = [member for member in ITEMS if item.get(member) is not None]
     if len(given) > 1:
-        yield Finding(
-            "invalid", field, f"must have exactly one member, not {' and '.join(given)}: make an item of each"
-        )
-    elif not given and not item.keys() - _MEMBERS.keys():
+        text = f"must have exactly one member, not {' and '.join(given)}: make an item of each"
+        yield Finding("invalid", field, text)
+    elif not given:
         yield Finding("required", field, _NO_MEMBER_MESSAGE)
-    for member in given:
-        yield from _MEMBERS[member](item[member], f"{field}.{member}")
-    yield from _check_image_claim(as_object(item.get("image")), f"{field}.image.imageClaim", pools)
+    if item.get("leave") == []:
+        text = f"is empty, so the item leaves nothing: write [{REPLICAS}]"
+        yield Finding("no-effect", f"{field}.leave", text)
+    if (image := item.get("image")) is not None:
+        yield from check_image(image["imageClaim"], f"{field}.image.imageClaim", pools=pools)
 
 
-def _check_image_claim(image: Mapping[str, JSON], field: str, pools: Sequence[str]) -> Iterator[Finding]:
-    claim = image.get("imageClaim")
-    if isinstance(claim, str) and claim.strip():
-        yield from check_image(claim, field, pools=pools)
+_MAX_REPLICAS: Final = 2**31 - 1
+
+
+def replicas_problem(value: JSON) -> str | None:
+    """Return the problem of a number of replicas, None if it is valid."""
+    if type(value) is int and 0 <= value <= _MAX_REPLICAS:
+        return None
+    return f"must be a whole number from 0 to {_MAX_REPLICAS}, not {value!r}"
 
 
 def check_image(image: str, field: str, *, pools: Sequence[str], token: PoolToken = OF_OVERRIDERS) -> Iterator[Finding]:

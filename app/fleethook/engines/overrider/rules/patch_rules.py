@@ -14,23 +14,10 @@ from fleethook.engines.overrider.rules.item_rules import (
     check_image,
     misspelled_tokens,
 )
-from fleethook.engines.overrider.rules.value_shapes import PATCH, find_unknown_fields, mistyped
-from fleethook.model.formats.text import suggestion
 from fleethook.model.json import JSON
 from fleethook.patch import parse_pointer
 from fleethook.workload_schema.go_structs import load_structs
 
-OPERATIONS: Final = ("add", "remove", "replace")
-# Operations of other tools, with their equivalent here.
-_OTHER_OPERATIONS: Final = {
-    "append": "add",
-    "delete": "remove",
-    "insert": "add",
-    "merge": "add",
-    "set": "add",
-    "unset": "remove",
-    "update": "replace",
-}
 _EXAMPLE: Final = "a JSON pointer looks like /spec/replicas"
 _INDEXED: Final = re.compile(r"[A-Za-z]+(\[[^\]]*\])+")
 _BRACKETS: Final = re.compile(r"\[([^\]]*)\]")
@@ -61,20 +48,17 @@ TWEAK_PATCH: Final = PatchForm(OF_TWEAKS, OUTSIDE_TWEAKS, is_extended=False)
 """OpenYurt applies the patches of tweaks as RFC 6902 has them (workloadmanager/tweaks.go, v1.7.0)."""
 
 
-def check_patch(patch: JSON, field: str, *, pools: Sequence[str], form: PatchForm = ENTRY_PATCH) -> Iterator[Finding]:
-    """Yield the mistakes in a patch.
+def check_patch(
+    patch: Mapping[str, JSON], field: str, *, pools: Sequence[str], form: PatchForm = ENTRY_PATCH
+) -> Iterator[Finding]:
+    """Yield the mistakes in a patch that has the form of the schema.
 
     Args:
-        patch: The patch, of any type.
+        patch: The patch.
         field: Its path.
         pools: The node pools that the entry or tweak names, for images that contain the token.
         form: The form of the patch.
     """
-    if not isinstance(patch, dict):
-        yield mistyped(field, "an object", patch)
-        return
-    yield from find_unknown_fields(patch, PATCH, field=field, owner="a patch")
-    yield from _check_operation(f"{field}.operation", patch)
     yield from _check_value(f"{field}.value", patch, form)
     yield from _check_path(f"{field}.path", patch, form)
     yield from _check_images(f"{field}.value", patch, pools, form.in_values)
@@ -82,23 +66,8 @@ def check_patch(patch: JSON, field: str, *, pools: Sequence[str], form: PatchFor
         yield from misspelled_tokens(patch.get(member), f"{field}.{member}", token)
 
 
-def _check_operation(field: str, patch: Mapping[str, JSON]) -> Iterator[Finding]:
-    operation = patch.get("operation")
-    known = ", ".join(OPERATIONS)
-    if operation in OPERATIONS or (operation is None and "op" in patch):
-        return  # `op` has a finding of its own: `find_unknown_fields` suggests `operation`.
-    if operation is None:
-        yield Finding("required", field, f"is required: one of {known}")
-    elif not isinstance(operation, str):
-        yield mistyped(field, f"one of {known}", operation)
-    else:
-        meant = _OTHER_OPERATIONS.get(operation.casefold())
-        hint = f"; did you mean {meant}?" if meant else suggestion(operation, OPERATIONS)
-        yield Finding("unsupported", field, f"must be one of {known}, not {operation!r}{hint}")
-
-
 def _check_value(field: str, patch: Mapping[str, JSON], form: PatchForm) -> Iterator[Finding]:
-    operation = patch.get("operation", patch.get("op"))
+    operation = patch["operation"]
     # Clients built on Go types send an absent value as null, so null counts as absent in a remove.
     if operation == "remove" and patch.get("value") is not None and form.is_extended:
         yield Finding("forbidden", field, "must be empty when operation is remove")
@@ -107,10 +76,7 @@ def _check_value(field: str, patch: Mapping[str, JSON], form: PatchForm) -> Iter
 
 
 def _check_path(field: str, patch: Mapping[str, JSON], form: PatchForm) -> Iterator[Finding]:
-    path, operation = patch.get("path"), patch.get("operation")
-    if not isinstance(path, str):
-        yield Finding("required", field, "is required: a JSON pointer such as /spec/replicas")
-        return
+    path, operation = patch["path"], patch["operation"]
     try:
         tokens = parse_pointer(path)
     except ValueError as error:
@@ -199,10 +165,9 @@ def _find_index_problem(token: str) -> str | None:
 
 
 def _check_images(field: str, patch: Mapping[str, JSON], pools: Sequence[str], token: PoolToken) -> Iterator[Finding]:
-    path = patch.get("path")
-    if patch.get("operation") == "remove" or not isinstance(path, str):
+    if patch["operation"] == "remove":
         return
-    for inner, image in _find_images(tuple(path.split("/")[1:]), patch.get("value")):
+    for inner, image in _find_images(tuple(patch["path"].split("/")[1:]), patch.get("value")):
         yield from check_image(image, f"{field}{inner}", pools=pools, token=token)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from fleethook.api_schema import check_object
 from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_of
@@ -21,15 +22,9 @@ from fleethook.engines.overrider.rules.item_rules import (
     PoolToken,
     check_image,
     misspelled_tokens,
+    replicas_problem,
 )
 from fleethook.engines.overrider.rules.overrider_rules import check_selector, is_empty_selector
-from fleethook.engines.overrider.rules.value_shapes import (
-    find_meant_fields,
-    mistyped,
-    quote_advice,
-    replicas_problem,
-    type_name,
-)
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     is_v1beta1,
@@ -46,66 +41,60 @@ from fleethook.patch import strategic_merge
 from fleethook.workload_schema import Finding as WorkloadFinding
 from fleethook.workload_schema import check_decoded, check_workload, decode_workload
 
-_APP_DAEMON: Final = ("selector", "workloadTemplate", "nodepoolSelector", "revisionHistoryLimit")
 _TEMPLATES: Final = ("deploymentTemplate", "statefulSetTemplate")
 
 
 def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Finding]:
-    """Yield the mistakes in a subject, with field paths.
+    """Yield the mistakes in a subject: values that its schema does not allow, or without these all others.
 
     Args:
         group_kind: YurtAppSet or YurtAppDaemon.
         subject: An object with metadata.
     """
+    disallowed = [one for one in check_object(subject) if one.code in ("invalid", "unsupported")]
+    yield from (Finding(one.code, one.field, one.message) for one in disallowed)
+    if disallowed:
+        return
     spec = subject.get("spec")
-    if not isinstance(spec, dict):
+    if spec is None:
         yield Finding("required", "spec", "is required")
-        return
-    if is_v1beta1(subject):
+    elif is_v1beta1(subject):
         yield from _check_app_set_v1beta1(spec)
-        return
-    app_set = group_kind == YURT_APP_SET
+    else:
+        yield from _check_v1alpha1(group_kind, spec)
+
+
+def _check_v1alpha1(group_kind: GroupKind, spec: Mapping[str, JSON]) -> Iterator[Finding]:
     yield from _check_templates(spec.get("workloadTemplate"), "spec.workloadTemplate")
     if (selector := spec.get("selector")) is not None:
         yield from (mistakes := [*check_selector("spec.selector", selector)])
         if not mistakes and is_empty_selector(selector):
             yield Finding("required", "spec.selector", "must have labels of the pods, as in {matchLabels: {app: web}}")
-    if app_set:
+    if group_kind == YURT_APP_SET:
         yield from _check_topology(as_object(spec.get("topology")))
         return
     yield from check_selection(spec, "spec")
-    if spec.get("nodepoolSelector") is None and not find_meant_fields(spec, _APP_DAEMON):
+    if spec.get("nodepoolSelector") is None:
         yield Finding("unused-entry", "spec", "selects no node pool: it has no nodepoolSelector")
 
 
 def _check_app_set_v1beta1(spec: Mapping[str, JSON]) -> Iterator[Finding]:
     workload = spec.get("workload")
-    if not isinstance(workload, dict):
+    if workload is None:
         yield Finding("required", "spec.workload", "is required, with workloadTemplate")
         return
     yield from _check_templates(workload.get("workloadTemplate"), "spec.workload.workloadTemplate")
     yield from check_selection(spec, "spec")
-    if not spec.get("pools") and not isinstance(spec.get("nodepoolSelector"), dict):
+    if not spec.get("pools") and spec.get("nodepoolSelector") is None:
         yield Finding("unused-entry", "spec", "selects no node pool: it has neither pools nor nodepoolSelector")
-    tweaks = workload.get("workloadTweaks")
-    if tweaks is not None and not isinstance(tweaks, list):
-        yield mistyped(TWEAKS, "a list", tweaks)
-        return
-    for number, tweak in enumerate(tweaks or ()):
+    for number, tweak in enumerate_objects(workload.get("workloadTweaks")):
         yield from check_tweak(tweak, f"{TWEAKS}[{number}]")
 
 
 def _check_templates(templates: JSON, field: str) -> Iterator[Finding]:
-    if not isinstance(templates, dict):
-        yield Finding("required", field, f"is required, with one of {' and '.join(_TEMPLATES)}")
-        return
-    given = [member for member in _TEMPLATES if templates.get(member)]
-    if not given and not templates.keys() - set(_TEMPLATES):
+    given = as_object(templates)
+    if not any(given.get(member) for member in _TEMPLATES) and not given.keys() - set(_TEMPLATES):
         yield Finding("required", field, f"must have one of {' and '.join(_TEMPLATES)}")
-    for member in given:
-        template, path = templates[member], f"{field}.{member}"
-        if not isinstance(template, dict):
-            yield mistyped(path, "an object", template)
 
 
 def _list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
@@ -118,32 +107,17 @@ def _list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
 
 
 def _check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:
-    field = "spec.topology"
-    pools = topology.get("pools")
-    if pools is not None and not isinstance(pools, list):
-        yield mistyped(f"{field}.pools", "a list", pools)
-        return
     seen: set[str] = set()
-    for number, pool in enumerate(pools or ()):
-        yield from _check_pool(pool, f"{field}.pools[{number}]", seen)
-
-
-def _check_pool(pool: JSON, field: str, seen: set[str]) -> Iterator[Finding]:
-    if not isinstance(pool, dict):
-        yield mistyped(field, "an object with name", pool)
-        return
-    name = pool.get("name")
-    if isinstance(name, bool | int | float):
-        yield Finding("invalid", f"{field}.name", f"must be text, not {type_name(name)}{quote_advice(name)}")
-    elif not isinstance(name, str) or not name:
-        yield Finding("required", f"{field}.name", "is required")
-    elif name in seen:
-        yield Finding("duplicate", f"{field}.name", f"is {name!r} a second time; each node pool is listed once")
-    else:
-        seen.add(name)
-    replicas = pool.get("replicas")
-    if replicas is not None and (problem := replicas_problem(replicas)) is not None:
-        yield Finding("invalid", f"{field}.replicas", problem)
+    for number, pool in enumerate_objects(topology.get("pools")):
+        field, name, replicas = f"spec.topology.pools[{number}]", pool.get("name"), pool.get("replicas")
+        if not name:
+            yield Finding("required", f"{field}.name", "is required")
+        elif name in seen:
+            yield Finding("duplicate", f"{field}.name", f"is {name!r} a second time; each node pool is listed once")
+        else:
+            seen.add(name)
+        if replicas is not None and (problem := replicas_problem(replicas)) is not None:
+            yield Finding("invalid", f"{field}.replicas", problem)
 
 
 _ANY_POOL: Final = "pool"
