@@ -42,15 +42,6 @@ def test_the_rules_of_the_documentation() -> None:
     assert POD["spec"] == {}
 
 
-def test_a_coroutine_is_awaited() -> None:
-    @validate("v1", "Pod")
-    async def refuses(pod: Any) -> None:
-        raise Denied(f"{pod.metadata.name} is refused")
-
-    assert refuses.is_async
-    assert refuses.review(POD).message == "a is refused"
-
-
 def test_a_plain_decorator_may_pass_on_a_coroutine() -> None:
     def measured(function: Any) -> Any:
         @functools.wraps(function)
@@ -199,6 +190,19 @@ def test_a_review_of_a_mutating_rule_finds_its_mistakes(function: Any, options: 
     # kube-apiserver drops a member that it does not know, and stores an empty text for null.
     assert (answer.allowed, answer.code) == ((False, 422) if function is breaks else (True, 0))
     assert bool(answer.patch) is (function is not breaks)
+
+
+def test_the_second_question_has_no_side_effect() -> None:
+    effects = []
+
+    @mutate("v1", "Pod", side_effects="NoneOnDryRun")
+    def tells(pod: Any, request: Any) -> None:
+        if not request.dry_run:
+            effects.append(request.name)
+        pod.metadata.setdefault("annotations", {})["told"] = "yes"
+
+    assert tells.review(WEB).mistakes == ()
+    assert effects == ["a"]
 
 
 class Spec(msgspec.Struct):

@@ -153,6 +153,8 @@ class Rule(ServedRule):
         with contextlib.suppress(EvaluationError, PendingChecksError):
             if find_mismatch(self.declaration._replace(namespace_selector={}), repeated, {}):
                 return
+        if self.declaration.side_effects != "None":  # The first call has had the effect.
+            repeated = msgspec.structs.replace(repeated, dry_run=True)
         again = _run_to_end(self.decide(repeated, lookup, settings))[0]
         asked = "asked again about its own result, as kube-apiserver does if a later webhook changes the object,"
         # A member that only has its default comes back after each removal, which is harmless.
