@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fleethook.cel import AccessDecisions, Activation, compile_condition
+from fleethook.cel import Activation, compile_condition
 
 POD: Final[dict[str, Any]] = {
     "apiVersion": "v1",
@@ -31,9 +31,8 @@ def bind(
     *,
     old_object: Any = None,
     request: dict[str, Any] = REQUEST,
-    access: AccessDecisions | None = None,
 ) -> Activation:
-    return Activation(object_=object_, old_object=old_object, request=request, access=access)
+    return Activation(object_=object_, old_object=old_object, request=request)
 
 
 def evaluate(expression: str, object_: Any = POD, **members: Any) -> bool:

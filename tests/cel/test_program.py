@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.cel import Activation, CostError, EvaluationError, ExpressionError, PendingChecksError, compile_condition
+from fleethook.cel import Activation, CostError, EvaluationError, ExpressionError, compile_condition
 from fleethook.cel.program import (
     LIMITS,
     MAX_EXPANDED_LENGTH,
@@ -144,20 +144,13 @@ def test_invalid_values_that_no_expression_reads_are_harmless() -> None:
     assert evaluate("object.kind == 'Pod'", {"kind": "Pod", "spec": [2**70, nested(100_000), "\ud800"]})
 
 
-def test_a_user_name_without_utf8_is_an_error() -> None:
-    request = {**REQUEST, "userInfo": {"username": "\ud800"}}
-
-    with pytest.raises(EvaluationError, match="a text is not valid UTF-8"):
-        evaluate("authorizer.path('/').check('get').allowed()", request=request, access={})
-
-
 @pytest.mark.parametrize("malformed", [None, 7, "text", [1], {"userInfo": 7, "resource": [], "groups": {}}])
 def test_malformed_requests_bind(malformed: Any) -> None:
     request = (
         malformed if isinstance(malformed, dict) else {"userInfo": malformed, "resource": malformed, "kind": malformed}
     )
 
-    assert evaluate("object.kind == 'Pod'", request=request, access={})
+    assert evaluate("object.kind == 'Pod'", request=request)
 
 
 def test_one_activation_serves_many_expressions() -> None:
@@ -191,9 +184,6 @@ def outcome(expression: str, value: dict[str, Any]) -> object:
         return compile_condition(expression).evaluate(Activation(object_=value, old_object=POD, request=REQUEST))
     except EvaluationError as error:
         return error.cause
-
-
-CHECK = "authorizer.path('/healthz').check('get').allowed()"
 
 
 def test_a_measurement_has_the_result_and_its_usage() -> None:
@@ -232,12 +222,6 @@ def test_an_error_has_the_usage_until_then() -> None:
         == "expression 'object.kind == 'Pod' && object.absent == 1' resulted in error: no such key: absent"
     )
     assert failed.value.cost == failed.value.used == 3 + 3
-
-
-def test_pending_checks_are_collected() -> None:
-    with pytest.raises(PendingChecksError, match="1 access checks have no decision yet") as undecided:
-        compile_condition(CHECK).evaluate(bind(access={}))
-    assert [question.path for question in undecided.value.questions] == ["/healthz"]
 
 
 def test_a_long_string_increases_the_size_of_a_program() -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleethook.cel import (
-    AccessDecision,
-    AccessQuestion,
     Activation,
     EvaluationError,
     ExpressionError,
@@ -28,21 +26,6 @@ _DIRECTORY: Final = Path(__file__).parent / "cel"
 _SYNTAX_ERROR: Final = "Syntax error: "
 _RANDOM: Final = {"object.map(k, k)", "object.map(k,k)"}
 """Go returns the keys of a map in random order."""
-
-
-class _Answers(dict[AccessQuestion, AccessDecision]):
-    """Answers every question of the authorizer: ``allowed`` has the verbs that are allowed."""
-
-    def __init__(self, *allowed: str) -> None:
-        super().__init__()
-        self._allowed: Final = allowed
-
-    def get(self, question: AccessQuestion, default: object = None) -> AccessDecision:  # type: ignore[override]  # noqa: ARG002
-        allowed = question.verb in self._allowed
-        return AccessDecision(allowed, "granted" if allowed else "")
-
-    def __bool__(self) -> bool:
-        return True
 
 
 _UNCHECKED: Final = re.compile(
@@ -111,7 +94,7 @@ def _normalize(value: Any) -> Any:
 def _measure(expression: str, activation: Activation) -> dict[str, Any]:
     plan = plan_expression(expression)
     frame = [0, MAX_COST, *activation.variables, *([ABSENT] * (plan.slots - FIRST_LOCAL))]
-    token = CURRENT.set(Evaluation(activation.access))
+    token = CURRENT.set(Evaluation())
     try:
         value = plan.code(frame)
     except LimitReachedError:
@@ -157,10 +140,7 @@ def test_expressions_compile_as_in_kube_apiserver() -> None:
 
 def test_expressions_have_the_results_and_costs_of_kube_apiserver() -> None:
     inputs = _load("kubernetes_1_36_inputs.json")
-    activations = [
-        Activation(object_=one, old_object=None, request=inputs["request"], access=_Answers())
-        for one in inputs["objects"]
-    ]
+    activations = [Activation(object_=one, old_object=None, request=inputs["request"]) for one in inputs["objects"]]
     different, count = [], 0
     for row in _read_rows():
         if row["expr"] == _MESSAGE:
@@ -176,12 +156,14 @@ def test_expressions_have_the_results_and_costs_of_kube_apiserver() -> None:
     assert count > 10_000
 
 
-def test_costs_with_an_authorizer_are_those_of_kube_apiserver() -> None:
+def test_costs_of_conditions_are_those_of_kube_apiserver() -> None:
     inputs, measured = _load("expressions.json"), _load("costs.json")
     assert [one["expression"] for one in measured] == inputs["expressions"]
-    scope = Activation(object_=inputs["object"], old_object=None, request=inputs["request"], access=_Answers("get"))
+    scope = Activation(object_=inputs["object"], old_object=None, request=inputs["request"])
     different = []
     for one in measured:
+        if "authorizer" in one["expression"]:
+            continue  # Its evaluation is an error here.
         answer: object
         try:
             answer, cost, _ = compile_condition(one["expression"]).measure(scope)

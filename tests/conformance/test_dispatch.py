@@ -139,7 +139,6 @@ class Run:
             call_webhook=WebhookCaller(client, observe=lambda _hook, **rest: self.observed.append(rest)).call,
             convert=None,
             set_defaults=_keep,
-            authorize=None,
             evaluator=ConditionEvaluator(
                 max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)
             ),

@@ -121,11 +121,9 @@ def dispatching(admin: Api, namespace: str) -> Iterator[str]:
     cluster, path = f"ws-{namespace}", f"{WEBHOOKS}/validatingwebhookconfigurations"
     annotations = {"metadata": {"annotations": {"kcp.io/cluster": cluster}}}
     admin.merge(f"/api/v1/namespaces/{namespace}", annotations)
-    condition = "authorizer.group('example.org').resource('widgets').check('guard').allowed()"
     hook = webhook(
         url="https://127.0.0.1:1/w",
         namespaceSelector={"matchExpressions": [{"key": "exempt", "operator": "DoesNotExist"}]},
-        matchConditions=[{"name": "may-guard", "expression": condition}],
     )
     admin.create(path, configuration(cluster, "validating", hook, name=namespace))
     try:

@@ -131,36 +131,6 @@ async def test_bindings_and_configurations_are_followed(server: Server, put: Any
     assert len(hooks.calls) > calls
 
 
-async def test_a_condition_asks_the_authorizer_of_the_cluster(
-    server: Server, put: Any, admin: Api, hooks: Webhooks
-) -> None:
-    condition = "authorizer.group('example.org').resource('widgets').namespace('default').name(object.metadata.name)"
-    conditions = [{"name": "may-guard", "expression": f"{condition}.check('guard').allowed()"}]
-    hook = webhook(clientConfig=hooks.client_config("/w"), matchConditions=conditions)
-    put(CONFIGURATIONS, configuration("ws5", "validating", hook, name="d5"))
-    made = review(userInfo={"username": "guard-dog", "groups": ["dogs"]})
-    explain = json.dumps(made).encode()
-
-    def explained() -> Any:
-        return json.loads(server.request("POST", "/clusters/ws5/explain", explain)[1])["validating"]
-
-    found = await asyncio.to_thread(wait_for, explained, what="the configuration is known")
-    assert (found[0]["decision"], found[0]["predicates"][-1]["reason"]) == ("skip", "may-guard: false")
-    assert is_allowed(await send_review(server, "ws5", made))
-    rules = [{"apiGroups": ["example.org"], "resources": ["widgets"], "resourceNames": ["b"], "verbs": ["guard"]}]
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "guards"}}
-    put(f"{RBAC}/clusterroles", {**role, "rules": rules})
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "guards"}
-    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "dogs"}]
-    put(
-        f"{RBAC}/clusterrolebindings",
-        {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects},
-    )
-    await until(server, "ws5", made, is_denied)
-    other = {**widget(), "metadata": {"name": "c", "namespace": "default"}}
-    assert is_allowed(await send_review(server, "ws5", review(other, userInfo=made["request"]["userInfo"])))
-
-
 async def test_a_namespace_that_was_made_just_now_is_read(
     server: Server, put: Any, admin: Api, hooks: Webhooks
 ) -> None:

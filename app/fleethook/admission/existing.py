@@ -11,7 +11,7 @@ import msgspec
 
 from fleethook.admission.declaration import Declaration
 from fleethook.admission.matching import find_mismatch
-from fleethook.cel import EvaluationError, PendingChecksError
+from fleethook.cel import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.json import JSON, JSONObject, as_object
 
@@ -47,7 +47,7 @@ async def judge_update(
             # The namespace is that of the update.
             if find_mismatch(declaration._replace(namespace_selector={}), created, {}):
                 return None
-        except (EvaluationError, PendingChecksError):
+        except EvaluationError:
             return None
         answer = await ask(created)
         return answer if not answer.allowed and answer.reason in REFUSALS else None

@@ -64,7 +64,6 @@ def find_mismatch(declaration: Declaration, request: AdmissionRequest, namespace
 
     Raises:
         EvaluationError: A match condition has no result.
-        PendingChecksError: A match condition needs an authorizer.
     """
     return (
         find_wrong_kind(declaration, request)

@@ -16,7 +16,7 @@ from fleethook.admission.matching import choose_resource, find_mismatch
 from fleethook.admission.result_check import TOLERATED, list_added_faults
 from fleethook.admission.served_rule import NO_SETTINGS, ServedRule
 from fleethook.api_schema import read_definitions
-from fleethook.cel import EvaluationError, PendingChecksError
+from fleethook.cel import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
@@ -118,7 +118,7 @@ class Rule(ServedRule):
             request.resource = Resource(self.declaration.group, self.declaration.version, named)
         try:
             mismatch = find_mismatch(self.declaration, request, namespace_labels or {})
-        except (EvaluationError, PendingChecksError) as error:
+        except EvaluationError as error:
             return _make_review(request, self.fail(f"{self.place}: match_conditions: {error}"))
         if mismatch:
             return _make_review(request, allowed(), reason=mismatch)
@@ -150,7 +150,7 @@ class Rule(ServedRule):
         self, repeated: AdmissionRequest, version: CustomVersion | None, lookup: Lookup, settings: Mapping[str, Any]
     ) -> Iterator[str]:
         """Yield the mistake of a rule that does not leave its own result as it is."""
-        with contextlib.suppress(EvaluationError, PendingChecksError):
+        with contextlib.suppress(EvaluationError):
             if find_mismatch(self.declaration._replace(namespace_selector={}), repeated, {}):
                 return
         if self.declaration.side_effects != "None":  # The first call has had the effect.

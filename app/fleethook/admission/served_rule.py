@@ -20,7 +20,7 @@ from fleethook.admission.invocation import (
     write_warning,
 )
 from fleethook.admission.matching import bind_variables
-from fleethook.cel import PendingChecksError, Program
+from fleethook.cel import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 
 Function = Callable[..., Any]
@@ -171,8 +171,6 @@ class ServedRule:
         return Response(allowed=False, code=500, reason="InternalError", message=message)
 
     def _describe(self, error: BaseException) -> str:
-        if isinstance(error, PendingChecksError):
-            return f"{self.place}: the expression needs an authorizer, which only kube-apiserver has"
         text = shorten_text(error)
         return f"{_find_place(self.function, error)}: {type(error).__name__}{': ' if text else ''}{text}"
 

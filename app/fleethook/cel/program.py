@@ -25,17 +25,14 @@ from fleethook.cel.evaluation import (
     FIRST_LOCAL,
     MAX_COST,
     MAX_WORK,
-    AccessDecisions,
     CostError,
     Evaluation,
     EvaluationError,
     ExpressionError,
     Frame,
     LimitReachedError,
-    PendingChecksError,
 )
 from fleethook.cel.library import FUNCTIONS
-from fleethook.cel.library.authorizer import build_authorizer, build_request_resource
 from fleethook.cel.library.regexes import compile_pattern
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
@@ -132,7 +129,6 @@ class Activation:
         object_: The object in the version that the webhook receives, None if the request has none.
         old_object: The existing object in that version, None if the request has none.
         request: The AdmissionRequest. Expressions see the same members as in kube-apiserver.
-        access: The decisions for access checks; None if no authorizer is available, which removes ``authorizer``.
         has_namespace: Whether ``namespaceObject`` exists; kube-apiserver sets it to null in match conditions.
     """
 
@@ -142,10 +138,8 @@ class Activation:
         object_: JSON,
         old_object: JSON,
         request: JSONObject,
-        access: AccessDecisions | None = None,
         has_namespace: bool = True,
     ) -> None:
-        self.access: Final = access
         self._object: Final = object_
         self._old_object: Final = old_object
         self._request: Final = request
@@ -153,23 +147,13 @@ class Activation:
 
     @cached_property
     def variables(self) -> tuple[Any, ...]:
-        """The values of `frame.VARIABLES`."""
+        """The values of `frame.VARIABLES`. No request has an ``authorizer``, as in kcp."""
         request = {
             member: self._request[member]
             for member in _MEMBERS
             if member in self._request and not (member in _OMITTED_EMPTY and self._request[member] == "")
         }
-        return (self._object, self._old_object, self._namespace, request, *self._build_authorizers())
-
-    def _build_authorizers(self) -> tuple[Any, Any]:
-        if self.access is None:
-            return ABSENT, ABSENT
-        try:
-            return build_authorizer(self._request.get("userInfo")), build_request_resource(self._request)
-        except UnicodeEncodeError:
-            # A string with a lone surrogate is no UTF-8.
-            error = CelError("a text is not valid UTF-8")
-            return error, error
+        return (self._object, self._old_object, self._namespace, request, ABSENT, ABSENT)
 
 
 class EvaluationLimits(NamedTuple):
@@ -227,13 +211,12 @@ class Program:
 
         Raises:
             EvaluationError: The evaluation ended in an error, or exceeded a limit (CostError).
-            PendingChecksError: The result depends on access checks without a decision in ``activation.access``.
         """
         return self.measure(activation).value
 
     def measure(self, activation: Activation, limits: EvaluationLimits = LIMITS) -> Measurement:
         """Evaluate the condition and return its result with the usage; raises the errors of `evaluate`."""
-        evaluation = Evaluation(activation.access, max_work=limits.work)
+        evaluation = Evaluation(max_work=limits.work)
         frame: Frame = [0, limits.cost, *activation.variables, *([ABSENT] * (self._plan.slots - FIRST_LOCAL))]
         token = CURRENT.set(evaluation)
         try:
@@ -256,8 +239,6 @@ class Program:
 
     def _build_error(self, evaluation: Evaluation, value: object) -> Exception:
         text = value.text if isinstance(value, CelError) else NO_SUCH_OVERLOAD
-        if evaluation.questions:
-            return PendingChecksError(frozenset(evaluation.questions))
         return EvaluationError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
 
 

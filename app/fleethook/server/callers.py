@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import Scope
 
-from fleethook.cel.evaluation import AccessQuestion
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.server.protocol.request_body import BodyCharge
 
@@ -129,6 +128,20 @@ Post = Callable[..., Awaitable[JSON]]
 """Sends a request to the apiserver, as `fleethook.cluster.connection.Connection.json` does."""
 
 
+class AccessQuestion(NamedTuple):
+    """The attributes of one SubjectAccessReview. ``extra`` is sorted by key."""
+
+    user: str
+    verb: str
+    uid: str
+    groups: tuple[str, ...]
+    extra: tuple[tuple[str, tuple[str, ...]], ...]
+    group: str
+    resource: str
+    subresource: str = ""
+    name: str = ""
+
+
 def build_access_review(question: AccessQuestion) -> JSONObject:
     """Build the SubjectAccessReview for a question (authorization.k8s.io/v1)."""
     spec: JSONObject = {
@@ -136,26 +149,15 @@ def build_access_review(question: AccessQuestion) -> JSONObject:
         "uid": question.uid,
         "groups": list(question.groups),
         "extra": {name: list(values) for name, values in question.extra},
-    }
-    if question.path:
-        spec["nonResourceAttributes"] = {"path": question.path, "verb": question.verb}
-    else:
-        attributes: JSONObject = {
+        "resourceAttributes": {
             "verb": question.verb,
             "group": question.group,
-            "version": question.version or "*",
+            "version": "*",
             "resource": question.resource,
             "subresource": question.subresource,
-            "namespace": question.namespace,
             "name": question.name,
-        }
-        for member, selector in (
-            ("fieldSelector", question.field_selector),
-            ("labelSelector", question.label_selector),
-        ):
-            if selector:
-                attributes[member] = {"rawSelector": selector}
-        spec["resourceAttributes"] = attributes
+        },
+    }
     return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
 
 

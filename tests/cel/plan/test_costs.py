@@ -62,7 +62,7 @@ def test_the_cost_of_a_call_depends_on_its_arguments(
 
 
 def test_traversing_a_list_counts_as_work() -> None:
-    evaluation = Evaluation(None)
+    evaluation = Evaluation()
     token = CURRENT.set(evaluation)
     try:
         assert charge("sum", "", [1, [2, 3], "a" * 20]) == 3 + 2

@@ -64,7 +64,7 @@ def test_long_strings_count_as_work() -> None:
 
 @pytest.fixture(autouse=True)
 def evaluation() -> Any:
-    current = Evaluation(None, max_work=1_000)
+    current = Evaluation(max_work=1_000)
     token = CURRENT.set(current)
     yield current
     CURRENT.reset(token)

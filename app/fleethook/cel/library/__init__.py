@@ -6,7 +6,6 @@ They are CEL's standard functions, cel-go's extensions (package ext), and Kubern
 
 from typing import Final
 
-from fleethook.cel.library.authorizer import AUTHORIZER_FUNCTIONS
 from fleethook.cel.library.formats import FORMAT_FUNCTIONS
 from fleethook.cel.library.lists import EXTENSION_FUNCTIONS, LIST_FUNCTIONS
 from fleethook.cel.library.network import ADDRESS_FUNCTIONS, URL_FUNCTIONS
@@ -21,7 +20,6 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     *STANDARD_FUNCTIONS,
     *CONVERSION_FUNCTIONS,
     *ADDRESS_FUNCTIONS,
-    *AUTHORIZER_FUNCTIONS,
     *EXTENSION_FUNCTIONS,
     *FORMAT_FUNCTIONS,
     *LIST_FUNCTIONS,

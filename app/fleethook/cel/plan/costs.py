@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from fleethook.cel.evaluation import COST_OF_CHECK, spend
+from fleethook.cel.evaluation import spend
 from fleethook.cel.library.formats import get_regex_size
 from fleethook.cel.library.network import measure_address
 from fleethook.cel.values.values import NONE, CelError, Foreign, Optional
@@ -20,8 +20,6 @@ COST_OF_LIST: Final = 10
 COST_OF_MAP: Final = 30
 _TRAVERSAL_FACTOR: Final = 0.1
 _REGEX_FACTOR: Final = 0.25
-# pkg/cel/library/cost.go assumes one requirement for two characters, and a list and a struct for each requirement.
-_COST_OF_REQUIREMENT: Final = 50
 _SIZED: Final = (str, bytes, list, dict)
 
 
@@ -78,11 +76,6 @@ def _charge_by_product(arguments: Sequence[Any]) -> int:
 
 def _charge_by_regex(arguments: Sequence[Any]) -> int:
     return _charge_traversal(1.0 + measure_size(arguments[0])) * math.ceil(measure_size(arguments[1]) * _REGEX_FACTOR)
-
-
-def _charge_by_selector(arguments: Sequence[Any]) -> int:
-    size = measure_size(arguments[1])
-    return COST_OF_LIST + _charge_traversal(size) + math.ceil(math.ceil(size * 0.5) * _COST_OF_REQUIREMENT)
 
 
 def _charge_by_elements(arguments: Sequence[Any]) -> int:
@@ -169,8 +162,6 @@ def _assign_cost(names: str, cost: CallCost) -> dict[str, CallCost]:
 _BY_NAME: Final[dict[str, CallCost]] = {
     "_==_": CallCost(by_arguments=_charge_equality),
     "_!=_": CallCost(by_arguments=_charge_by_smaller),
-    "check": CallCost(COST_OF_CHECK),
-    **_assign_cost("fieldSelector labelSelector", CallCost(by_arguments=_charge_by_selector)),
     **_assign_cost("isSorted sum max min indexOf lastIndexOf", CallCost(by_arguments=_charge_by_elements)),
     **_assign_cost(
         "url lowerAscii upperAscii substring trim cidr isIP isCIDR quantity isQuantity semver isSemver",

@@ -95,23 +95,6 @@ def _find_error(values: Sequence[Any]) -> CelError | None:
     return None
 
 
-def compile_check(code: Callable[..., Any], arguments: Sequence[Evaluate], cost: CallCost) -> Evaluate:
-    """Return code for a check of the authorizer, which charges only for a check with a decision.
-
-    Once a check has its decision, the expression may not need the next check.
-    """
-
-    def call(frame: Frame) -> Any:
-        values = [argument(frame) for argument in arguments]
-        error = _find_error(values)
-        result = attempt(code, values) if error is None else error
-        if error is not None or type(result) is not CelError:
-            charge(frame, cost.fixed)
-        return result
-
-    return call
-
-
 def compile_logic(left: Evaluate, right: Evaluate, *, decisive: bool) -> Evaluate:
     """Return code for ``||`` (the decisive operand is true) or ``&&`` (the decisive operand is false)."""
 

@@ -4,7 +4,7 @@ The planner evaluates constant parts, as cel-go does with OptOptimize. They cost
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from fleethook.cel.check.types import TYPES
 from fleethook.cel.evaluation import (
@@ -38,7 +38,6 @@ from fleethook.cel.plan.nodes import (
     Loop,
     compile_accumulator,
     compile_call,
-    compile_check,
     compile_list,
     compile_logic,
     compile_loop,
@@ -62,6 +61,11 @@ def _negate_bool(value: Any) -> bool:
     if type(value) is not bool:
         raise TypeError(NO_SUCH_OVERLOAD)
     return not value
+
+
+def _reject_call(*_arguments: Any) -> NoReturn:
+    """Fail: the functions of ``authorizer``, which no request has, compile as in kube-apiserver."""
+    raise TypeError(NO_SUCH_OVERLOAD)
 
 
 _CODES: Final[dict[str, Any]] = {
@@ -190,13 +194,11 @@ class Planner:
                 return member
         codes = [compile_part(part) for part in parts]
         cost = find_call_cost(function, overloads)
-        if function == "check":
-            return compile_check(_CODES[function], codes, cost)
         # cel-go compiles constant patterns and then plans the call like one with more than two arguments.
         compiled = function in _REGEX_FUNCTIONS and isinstance(parts[1], Constant)
         if compiled:
             _check_pattern(parts[1])
-        code = compile_call(_CODES[function], codes, cost, charges_errors=not compiled)
+        code = compile_call(_CODES.get(function, _reject_call), codes, cost, charges_errors=not compiled)
         if function in _CONVERSIONS and isinstance(parts[0], Constant):
             value = _fold(code)
             if type(value) is CelError:

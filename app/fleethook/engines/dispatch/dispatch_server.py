@@ -139,12 +139,9 @@ class DispatchServer(EngineServer):
             self.context.store,
             self.client,
             observe=self.metrics.count_webhook_call,
-            post=None if cluster is None else cluster.connection.json,
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
-            limits=RequestLimits(
-                access_reviews=settings.dispatch_request_access_reviews,
-            ),
+            limits=RequestLimits(),
             own=OwnEndpoints(self._list_addresses),
             replace=answer_from_records if self.context.is_replay else None,
             traces=self.context.traces_calls,

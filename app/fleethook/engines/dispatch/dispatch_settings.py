@@ -21,8 +21,6 @@ class DispatchSettings(ServerSettings):
     dispatch_calls: Annotated[int, Field(ge=1)] = 512
     """Concurrent calls of webhooks. Beyond it, each logical cluster without a call may make one, up to twice as many in
     total."""
-    dispatch_request_access_reviews: Annotated[int, Field(ge=1)] = 64
-    """SubjectAccessReviews for the matchConditions of one request. A request that needs more is refused."""
     dispatch_callers: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
     """Names in client certificates (common name, DNS name or URI). Their holders may dispatch and explain requests of
     every logical cluster, and name the cluster of an object (/dispatch/…). Needs client_ca_file."""

@@ -1,11 +1,10 @@
 """Dispatches one review: finds the owner of its schema, calls that cluster's webhooks and merges their answers."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.cel.evaluation import AccessDecision, AccessQuestion
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.admission_review import limit_warnings
 from fleethook.engines.dispatch.call.call import Audit, Deadline
@@ -35,7 +34,7 @@ from fleethook.engines.dispatch.match.should_call import (
     needs_namespace,
     read_labels,
 )
-from fleethook.engines.dispatch.request_limits import Authorizer, RequestLimits
+from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.formats.labels import NAMESPACE_LABEL
@@ -75,8 +74,6 @@ class Target(NamedTuple):
     exempt: bool
 
 
-Authorize = Callable[[str, frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuestion, AccessDecision]]]
-"""Asks the authorizer of a logical cluster; raises StatusError."""
 ReadNamespace = Callable[[str, str], Awaitable[None]]
 """Reads a namespace of a logical cluster into the store; raises StatusError."""
 
@@ -86,7 +83,6 @@ class Dependencies(NamedTuple):
 
     call_webhook: CallWebhook
     convert: ConvertObject
-    authorize: Authorize | None = None
     read_namespace: ReadNamespace | None = None
     own: OwnEndpoints = OwnEndpoints()
     """Recognizes webhooks that are this server itself; they are not called."""
@@ -327,12 +323,11 @@ class Dispatcher:
             return await patching.set_defaults(document, version.schema) if version and version.schema else document
 
         patching = Patcher(self.worker, attributes.cluster)
-        call_webhook, ask = dependencies.call_webhook, dependencies.authorize
+        call_webhook = dependencies.call_webhook
         hooks = [one.hook for one in target.relevant]
         namespace = await self.find_namespace(attributes, hooks)
         if trace is not None:
             call_webhook = trace.watch_webhooks(call_webhook)
-            ask = None if ask is None else trace.watch_authorizer(ask)
             if any(needs_namespace(hook, attributes) for hook in hooks):
                 trace.note_namespace(attributes, namespace)
         return RequestContext(
@@ -341,7 +336,6 @@ class Dispatcher:
             call_webhook=call_webhook,
             convert=convert,
             set_defaults=set_defaults,
-            authorize=None if ask is None else Authorizer(ask, attributes, limit=self._limits.access_reviews),
             evaluator=self._evaluator,
             patching=patching,
             turns=self.turns,

@@ -4,12 +4,10 @@ from typing import Any
 
 from aiohttp import web
 
-from fleethook.cel.evaluation import AccessQuestion
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
-from fleethook.engines.dispatch.call.call_trace import decode_response, encode_failure, encode_response, name_question
+from fleethook.engines.dispatch.call.call_trace import decode_response, encode_failure, encode_response
 from fleethook.engines.dispatch.dispatch_errors import too_many_requests
 from fleethook.model.admission import Status
-from tests.engines.dispatch.access_reviews import Apiserver, authorizer_hook
 from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
@@ -65,22 +63,6 @@ async def test_errors_of_conversion_webhooks_are_collected(front: Front, server:
     (converted,) = found.calls
     assert converted.answer is None
     assert "conversion webhook for Widget failed" in converted.error
-
-
-async def test_answers_of_the_authorizer_are_collected(front: Front, server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    apiserver = Apiserver()
-    store = store_of(configuration("ws2", "validating", authorizer_hook(server, 1, 2, "Fail")))
-    found = await front.dispatch(store, review(), cluster="ws2", post=apiserver.post, live=apiserver, traces=True)
-    asked = [call for call in found.calls if call.name == "SubjectAccessReview"]
-    assert len(asked) == len(apiserver.asked) == 2
-    assert [call.answer for call in asked] == [{"allowed": True, "reason": "", "error": ""}] * 2
-    assert sorted(call.key for call in asked) == [call.key for call in asked]
-    assert all('"path":"/1/' in call.key for call in asked)
-
-
-def test_a_question_is_named_by_its_members() -> None:
-    assert name_question(AccessQuestion(user="a", verb="get", path="/x")) == '{"user":"a","verb":"get","path":"/x"}'
 
 
 def test_responses_of_webhooks_survive_the_way_through_json() -> None:

@@ -139,6 +139,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
         ("condition-false", [WIDGET, validating(condition(text))], "w.example.org", "matchConditions a: it is always false: remove the webhook, or the condition")
         for text in (" ( false ) ", "2 < 1")
     ),
+    ("authorizer", [WIDGET, validating(condition("authorizer.path('/a').check('get').allowed()"))], "w.example.org", "matchConditions a: no request has an authorizer, so these requests are refused (failurePolicy Fail): remove it"),
     ("condition-error", [WIDGET, validating(condition("1/0 == 1"))], "w.example.org", "matchConditions a: its constants have an error, so all requests are refused (failurePolicy Fail): correct it"),
     ("shadowed", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())], "w.example.org", "rules[0]: APIBinding widgets binds widgets.example.org of p, whose webhooks are called instead: register the webhook in p"),
     ("service-in-logical-cluster", [WIDGET, validating(webhook(clientConfig=OWN))], "w.example.org", "clientConfig.service cannot be resolved for the logical cluster c: give a url"),

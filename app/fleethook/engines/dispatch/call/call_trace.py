@@ -5,28 +5,21 @@ A recording keeps them, so that a replay decides again without webhooks and with
 """
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from fleethook.cel.evaluation import AccessQuestion
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels
-from fleethook.engines.dispatch.request_limits import Decisions, Questions
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall
-
-ACCESS_REVIEW: Final = "SubjectAccessReview"
-
-AskAuthorizer = Callable[[str, Questions], Awaitable[Decisions]]
-"""Asks the authorizer of a logical cluster; raises StatusError."""
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
 msgspec.json.Decoder(Status)
@@ -58,23 +51,6 @@ class CallTrace:
             return response
 
         return call_and_note
-
-    def watch_authorizer(self, ask: AskAuthorizer) -> AskAuthorizer:
-        """Return a function that asks the authorizer of a cluster as ``ask`` does, and notes its decisions."""
-
-        async def ask_and_note(cluster: str, questions: Questions) -> Decisions:
-            noted = {name_question(one): AskedCall("read", ACCESS_REVIEW, "", cluster=cluster) for one in questions}
-            try:
-                decisions = await ask(cluster, questions)
-            except StatusError as error:
-                text, failure = str(error), encode_failure(error)
-                self.calls.extend(noted[key]._replace(key=key, error=text, failure=failure) for key in sorted(noted))
-                raise
-            answers = {name_question(one): decision._asdict() for one, decision in decisions.items()}
-            self.calls.extend(noted[key]._replace(key=key, answer=answers[key]) for key in sorted(noted))
-            return decisions
-
-        return ask_and_note
 
     def note_namespace(self, attributes: Attributes, namespace: NamespaceLabels) -> None:
         """Note the labels of a request's namespace, or the error of reading them."""
@@ -116,11 +92,6 @@ def _describe_hook(hook: Hook) -> AskedCall:
 def name_hook(hook: Hook) -> str:
     """Return the key under which the answers of a webhook are noted."""
     return f"{hook.phase}/{hook.uid}"
-
-
-def name_question(question: AccessQuestion) -> str:
-    """Return the key under which the answer to a question is noted: the members that are set, as JSON."""
-    return msgspec.json.encode({name: value for name, value in question._asdict().items() if value}).decode()
 
 
 def encode_response(response: WebhookResponse) -> JSONObject:

@@ -111,7 +111,7 @@ def explain(
 ) -> None:
     """List the webhooks that a request is sent to, and the reason for skipping each other one.
 
-    The command calls neither admission webhooks, nor conversion webhooks, nor the authorizer. Configurations come from
+    The command calls neither admission webhooks nor conversion webhooks. Configurations come from
     FILES or a cluster. `--output json` prints one document for each object, or a list with `--all`.
 
     With --change or --without, each request is explained before and after the change, and the differences are printed.
@@ -218,20 +218,16 @@ def _explain(store: Store, task: _Task) -> list[_Explained]:
         fail(str(error))
     explained = asyncio.run(_explain_all(dispatcher, requests, task.phase))
     return [
-        _Explained(one, tuple(_list_notes(store, request, one, task.clusters)))
+        _Explained(one, tuple(_list_notes(store, request, task.clusters)))
         for request, one in zip(requests, explained, strict=True)
     ]
 
 
-def _list_notes(
-    store: StoreView, request: PlannedRequest, explained: ExplainedRequest, clusters: Sequence[str]
-) -> Iterator[str]:
+def _list_notes(store: StoreView, request: PlannedRequest, clusters: Sequence[str]) -> Iterator[str]:
     yield from request.notes
     if not store.knows(request.cluster):
         others = f", but of {list_some(clusters)}" if clusters else ""
         yield f"there are no objects of {request.cluster or 'a plain cluster'}{others}"
-    if _uses_authorizer(explained.explanation):
-        yield "matchConditions that use the authorizer cannot be evaluated offline, as in kcp"
 
 
 def _print_notes(explained: Sequence[_Explained]) -> None:
@@ -257,11 +253,6 @@ async def _explain_all(
             fail(f"{planned.source.place}: {error}")
         explained.append(ExplainedRequest(planned.subject, planned.source.place, _select_phase(found, phase)))
     return explained
-
-
-def _uses_authorizer(explanation: Explanation) -> bool:
-    hooks = (*explanation.mutating, *explanation.validating)
-    return any("no such attribute(s): authorizer" in predicate.reason for one in hooks for predicate in one.predicates)
 
 
 def _select_phase(explanation: Explanation, phase: PhaseName | None) -> Explanation:

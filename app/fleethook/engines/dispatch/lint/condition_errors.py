@@ -16,6 +16,7 @@ _OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")
 _VARIES: Final = re.compile(
     r"\b(object|oldObject|request|namespaceObject|authorizer|all|exists|map|filter|\w*[A-Z_]\w*)\b"
 )
+_AUTHORIZER: Final = re.compile(r"(?<![\w.'\"])authorizer\s*\.")
 _MAX_EXPRESSION: Final = 20_000
 # kube-apiserver gives matchConditions of webhooks no namespaceObject (k8s.io/apiserver v0.36
 # pkg/admission/plugin/webhook/matchconditions/matcher.go passes nil).
@@ -42,6 +43,8 @@ def condition_errors(hook: Hook, rule_expression: str = "") -> Iterator[Issue]:
     for name, operation in _find_unnamed(hook, expressions):
         yield _describe_unnamed(name, operation, effect)
     for name, text in expressions.items():
+        if hook.cluster and _AUTHORIZER.search(text):
+            yield Issue("authorizer", f"{name}: no request has an authorizer, so these requests {effect}: remove it")
         value = _evaluate_constant(text)
         if isinstance(value, EvaluationError):
             yield Issue("condition-error", f"{name}: its constants have an error, so all requests {effect}: correct it")

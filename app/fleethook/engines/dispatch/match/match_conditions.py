@@ -4,12 +4,10 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cel import (
-    AccessQuestion,
     Activation,
     CostError,
     EvaluationError,
     ExpressionError,
-    PendingChecksError,
     Program,
     compile_condition,
 )
@@ -39,14 +37,12 @@ class ConditionsVerdict(NamedTuple):
             webhook.
         failed: The name of the first condition that is false.
         errors: The reasons of a refusal, one for each condition without a result.
-        questions: The questions that the authorizer must answer first. The other attributes do not count then.
-        results: The name of each evaluated condition, with ``true``, ``false``, ``error: ...`` or ``undecided``.
+        results: The name of each evaluated condition, with ``true``, ``false`` or ``error: ...``.
     """
 
     matched: bool
     failed: str = ""
     errors: tuple[str, ...] = ()
-    questions: frozenset[AccessQuestion] = frozenset()
     results: tuple[tuple[str, str], ...] = ()
 
 
@@ -54,11 +50,10 @@ class ConditionResult(NamedTuple):
     """The result of one condition.
 
     Attributes:
-        result: ``true``, ``false``, ``error: ...`` or ``undecided``.
+        result: ``true``, ``false`` or ``error: ...``.
         cost: Kubernetes' charge for the evaluation.
         used: The part of the request's budget that it used.
         error: The reason of an error, ``""`` without one.
-        questions: The questions that the authorizer must answer first.
         exhausted: Whether the evaluation exceeded its limits.
     """
 
@@ -66,7 +61,6 @@ class ConditionResult(NamedTuple):
     cost: int = 0
     used: int = 0
     error: str = ""
-    questions: frozenset[AccessQuestion] = frozenset()
     exhausted: bool = False
 
 
@@ -145,9 +139,6 @@ def _decide(
     for name, result in results:
         if result == "false":
             return ConditionsVerdict(matched=False, failed=name, results=results)
-    questions = frozenset[AccessQuestion]().union(*(answer.questions for answer in answers))
-    if questions:
-        return ConditionsVerdict(matched=False, questions=questions, results=results)
     errors = tuple(answer.error for answer in answers if answer.error)
     if errors:
         return _report_errors(errors, results, fail_open=fail_open)
@@ -180,8 +171,6 @@ def evaluate_condition(
     """
     try:
         value, cost, used = get_program(condition.expression).measure(scope, limits)
-    except PendingChecksError as undecided:
-        return ConditionResult("undecided", questions=undecided.questions)
     except ExpressionError as error:
         text = f"compilation error: {error}"
         return ConditionResult(f"error: {text}", error=text)

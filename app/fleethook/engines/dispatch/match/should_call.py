@@ -11,7 +11,7 @@ import enum
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from fleethook.cel import AccessDecision, AccessQuestion, Activation, ExpressionError, Program
+from fleethook.cel import Activation, ExpressionError, Program
 from fleethook.cel.program import INLINE_LIMITS, EvaluationLimits
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse, build_condition_request
 from fleethook.engines.dispatch.call.call import Audit, Deadline
@@ -298,8 +298,6 @@ def find_barrier(answers: tuple[Verdict, ...]) -> Verdict | None:
 
 Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 """Returns an object in another version; raises StatusError."""
-AskAccess = Callable[[frozenset[AccessQuestion]], Awaitable[Mapping[AccessQuestion, AccessDecision]]]
-"""Returns the decisions of the authorizer; raises StatusError."""
 
 
 _NO_OWN_ENDPOINTS: Final = OwnEndpoints()
@@ -325,8 +323,6 @@ class RequestContext(NamedTuple):
     convert: Convert
     set_defaults: Convert
     """Returns an object with the defaults that its definition has for the kind."""
-    authorize: AskAccess | None
-    """None without an authorizer."""
     evaluator: ConditionEvaluator
     patching: Patcher
     turns: Turns
@@ -354,7 +350,6 @@ class CallDecider:
         self._context: Final = context
         self._scope: tuple[Attributes, GroupVersionKind, Activation] | None = None
         self._budget: Final = Budget(context.evaluator.max_cost)
-        self._access: dict[AccessQuestion, AccessDecision] = {}
         self._versions: dict[GroupVersionKind, tuple[Attributes, Attributes]] = {}
 
     @property
@@ -410,17 +405,12 @@ class CallDecider:
         return versioned
 
     async def evaluate_conditions(self, hook: Hook, versioned: VersionedRequest) -> Verdict:
-        """Evaluate a webhook's matchConditions; the authorizer answers their questions."""
+        """Evaluate a webhook's matchConditions."""
         _, kind, attributes = versioned
-        while True:
-            scope = self._bind_scope(attributes, kind)
-            verdict = await self._context.evaluator.evaluate(
-                hook, scope, cluster=attributes.cluster, budget=self._budget, deadline=self._context.deadline
-            )
-            if not verdict.questions or self._context.authorize is None:
-                break
-            self._access.update(await self._context.authorize(verdict.questions))
-            self._scope = None
+        scope = self._bind_scope(attributes, kind)
+        verdict = await self._context.evaluator.evaluate(
+            hook, scope, cluster=attributes.cluster, budget=self._budget, deadline=self._context.deadline
+        )
         shown = "; ".join(f"{name}: {result}" for name, result in verdict.results)
         error = None
         if verdict.errors:
@@ -436,7 +426,6 @@ class CallDecider:
             object_=versioned.object,
             old_object=versioned.old_object,
             request=build_condition_request(versioned, kind=kind),
-            access=None if self._context.authorize is None else self._access,
         )
         self._scope = (versioned, kind, scope)
         return scope

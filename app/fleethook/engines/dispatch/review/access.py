@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from fleethook.cel.evaluation import AccessQuestion
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.factory import LiveSource
@@ -27,6 +26,7 @@ from fleethook.server.callers import (
     ACCESS_REVIEWS,
     REVIEW_SECONDS,
     TOKEN_REVIEWS,
+    AccessQuestion,
     NamedCallers,
     Post,
     ReviewedUser,
