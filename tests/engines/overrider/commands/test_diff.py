@@ -55,9 +55,8 @@ def test_text_of_several_subjects_ends_with_a_total(capsys: pytest.CaptureFixtur
     ]
 
 
-@pytest.mark.parametrize("output", [Output.TEXT, Output.MARKDOWN])
-def test_no_outcome_changes_nothing(capsys: pytest.CaptureFixture[str], output: Output) -> None:
-    assert "changes none of 0 workloads" in "".join(show(capsys, output))
+def test_no_outcome_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "changes none of 0 workloads" in "".join(show(capsys, Output.TEXT))
 
 
 @pytest.mark.parametrize(
@@ -92,18 +91,6 @@ def test_json_has_every_workload_and_the_totals(capsys: pytest.CaptureFixture[st
     assert demo["workloads"][0]["paths"] == [IMAGE, "/spec/replicas"]
     assert (other["subject"], other["count"]) == ("YurtAppDaemon default/oth_er of ws1", 1)
     assert other["workloads"][0]["error"] == "no container *app*"
-
-
-def test_markdown_escapes_names_and_leaves_out_unchanged_workloads(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = show(capsys, Output.MARKDOWN, NOTED, CREATED, FAILED)
-    assert lines[0] == "**creates 1 workload, 1 pod; cannot render 1 workload**"
-    assert lines[2:5] == ["### YurtAppSet default/demo", "", "changes none of 1 workload"]
-    assert "### YurtAppDaemon default/oth\\_er of ws1" in lines
-    assert lines[-2:] == [
-        "| a\\|b | StatefulSet | created | 1 pod |",
-        "| bad | StatefulSet w | cannot be rendered | no container \\*app\\* |",
-    ]
-    assert not [line for line in lines if "jinan" in line]
 
 
 Document = dict[str, Any]
@@ -177,23 +164,6 @@ def test_json_has_all_workloads(now: str, write_yaml: WriteYAML) -> None:
     beijing, hangzhou = subject["workloads"]
     assert (beijing["effect"], beijing["replicas"]) == ("scales", {"before": 2, "after": 3})
     assert (hangzhou["name"], hangzhou["effect"], hangzhou["paths"]) == ("demo-hangzhou-x", "unchanged", [])
-
-
-def test_markdown_is_a_table(now: str, write_yaml: WriteYAML) -> None:
-    _, output, _ = run("-f", write_yaml("new.yaml", NEW), "--against", now, "-o", "markdown")
-    assert output.startswith("**rolls 2 of 2 workloads, 7 pods**\n\n### YurtAppSet default/demo\n")
-    assert (
-        "| beijing | Deployment demo-beijing-x | rolls | 2 pods (/spec/template/spec/containers/0/image) |\n" in output
-    )
-
-
-def test_markdown_and_control_characters_are_escaped(write_yaml: WriteYAML) -> None:
-    subject = yurt_app_set(pools=[pool("a|b<i>\x1b[2J")])
-    _, output, _ = run(
-        "-f", write_yaml("new.yaml", subject), "--against", write_yaml("now.yaml", OLD), "-o", "markdown"
-    )
-    assert "| a\\|b\\<i\\>\\" in output
-    assert "\x1b" not in output
 
 
 def test_an_overrider_that_admission_refuses_is_reported_with_its_line(now: str, write_yaml: WriteYAML) -> None:

@@ -24,7 +24,7 @@ from fleethook.cli.options import (
     WithoutOption,
 )
 from fleethook.cli.output.findings_output import has_failures, print_lines, report_input_errors
-from fleethook.cli.output.text_output import concatenate, styled, write, write_error, write_json, write_styled
+from fleethook.cli.output.text_output import concatenate, styled, write_error, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
@@ -51,12 +51,11 @@ class Output(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-    MARKDOWN = "markdown"
 
 
 def print_outcomes(outcomes: Sequence[Outcome], output: Output) -> None:
-    """Write the effects to standard output. Text and Markdown leave out unchanged workloads."""
-    {Output.TEXT: _print_text, Output.JSON: _print_json, Output.MARKDOWN: _print_markdown}[output](outcomes)
+    """Write the effects to standard output. Text leaves out unchanged workloads."""
+    {Output.TEXT: _print_text, Output.JSON: _print_json}[output](outcomes)
 
 
 def _group(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[Outcome]]]:
@@ -141,26 +140,6 @@ def _describe_outcome(one: Outcome) -> dict[str, Any]:
         "notes": effect.notes,
         "error": one.error,
     }
-
-
-def _print_markdown(outcomes: Sequence[Outcome]) -> None:
-    write(f"**{_escape(sum_outcomes(outcomes).headline)}**")
-    for title, group in _group(outcomes):
-        write("", f"### {_escape(title)}", "", f"{_escape(sum_outcomes(group).headline)}")
-        changed = [one for one in group if one.effect.name != "unchanged"]
-        if changed:
-            write("", "| node pool | workload | effect | details |", "|---|---|---|---|")
-        for one in changed:
-            details = "; ".join(filter(None, (_describe_details(one), *one.effect.notes)))
-            cells = (one.pool, _describe_workload(one), _LABELS.get(one.effect.name, one.effect.name), details)
-            write(f"| {' | '.join(map(_escape, cells))} |")
-
-
-def _escape(text: str) -> str:
-    """Escape the characters that Markdown and HTML interpret."""
-    for character in "\\`*_|<>[]":
-        text = text.replace(character, f"\\{character}")
-    return text
 
 
 _WORKLOAD_KINDS: Final = frozenset(one.group_kind for one in WORKLOADS)

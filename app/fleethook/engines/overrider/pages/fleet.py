@@ -125,8 +125,6 @@ State = Literal["error", "rolls", "overridden", "unchanged"]
 """``error``: cannot be rendered. ``rolls``: a running workload differs from its plan, so that its pods would be
 replaced. ``overridden``: the overrider changes the template. ``unchanged``: it does not."""
 
-STATES: Final[tuple[State, ...]] = ("error", "rolls", "overridden", "unchanged")
-"""The states, the most urgent first."""
 LABELS: Final[dict[State, str]] = {
     "error": "error",
     "rolls": "would roll",

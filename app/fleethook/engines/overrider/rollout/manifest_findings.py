@@ -25,7 +25,7 @@ from fleethook.engines.overrider.rules.missing_pools import (
     selects_node_pools,
 )
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
-from fleethook.engines.overrider.rules.validation import check_overrider, check_overrider_in_slices
+from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, listed_pools, workload_kinds
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
@@ -35,7 +35,6 @@ from fleethook.model.openyurt import (
     SUBJECT_KINDS,
     YURT_APP_OVERRIDER,
 )
-from fleethook.work.pausing import Work
 
 # No other project has these kinds, so another group is a mistake. Other projects have a NodePool, too.
 _OWN_KINDS: Final = frozenset(one.kind for one in (YURT_APP_OVERRIDER, *SUBJECT_KINDS))
@@ -116,24 +115,6 @@ def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list
         first = seen.setdefault(key, document)
         found = [*_check_document(document.object, key, store), *_check_duplicate(document, first)]
         yield _locate(document, found, lines, subjects=subjects)
-
-
-def check_edited_overrider(document: Document, store: StoreView) -> Work[list[ManifestFinding]]:
-    """Return the findings about one overrider beside the objects of a store, as `check_documents` does for all.
-
-    Args:
-        document: The overrider.
-        store: A store with the overrider and the other objects.
-    """
-    key = key_of(document.object)
-    if (misspelled := check_kind(document.object)) is not None:
-        found: Sequence[Finding] = (misspelled,)
-    else:
-        found = yield from check_overrider_in_slices(
-            document.object, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
-        )
-    subjects = any(store.has(group_kind) for group_kind in SUBJECT_KINDS)
-    return _locate(document, found, FieldLines(), subjects=subjects)
 
 
 def locate_findings(document: Document, found: Sequence[Finding]) -> list[ManifestFinding]:
