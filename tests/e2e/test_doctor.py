@@ -126,7 +126,6 @@ def test_a_healthy_registration_has_no_fault(
         "versions",
         "clock",
         "registration",
-        "authorities",
         "failure-policy",
         "reachability",
         "rights",

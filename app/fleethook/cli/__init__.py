@@ -91,7 +91,7 @@ _OPERATION: Final = {
         "uninstall",
         "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
     ),
-    "certs": CommandSpec("fleethook.cli.certs", "certs", "Create and show serving certificates."),
+    "certs": CommandSpec("fleethook.cli.certs", "certs", "Create serving certificates."),
 }
 
 COMMANDS: Final = Group(

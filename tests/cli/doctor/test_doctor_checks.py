@@ -3,7 +3,7 @@
 import base64
 import copy
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 from fleethook.admission import mutate, validate
 from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
-    check_authorities,
     check_clock,
     check_policies,
     check_registration,
@@ -21,7 +20,6 @@ from fleethook.cli.doctor.doctor_checks import (
 )
 from fleethook.cluster.registration.configuration_objects import (
     ServiceReference,
-    URLReference,
     select_workloads,
     webhook_configurations,
 )
@@ -131,37 +129,6 @@ def bundle(directory: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("days", "level"), [(-1, "error"), (0, "warning"), (2, "error")]
-)  # fmt: skip
-def test_an_authority_is_valid_at_the_time_of_the_apiserver(tmp_path: Path, days: int, level: str) -> None:
-    """The authority of the tests is valid for a day."""
-    configurations = registration(engines={"crds"})
-    text = bundle(tmp_path)
-    for each in configurations:
-        for webhook in each["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = text
-    now = datetime.now(UTC) + timedelta(days=days)
-    (one,) = check_authorities(find_registered(configurations), now)
-    assert one.level == level
-    assert one.text.startswith("defaults.karmada.crds.fleethook.io and 1 more: ")
-
-
-def test_a_missing_bundle_is_an_error_for_a_service_and_a_note_for_a_url() -> None:
-    now = datetime.now(UTC)
-    assert levels(check_authorities(find_registered(registration()), now)) == ["error"]
-    of_url = webhook_configurations(URLReference("https://fleethook.example.org"), selecting=False)
-    assert levels(check_authorities(find_registered(of_url), now)) == ["note"]
-
-
-@pytest.mark.parametrize("text", ["***", base64.b64encode(b"no PEM").decode()])
-def test_an_unreadable_bundle_is_an_error(text: str) -> None:
-    configurations = registration(engines={"crds"})
-    find_webhook(configurations, "rules.karmada.crds.fleethook.io")["clientConfig"]["caBundle"] = text
-    found = list(check_authorities(find_registered(configurations), datetime.now(UTC)))
-    assert "rules.karmada.crds.fleethook.io: caBundle is not PEM in base64" in [one.text for one in found]
-
-
-@pytest.mark.parametrize(
     ("name", "policy", "text"),
     [
         ("deployments.overrider.fleethook.io", "Ignore", "admits objects unchecked"),
@@ -199,7 +166,7 @@ def test_each_fault_has_a_remedy() -> None:
     broken[1]["webhooks"].pop()
     registered = find_registered(broken)
     found = [
-        *check_registration(registered), *check_authorities(registered, datetime.now(UTC)), *check_policies(registered),
+        *check_registration(registered), *check_policies(registered),
         *check_registration([]), check_version("1", "2", "v1.2"), check_clock(timedelta(days=1)),
     ]  # fmt: skip
     assert len(found) >= 6
@@ -227,4 +194,3 @@ def test_the_webhooks_of_rules_are_checked(exempt: list[str], level: str) -> Non
         "2 webhooks of hooks in MutatingWebhookConfiguration mine, ValidatingWebhookConfiguration mine",
     )
     assert levels(check_policies(registered)) == [level]
-    assert levels(check_authorities(registered, datetime.now(UTC))) == ["error"]

@@ -5,7 +5,7 @@ No I/O.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.registration.configuration_objects import Webhook, list_webhooks
@@ -15,7 +15,6 @@ from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import RuleAttributes, matches_rule, read_rules
-from fleethook.outbound.tls.trust import MIN_REMAINING, BundleError, find_end, read_bundle
 
 Level = Literal["ok", "note", "warning", "error"]
 
@@ -144,43 +143,6 @@ def is_called(
     """Return whether the rules of a webhook in a configuration match an operation on a resource."""
     attributes = RuleAttributes(operation, resource, "", namespaced=namespaced)
     return any(matches_rule(rule, attributes) for rule in read_rules(webhook))
-
-
-def check_authorities(registered: Sequence[Registered], now: datetime) -> Iterator[Diagnosis]:
-    """Check ``caBundle`` of each webhook at the time of the apiserver."""
-    by_bundle: dict[str, list[Registered]] = {}
-    for one in registered:
-        by_bundle.setdefault(str(one.client_config.get("caBundle") or ""), []).append(one)
-    for bundle, webhooks in by_bundle.items():
-        names = _list_names(webhooks)
-        if not bundle:
-            level: Level = "error" if webhooks[0].service else "note"
-            text = f"{names}: there is no caBundle, so the apiserver trusts only the CAs of its own system"
-            yield Diagnosis(level, "authorities", text, _BUNDLE_REMEDY)
-        else:
-            yield _check_bundle(bundle, names, now)
-
-
-_BUNDLE_REMEDY: Final = (
-    "let the server keep it (settings registration and cert_secret, the chart's certificates.mode self), or set the CA "
-    "of its certificate as caBundle"
-)
-
-
-def _check_bundle(bundle: str, names: str, now: datetime) -> Diagnosis:
-    try:
-        authorities = read_bundle(bundle)
-    except BundleError as error:
-        return Diagnosis("error", "authorities", f"{names}: {error}", _BUNDLE_REMEDY)
-    until = find_end(authorities, now)
-    if until is None:
-        first = authorities[0]
-        text = f"{first.start:%Y-%m-%dT%H:%MZ} to {first.end:%Y-%m-%dT%H:%MZ}"
-        remedy = f"set the clocks of all machines by NTP; if they are right: {_BUNDLE_REMEDY}"
-        return Diagnosis("error", "authorities", f"{names}: no CA is valid now, the first one is from {text}", remedy)
-    level: Level = "warning" if until - now < MIN_REMAINING else "ok"
-    remedy = "" if level == "ok" else _BUNDLE_REMEDY
-    return Diagnosis(level, "authorities", f"{names}: the CA is valid until {until:%Y-%m-%d}", remedy)
 
 
 def check_policies(registered: Sequence[Registered]) -> Iterator[Diagnosis]:

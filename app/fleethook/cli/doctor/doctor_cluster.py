@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     Registered,
-    check_authorities,
     check_clock,
     check_policies,
     check_registration,
@@ -152,12 +151,10 @@ class Doctor:
         yield check_clock(difference)
         configurations = [*await self._list_configurations(MUTATING), *await self._list_configurations(VALIDATING)]
         registered = find_registered(configurations)
-        now = datetime.now(UTC) + difference
         engines = {one.wanted.engine for one in registered}
         contributed = [load_reference(one.doctor) for one in enabled_engines(engines) if one.doctor]
         for found in (
             check_registration(registered),
-            check_authorities(registered, now),
             check_policies(registered),
             *(one.check_configurations(configurations) for one in contributed),
         ):
