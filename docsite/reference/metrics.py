@@ -21,7 +21,7 @@ from fleethook.settings import Settings
 _INTRODUCTION: Final = (
     "`GET /metrics` of the server has the metrics of the first table, and `fleethook crds controller` those of the "
     "second. Histograms have the samples `_bucket`, `_sum` and `_count`. In OpenMetrics, the buckets of "
-    "`fleethook_review_duration_seconds` have exemplars with the request id, and with the id of an exported trace. "
+    "`fleethook_review_duration_seconds` have exemplars with the id of an exported trace. "
     "[Stability](../project/versioning.md) describes which changes a release may make to them."
 )
 

@@ -1,14 +1,12 @@
 """Tests of the memory limit of control groups."""
 
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fleethook.app import create_app
-from fleethook.server.protocol.capacity import derive_capacity, find_contradictions, find_memory_limit
+from fleethook.server.protocol.capacity import derive_capacity, find_memory_limit
 from fleethook.server.protocol.connections import Connections, Stage
 from fleethook.server.protocol.request_body import BodyCharge, OverBudgetError
 from fleethook.settings import Settings
@@ -16,40 +14,6 @@ from tests.asgi_client import call
 from tests.server.protocol.test_connections import Held
 
 MI = 1 << 20
-
-
-LARGE = """
-import ctypes, sys
-from pathlib import Path
-from fleethook.server.protocol.capacity import tune_allocator
-
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-libc = ctypes.CDLL(None)
-if not hasattr(libc, "mallopt"):
-    sys.exit(77)
-tune_allocator()
-libc.malloc.restype = ctypes.c_void_p
-libc.free.argtypes = [ctypes.c_void_p]
-
-def take(size):
-    block = libc.malloc(size)
-    ctypes.memset(block, 1, size)
-    return block
-
-# By default, after a block of 30 MiB is freed, glibc takes later blocks from the heap.
-libc.free(take(30 << 20))
-block, after = take(24 << 20), take(100_000)
-before = resident()
-libc.free(block)
-sys.exit(0 if before - resident() > 20_000_000 else f"{before} {resident()}")
-"""
-
-
-def test_a_large_block_goes_back_when_it_is_freed() -> None:
-    done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 77), done.stderr
 
 
 PHYSICAL = find_memory_limit(Path("/nonexistent"))
@@ -113,24 +77,6 @@ def test_capacity_is_a_quarter_of_the_memory_each(
 ) -> None:
     found = derive_capacity(Settings.model_validate(given), memory=memory, open_files=open_files)
     assert found == (connections, bodies, max(1, connections // 2))
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({}, ""),
-        ({"dispatch_workspace_requests": 512}, "one logical cluster gets 128, so"),
-        ({"dispatch_workspace_requests": 512, "max_connections": 1024}, ""),
-        ({"dispatch_workspace_calls": 600}, "dispatch_workspace_calls (600) is more than dispatch_calls (512)"),
-        ({"dispatch_workspace_connections": 200}, "dispatch_workspace_connections (200) is more than"),
-        ({"body_memory": "2Mi"}, "less than twice body_limit"),
-    ],
-)
-def test_limits_that_others_make_useless_are_named(given: dict[str, object], text: str) -> None:
-    settings = Settings.model_validate(given)
-    found = find_contradictions(settings, derive_capacity(settings, memory=GI, open_files=FILES))
-    assert len(found) == bool(text)
-    assert text in "".join(found)
 
 
 TYPES = (

@@ -45,7 +45,6 @@ from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
 from fleethook.server.log_text import choose_format
 from fleethook.server.metrics.metrics import certificate_gauge
-from fleethook.server.protocol.capacity import tune_allocator
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError, start_tracing
@@ -193,7 +192,6 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         TracingError: Traces are wanted, and OpenTelemetry is not installed.
         OSError: A file cannot be read or written.
     """
-    tune_allocator()
     async with contextlib.AsyncExitStack() as stack:
         if settings.follows_cluster:
             await _check_credentials(settings)

@@ -37,7 +37,6 @@ from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.server.callers import NamedCallers, RequestQuota
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.protocol.capacity import log_contradictions
 from fleethook.server.reviews.admission_endpoint import Make, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 
@@ -166,7 +165,6 @@ class DispatchServer(EngineServer):
             )
         if not self.context.is_replay:
             log_access(settings)
-            log_contradictions(settings, self.context.capacity)
         callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)
         return ClusterAccess(is_open=is_open(settings), callers=callers, tokens=tokens, lack=lack)
 

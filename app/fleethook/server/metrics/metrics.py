@@ -1,6 +1,5 @@
 """Prometheus metrics of reviews, and the gauges of the store and the certificate. Engines have metrics of their own."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -18,7 +17,6 @@ SECONDS_BUCKETS: Final = (
 )  # fmt: skip
 
 
-_SLOW_SECONDS: Final = 0.005
 # The labels of an exemplar may have 128 characters (OpenMetrics): two names, a trace id of 32, and a request id of this
 # size. A longer request id from a client is cut.
 _MAX_REQUEST_ID: Final = 128 - len("trace_id") - 32 - len("request_id")
@@ -60,13 +58,12 @@ class Metrics:
         )
         self._seconds: Final = Observations(
             "fleethook_review_duration_seconds",
-            "Time from the last byte of a review to its answer. Exemplars have the request id and the trace id.",
+            "Time from the last byte of a review to its answer. Exemplars have the trace id.",
             ["route"],
             buckets=SECONDS_BUCKETS,
         )
         self.registry.register(self._reviews)
         self.registry.register(self._seconds)
-        self._exemplars_due: Final[dict[str, float]] = {}
         self.in_flight = 0
         self.registry.register(
             Gauges("fleethook_reviews_in_flight", "Reviews that are being answered.", lambda: [({}, self.in_flight)])
@@ -77,21 +74,8 @@ class Metrics:
     ) -> None:
         """Count one answered review; ``trace_id`` is that of its exported span."""
         self._reviews.add((route, operation, outcome))
-        self._seconds.add((route,), seconds, exemplar=self._exemplar(route, seconds, request_id, trace_id))
-
-    def _exemplar(self, route: str, seconds: float, request_id: str, trace_id: str) -> dict[str, str] | None:
-        """Return the exemplar of an answer.
-
-        Every slow and every traced answer has one. Of all other answers, one a second has one. A scrape shows the last
-        exemplar of each bucket. An exemplar for each answer would take 2 % of its time.
-        """
-        if trace_id:
-            return {"trace_id": trace_id, "request_id": request_id[:_MAX_REQUEST_ID]}
-        now = time.monotonic()
-        if not request_id or (seconds < _SLOW_SECONDS and now < self._exemplars_due.get(route, 0.0)):
-            return None
-        self._exemplars_due[route] = now + 1.0
-        return {"request_id": request_id[:_MAX_REQUEST_ID]}
+        exemplar = {"trace_id": trace_id, "request_id": request_id[:_MAX_REQUEST_ID]} if trace_id else None
+        self._seconds.add((route,), seconds, exemplar=exemplar)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics as text and its content type, in the format that ``accept`` asks for."""

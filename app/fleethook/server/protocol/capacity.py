@@ -8,13 +8,9 @@ The other half of the memory is for the objects, their compiled plans and the pr
 256 connections and 256 MiB of bodies.
 """
 
-import contextlib
-import ctypes
-import logging
 import os
 import resource
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
@@ -24,28 +20,6 @@ from prometheus_client.registry import Collector
 from fleethook.server.protocol.connections import Connections
 from fleethook.server.protocol.request_body import BodyBudget
 from fleethook.server_settings import ServerSettings
-
-# Parameters of mallopt, from glibc's malloc.h.
-_M_MMAP_THRESHOLD: Final = -3
-_M_ARENA_MAX: Final = -8
-# An ordinary review is far smaller, so it never pays for a mapping. Larger bodies go back as soon as they are freed.
-_MAPPED_BYTES: Final = 1024 * 1024
-# The event loop has one heap, all threads share another. By default each thread gets its own on a machine with many
-# cores, and every heap keeps the holes of its largest request.
-_ARENAS: Final = 2
-
-
-def tune_allocator() -> None:
-    """Make glibc map large blocks separately and share heaps between threads; call this before threads start.
-
-    After three minutes of the benchmark's soak, resident memory was 378 MiB instead of 415 MiB, with 12 % growth
-    instead of 30 %. Other C libraries ignore the call or lack it.
-    """
-    with contextlib.suppress(AttributeError, OSError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
-        mallopt(_M_ARENA_MAX, _ARENAS)
-
 
 # Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.
 _NO_LIMIT = 1 << 60
@@ -98,7 +72,6 @@ def _physical_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-_log: Final = logging.getLogger(__name__)
 _CONNECTION_BYTES: Final = 1024 * 1024
 """The approximate maximum memory of a connection of a hostile client. Measured with 100 connections: 58 KiB if silent,
 173 KiB with unread answers, 612 KiB with a body that the server stops reading, 930 to 1,210 KiB with both."""
@@ -137,35 +110,6 @@ def derive_capacity(settings: ServerSettings, *, memory: int, open_files: int) -
     return Capacity(
         allowed, settings.body_memory or bodies, settings.dispatch_workspace_requests or max(1, allowed // 2)
     )
-
-
-def find_contradictions(settings: ServerSettings, capacity: Capacity) -> list[str]:
-    """Return a text for each limit that another limit makes useless, with the remedy. The server works nevertheless."""
-    share = max(1, capacity.connections // 2)
-    found = []
-    if capacity.workspace_requests > share:
-        found.append(
-            f"dispatch_workspace_requests ({capacity.workspace_requests}) is more than half of max_connections "
-            f"({capacity.connections}); one logical cluster gets {share}, so that others find connections: set "
-            f"dispatch_workspace_requests to {share}, or max_connections to {2 * capacity.workspace_requests}"
-        )
-    limits = ("dispatch_workspace_connections", "dispatch_workspace_calls", "dispatch_calls")
-    for name, other in pairwise(limits):
-        value, limit = getattr(settings, name), getattr(settings, other)
-        if value > limit:
-            found.append(f"{name} ({value}) is more than {other} ({limit}), so it never applies: raise {other}")
-    if capacity.body_bytes < 2 * settings.body_limit:
-        found.append(
-            f"body_memory ({capacity.body_bytes}) is less than twice body_limit ({settings.body_limit}), so one body "
-            f"leaves no room for others: set body_memory to {2 * settings.body_limit} or more, or lower body_limit"
-        )
-    return found
-
-
-def log_contradictions(settings: ServerSettings, capacity: Capacity) -> None:
-    """Log the limits that contradict each other, at start."""
-    for contradiction in find_contradictions(settings, capacity):
-        _log.warning(contradiction)
 
 
 def find_capacity(settings: ServerSettings) -> Capacity:
