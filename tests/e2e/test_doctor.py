@@ -148,12 +148,12 @@ def test_the_remedy_for_openyurt_s_definition_installs_ours(
     for name in ("resourceVersion", "uid", "managedFields", "generation", "creationTimestamp"):
         poor["metadata"].pop(name)
     items = poor["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["entries"]["items"]["properties"]
-    del items["items"]["items"]["properties"]["args"]
+    del items["items"]["items"]["properties"]["replicas"]
     # kubectl, as Helm and OpenYurt's installer do, owns the fields of a definition that it created.
     kubectl(binaries, kubeconfig, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest(poor))
     _, found = examine(kubeconfig)
     (one,) = (one for one in found["versions"] if one["level"] == "warning")
-    assert "silently drops entries[].items[].args, as OpenYurt's own does" in one["text"]
+    assert "silently drops entries[].items[].replicas, as OpenYurt's own does" in one["text"]
     (command,) = re.findall(r"`kubectl (.+)`", one["remedy"])
     kubectl(binaries, kubeconfig, *command.replace("schemas/", f"{ROOT}/schemas/").split())
     _, found = examine(kubeconfig)
