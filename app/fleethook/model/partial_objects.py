@@ -31,15 +31,6 @@ class DesiredMeta(TypedDict, total=False):
     finalizers: Any
 
 
-class Desired(TypedDict, total=False):
-    """An object with a spec."""
-
-    apiVersion: Any
-    kind: Any
-    metadata: DesiredMeta
-    spec: Any
-
-
 class PartiallyDecoded(TypedDict, total=False):
     """An object with a spec whose members are still text."""
 

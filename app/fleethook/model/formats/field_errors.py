@@ -22,8 +22,8 @@ MAX_PROBLEMS: Final = 100
 MAX_SHOWN: Final = 1000
 """Maximum characters of a text, or elements of a list, in a field error. kube-apiserver shows all."""
 _MAX_TIMEOUT: Final = 30
-_MAX_SUBDOMAIN: Final = 253
-_MAX_LABEL: Final = 63
+MAX_SUBDOMAIN: Final = 253
+MAX_LABEL: Final = 63
 _SUBDOMAIN_FORM: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _SUBDOMAIN: Final = re.compile(_SUBDOMAIN_FORM)
 _SUBDOMAIN_TEXT: Final = (
@@ -120,8 +120,8 @@ def is_integer(value: JSON) -> TypeGuard[int]:
 
 def subdomain_problems(text: str, *, unit: str = "characters") -> Iterator[str]:
     """Yield the problems of an RFC 1123 subdomain. The word for the unit differs between fields upstream."""
-    if len(text) > _MAX_SUBDOMAIN:
-        yield f"must be no more than {_MAX_SUBDOMAIN} {unit}"
+    if len(text) > MAX_SUBDOMAIN:
+        yield f"must be no more than {MAX_SUBDOMAIN} {unit}"
     if is_readable(text) and not _SUBDOMAIN.fullmatch(text):
         yield _SUBDOMAIN_TEXT
 
@@ -181,17 +181,12 @@ def list_problems(names: JSON, field: str, what: str, *, empty_items: bool) -> I
         yield mistyped(field, "a list")
         return
     if EVERY in names and len(names) > 1:
-        yield invalid(field, texts_of(names), f"if '*' is present, must not specify other {what}")
+        yield invalid(field, list_texts(names), f"if '*' is present, must not specify other {what}")
     for index, name in enumerate(names):
         if not isinstance(name, str):
             yield mistyped(f"{field}[{index}]", "a string")
         elif not name and not empty_items:
             yield required(f"{field}[{index}]")
-
-
-def texts_of(values: JSON) -> list[str]:
-    """Return the strings of a list, and no element of any other value."""
-    return list_texts(values)
 
 
 def timeout_problems(timeout: JSON, field: str) -> Iterator[Problem]:
@@ -229,11 +224,11 @@ def version_problems(versions: JSON, field: str, known: Sequence[str]) -> Iterat
             seen.add(version)
             yield from (invalid(place, version, text) for text in _dns_1035_problems(version))
     if seen.isdisjoint(known):
-        yield invalid(field, texts_of(versions), f"must include at least one of {', '.join(known)}")
+        yield invalid(field, list_texts(versions), f"must include at least one of {', '.join(known)}")
 
 
 def _dns_1035_problems(text: str) -> Iterator[str]:
-    if len(text) > _MAX_LABEL:
-        yield f"must be no more than {_MAX_LABEL} characters"
+    if len(text) > MAX_LABEL:
+        yield f"must be no more than {MAX_LABEL} characters"
     if is_readable(text) and not _DNS_1035.fullmatch(text):
         yield _DNS_1035_TEXT

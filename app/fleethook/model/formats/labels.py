@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from fleethook.model.formats.field_errors import (
+    MAX_LABEL,
     Problem,
     invalid,
     is_readable,
@@ -21,8 +22,6 @@ from fleethook.model.json import JSON, as_object
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 """The label with its name, which kube-apiserver gives to each Namespace."""
-MAX_LABEL: Final = 63
-MAX_SUBDOMAIN: Final = 253
 
 
 def is_dns1123_label(text: str) -> bool:
@@ -32,7 +31,7 @@ def is_dns1123_label(text: str) -> bool:
 
 def is_dns1123_subdomain(text: str) -> bool:
     """Return whether ``text`` is an RFC 1123 subdomain, such as the name of most objects."""
-    return len(text) <= MAX_SUBDOMAIN and all(_LABEL.fullmatch(part) for part in text.split("."))
+    return not any(subdomain_problems(text))
 
 
 _KEY_FORM: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

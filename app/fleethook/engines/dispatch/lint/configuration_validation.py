@@ -22,13 +22,12 @@ from fleethook.model.formats.field_errors import (
     name_problems,
     required,
     subdomain_problems,
-    texts_of,
     timeout_problems,
     version_problems,
     webhooks_problems,
 )
 from fleethook.model.formats.labels import label_key_problems, labels_problems, selector_problems
-from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
+from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes, list_texts
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
 _STATIC_SUFFIX: Final = ".static.k8s.io"
@@ -141,7 +140,7 @@ def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[Problem
         else:
             yield from _overlap_problems(resource, before, f"{field}[{index}]")
             before.add(resource)
-    named = texts_of(resources)
+    named = list_texts(resources)
     if len(resources) > 1 and _EVERYTHING in named:
         yield invalid(field, named, "if '*/*' is present, must not specify other resources")
     plurals = [resource for resource in named if resource and "/" not in resource]

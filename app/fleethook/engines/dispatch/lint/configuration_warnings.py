@@ -12,9 +12,8 @@ from fleethook.engines.dispatch.lint.configuration_validation import (
 from fleethook.model.formats.field_errors import (
     EVERY,
     subdomain_problems,
-    texts_of,
 )
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, list_texts
 from fleethook.outbound.tls.trust import bundle_problems, list_skipped
 
 _EXEMPT: Final = frozenset(
@@ -44,8 +43,8 @@ def configuration_warnings(configuration: JSONObject) -> Iterator[str]:
 
 
 def _rule_warnings(rule: JSON, field: str) -> Iterator[str]:
-    groups, versions = texts_of(rule.get("apiGroups")), texts_of(rule.get("apiVersions"))
-    resources = texts_of(rule.get("resources"))
+    groups, versions = list_texts(rule.get("apiGroups")), list_texts(rule.get("apiVersions"))
+    resources = list_texts(rule.get("resources"))
     yield from _order_warnings(resources, f"{field}.resources")
     yield from _exempt_warnings(groups, resources, f"{field}.resources")
     if groups and not any(_is_group(group) for group in groups):

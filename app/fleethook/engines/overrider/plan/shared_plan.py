@@ -15,7 +15,7 @@ import msgspec
 from fleethook.engines.overrider.plan.plan import Plan, compile_patch, digest_text
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
 from fleethook.engines.overrider.render.undo import Memory, hash_text
-from fleethook.model.formats.labels import MAX_LABEL, MAX_SUBDOMAIN
+from fleethook.model.formats.field_errors import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.workload_schema.value_marks import (
     POOL_MARK,
