@@ -11,8 +11,6 @@ from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_sto
 from fleethook.cli.options import FilenameOption, FilesArgument, FindingsOutput, FindingsOutputOption, InputOptions
 from fleethook.cli.output.findings_output import (
     Row,
-    annotate_errors,
-    annotate_row,
     has_failures,
     make_input_row,
     print_text,
@@ -77,7 +75,7 @@ def lint(
     elif output is FindingsOutput.TEXT:
         print_text(rows)
     else:
-        write_annotations([*annotate_errors(source.errors), *map(annotate_row, rows)])
+        write_annotations(rows, source.errors)
     if source.errors:
         raise SystemExit(UNREADABLE)
     if has_failures(rows, strict=reading.strict) or (is_empty and reading.strict):

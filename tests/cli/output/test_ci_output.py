@@ -7,14 +7,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec import structs
 
 from fleethook.cli.inputs.manifests import InputError
 from fleethook.cli.output.findings_output import (
-    Annotation,
     Case,
     Row,
-    annotate_errors,
-    annotate_row,
     make_error_row,
     print_junit,
     report_input_errors,
@@ -174,7 +172,11 @@ def test_input_errors_are_written_in_the_format_of_the_output(capsys: pytest.Cap
         with pytest.raises(InputError), report_input_errors(output):
             raise InputError(errors)
         assert capsys.readouterr().out == expected
-    assert [(one.file, one.line) for one in annotate_errors(errors)] == [("a.yaml", 3), ("", 1)]
+    write_annotations((), errors)
+    assert capsys.readouterr().out.splitlines() == [
+        "::error file=a.yaml,line=3,title=unreadable-input::a.yaml: no",
+        "::error title=unreadable-input::<stdin>: none",
+    ]
 
 
 ROW = Row(
@@ -189,30 +191,19 @@ def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("place", "file", "line"),
+    ("place", "shown"),
     [
-        ("dir/a.yaml:12", "dir/a.yaml", 12),
-        ("C:a.yaml:1", "C:a.yaml", 1),
-        ("<stdin>:3", "", 0),
-        ("cluster", "", 0),
-        ("", "", 0),
+        ("dir/a.yaml:12", "file=dir/a.yaml,line=12,"),
+        ("a,b:c.yaml:4", "file=a%2Cb%3Ac.yaml,line=4,"),
+        ("<stdin>:3", ""),
+        ("cluster", ""),
+        ("", ""),
     ],
 )
-def test_only_places_in_files_have_a_file_and_a_line(place: str, file: str, line: int) -> None:
-    row = Row(**{**{name: getattr(ROW, name) for name in ROW.__struct_fields__}, "place": place})
-    annotation = annotate_row(row)
-    assert (annotation.file, annotation.line) == (file, line)
-    assert annotation.subject == "YurtAppOverrider demo/a of ws1"
-    assert annotation.text == "entries[0]: has no effect"
-
-
-def test_github_gets_one_command_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:
-    one = Annotation("error", "bad", "ConfigMap a", "100% wrong:\nline two", "a,b:c.yaml", 4)
-    write_annotations([one, one._replace(file="", line=0)])
-    assert capsys.readouterr().out.splitlines() == [
-        "::error file=a%2Cb%3Ac.yaml,line=4,title=bad::ConfigMap a: 100%25 wrong:%0Aline two",
-        "::error title=bad::ConfigMap a: 100%25 wrong:%0Aline two",
-    ]
+def test_github_gets_one_command_for_each_finding(place: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_annotations([structs.replace(ROW, place=place, text="100% wrong:\nline two")])
+    message = "YurtAppOverrider demo/a of ws1: entries[0]: 100%25 wrong:%0Aline two"
+    assert capsys.readouterr().out == f"::warning {shown}title=no-effect::{message}\n"
 
 
 def test_a_name_cannot_start_another_command(write_yaml: WriteYAML) -> None:

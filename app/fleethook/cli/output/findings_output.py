@@ -10,7 +10,7 @@ from msgspec import structs
 
 from fleethook.cli.inputs.manifests import InputError
 from fleethook.cli.output.text_output import styled, write, write_document, write_error, write_json, write_styled
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject
 
@@ -122,62 +122,28 @@ def has_failures(rows: Sequence[Row], *, strict: bool) -> bool:
     return any(strict or row.level == "error" for row in rows)
 
 
-class Annotation(NamedTuple):
-    """A finding, and its place in a file.
-
-    Attributes:
-        level: ``error`` or ``warning``.
-        code: Stable name of the finding, such as ``unknown-pool``.
-        subject: Kind and name of the object.
-        text: The message, with the field if there is one.
-        file: Path of the file, ``""`` for an object that was not read from a file.
-        line: Line from 1, 0 if it is unknown.
-    """
-
-    level: str
-    code: str
-    subject: str
-    text: str
-    file: str
-    line: int
-
-
 # https://docs.github.com/actions: "Workflow commands". GitHub's toolkit escapes the same characters.
 _ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _ESCAPED_IN_PROPERTIES: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
 
 
-def annotate_row(row: Row) -> Annotation:
-    """Return the annotation of a finding of `lint` or `render`."""
-    subject = describe_object(row) + (f", {row.webhook}" if row.webhook else "")
-    text = f"{row.field}: {row.text}" if row.field else row.text
-    return Annotation(row.level, row.code, subject, text, *_split_place(row.place))
+def write_annotations(rows: Sequence[Row], errors: Sequence[ManifestError] = ()) -> None:
+    """Write findings and unreadable input to standard output, so that GitHub shows them beside the lines of files."""
+    for error in errors:
+        # An error about a whole file is in its first line.
+        place = f"{error.source}:{max(error.line, 1)}"
+        write(_format_command("error", UNREADABLE_INPUT, f"{error.source}: {error.reason}", place))
+    write(*(_format_command(row.level, row.code, _describe(row), row.place) for row in rows))
 
 
-def annotate_document(document: Document, *, level: str, code: str, subject: str, text: str, line: int) -> Annotation:
-    """Return the annotation of a finding about a document."""
-    return Annotation(level, code, subject, text, *_split_place(f"{document.source}:{line}" if document.line else ""))
-
-
-def _split_place(place: str) -> tuple[str, int]:
-    """Return file and line of a place ``FILE:LINE``, ``""`` and 0 for a place that is not in a file."""
-    file, _, line = place.rpartition(":")
-    is_file = line.isdecimal() and file != "<stdin>"
-    return (file, int(line)) if is_file else ("", 0)
-
-
-def write_annotations(annotations: Sequence[Annotation]) -> None:
-    """Write findings to standard output, so that GitHub shows them beside the lines of a pull request."""
-    write(*map(_format_command, annotations))
-
-
-def _format_command(one: Annotation) -> str:
+def _format_command(level: str, code: str, text: str, place: str) -> str:
     """Return the workflow command that makes GitHub show a finding."""
-    properties = {"title": one.code}
-    if one.file:
-        properties = {"file": one.file, "line": str(one.line), **properties}
+    properties = {"title": code}
+    file, _, line = place.rpartition(":")
+    if line.isdecimal() and file != "<stdin>":
+        properties = {"file": file, "line": line, **properties}
     shown = ",".join(f"{name}={_escape(value, _ESCAPED_IN_PROPERTIES)}" for name, value in properties.items())
-    return f"::{one.level} {shown}::{_escape(f'{one.subject}: {one.text}', _ESCAPED)}"
+    return f"::{level} {shown}::{_escape(text, _ESCAPED)}"
 
 
 def _escape(text: str, escapes: dict[str, str]) -> str:
@@ -195,21 +161,7 @@ def report_input_errors(output: str) -> Iterator[None]:
     except InputError as error:
         if output == "json":
             write_json({"errors": [make_error_row(one) for one in error.errors]})
-        elif output == "github":
-            write_annotations(annotate_errors(error.errors))
         raise
-
-
-def annotate_errors(errors: Sequence[ManifestError]) -> list[Annotation]:
-    """Return the annotations of unreadable input; an error about a whole file is in its first line."""
-    return [
-        Annotation("error", UNREADABLE_INPUT, one.source, one.reason, _find_file(one), max(one.line, 1))
-        for one in errors
-    ]
-
-
-def _find_file(error: ManifestError) -> str:
-    return "" if error.source == "<stdin>" else error.source
 
 
 def make_error_row(error: ManifestError) -> JSONObject:

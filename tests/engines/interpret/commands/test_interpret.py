@@ -241,7 +241,7 @@ def test_check_and_test_take_the_customizations_of_a_karmada(
     assert (code, out.splitlines()[0]) == (0, "ok   cluster: ResourceInterpreterCustomization game")
     code, out, _ = run("check", *options, "--output", "json")
     (found,) = json.loads(out)
-    assert (found["level"], found["file"]) == ("warning", "")
+    assert (found["level"], found["place"]) == ("warning", "cluster")
     fixture = tmp_path / "ready-test.yaml"
     fixture.write_text(FIXTURE)
     assert run("test", str(fixture))[0] == 1

@@ -244,7 +244,7 @@ def test_an_interpreter_without_operations_is_an_error(tmp_path: Path) -> None:
     assert check(str(file)) == (1, [f"FAIL {file}: example.org/v1 Foo: nothing"])
     code, lines = check(str(file), "-o", "github")
     assert (code, len(lines)) == (1, 1)
-    assert lines[0].startswith(f"::error file={file},line=1,title=empty-interpreter::example.org/v1 Foo: ")
+    assert lines[0].startswith(f"::error file={file},line=1,title=empty-interpreter::example.org/v1 Foo nothing.py: ")
 
 
 def test_a_good_script_after_a_bad_one_does_not_hide_it(write_yaml: WriteYAML) -> None:

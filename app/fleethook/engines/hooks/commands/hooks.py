@@ -28,8 +28,6 @@ from fleethook.cli.lint import lint_documents
 from fleethook.cli.options import FilenameOption, FindingsOutput, FindingsOutputOption, HooksOption, InputOptions
 from fleethook.cli.output.findings_output import (
     Row,
-    annotate_errors,
-    annotate_row,
     has_failures,
     make_input_row,
     write_annotations,
@@ -209,7 +207,7 @@ def _print_findings(
     if output is FindingsOutput.JSON:
         write_json([*map(make_input_row, errors), *rows])
     elif output is FindingsOutput.GITHUB:
-        write_annotations([*annotate_errors(errors), *map(annotate_row, rows)])
+        write_annotations(rows, errors)
     else:
         for rule in rules:
             _print_rule(rule, _list_about(rule, rows), store, strict=strict)

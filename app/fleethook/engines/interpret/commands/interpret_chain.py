@@ -12,7 +12,7 @@ from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import fail_input, find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
 from fleethook.cli.options import FilesArgument, FindingsOutput, FindingsOutputOption, InputOptions
-from fleethook.cli.output.findings_output import Annotation, annotate_document, annotate_errors, write_annotations
+from fleethook.cli.output.findings_output import Row, make_input_row, write_annotations
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
@@ -20,7 +20,7 @@ from fleethook.cluster.manifests.manifest_reader import is_directory, list_files
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError, Explained
-from fleethook.engines.interpret.commands.interpreter_findings import INVALID, SUSPICIOUS
+from fleethook.engines.interpret.commands.interpreter_findings import list_rows
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
@@ -280,13 +280,13 @@ class _Checked(NamedTuple):
     Attributes:
         title: The line of the text output about it, after ``ok`` or ``FAIL``.
         report: Problems, warnings and rules; both empty for an interpreter in Python.
-        annotations: The same problems and warnings with their lines in the file.
+        rows: The same problems and warnings with their lines in the file.
         usable: Whether there is no problem.
     """
 
     title: str
     report: ScriptReport
-    annotations: list[Annotation]
+    rows: list[Row]
     usable: bool
 
 
@@ -320,21 +320,20 @@ def check(
         fail("give customizations or interpreters to check: -f FILE, --kubeconfig FILE or --in-cluster")
     rules = read_rules(karmada)
     usable, errors = True, list[ManifestError]()
-    annotations: list[Annotation] = []
+    rows: list[Row] = []
     for one in _check_all(paths, rules, reading):
         if isinstance(one, ManifestError):
             errors.append(one)
             continue
         usable = usable and one.usable and not (reading.strict and one.report.warnings)
-        annotations += one.annotations
+        rows += one.rows
         if output is FindingsOutput.TEXT:
             _print(one)
     write_input_errors(errors)
-    annotations = [*annotate_errors(errors), *annotations]
     if output is FindingsOutput.JSON:
-        write_json([one._asdict() for one in annotations])
+        write_json([*map(make_input_row, errors), *rows])
     elif output is FindingsOutput.GITHUB:
-        write_annotations(annotations)
+        write_annotations(rows, errors)
     if errors:
         raise SystemExit(UNREADABLE)
     if not usable:
@@ -369,7 +368,8 @@ def _check_python(path: Path) -> Iterator[_Checked]:
         kind = f"{one.kind.api_version} {one.kind.kind}"
         operations = ", ".join(sorted(one.functions)) or "nothing"
         text = "the interpreter has no operation: decorate a function with one"
-        found = [] if one.functions else [Annotation("error", EMPTY, kind, text, str(path), 1)]
+        row = Row("error", EMPTY, "", kind, "", path.name, webhook="", field="", text=text, place=f"{path}:1")
+        found = [] if one.functions else [row]
         yield _Checked(f"{path}: {kind}: {operations}", ScriptReport([], [], []), found, bool(one.functions))
 
 
@@ -390,14 +390,8 @@ def _check_object(document: Document, runner: Runner, lines: FieldLines) -> _Che
     known = {one.field for one in report.problems}
     report.problems.extend(one for one in _list_unknown(document) if one.field not in known)
 
-    def annotate(level: str, code: str, problem: Problem) -> Annotation:
-        line = lines.line(document, problem.field)
-        text = _describe(problem)
-        return annotate_document(document, level=level, code=code, subject=subject, text=text, line=line)
-
+    found = list_rows(document, report, lines)
     subject = f"{key.group_kind.kind} {key.name}"
-    found = [annotate("error", INVALID, one) for one in report.problems]
-    found += [annotate("warning", SUSPICIOUS, one) for one in report.warnings]
     return _Checked(f"{document.place}: {subject}", report, found, not report.problems)
 
 

@@ -1,13 +1,16 @@
 """The findings about customizations and webhook configurations of Karmada as rows of ``fleethook lint``."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fleethook.cli.inputs.sources import SourceOptions
 from fleethook.cli.output.findings_output import Row
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import Store, key_of
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
+
+if TYPE_CHECKING:
+    from fleethook.engines.interpret.commands.interpret_chain import ScriptReport
 
 INVALID: Final = "invalid-interpreter"
 SUSPICIOUS: Final = "suspicious-interpreter"
@@ -29,13 +32,18 @@ def lint_interpreters(documents: Sequence[Document], _store: Store, _options: So
     )
     from fleethook.engines.interpret.lua.runner import Runner  # noqa: PLC0415 - as above
 
-    runner, lines, rows = Runner(), FieldLines(), list[Row]()
-    for document in linted:
-        key, report = key_of(document.object), report_problems(document, runner)
-        identity = key.cluster, key.group_kind.kind, key.namespace, key.name
-        for code, found in ((INVALID, report.problems), (SUSPICIOUS, report.warnings)):
-            level, _ = MEANINGS[code]
-            for field, text in found:
-                place = f"{document.source}:{lines.line(document, field)}" if document.line else document.place
-                rows.append(Row(level, code, *identity, webhook="", field=field, text=text, place=place))
+    runner, lines = Runner(), FieldLines()
+    return [row for one in linted for row in list_rows(one, report_problems(one, runner), lines)]
+
+
+def list_rows(document: Document, report: "ScriptReport", lines: FieldLines) -> list[Row]:
+    """Return the problems and warnings about an object with their lines in its file."""
+    key = key_of(document.object)
+    identity = key.cluster, key.group_kind.kind, key.namespace, key.name
+    rows = []
+    for code, found in ((INVALID, report.problems), (SUSPICIOUS, report.warnings)):
+        level, _ = MEANINGS[code]
+        for field, text in found:
+            place = f"{document.source}:{lines.line(document, field)}" if document.line else document.place
+            rows.append(Row(level, code, *identity, webhook="", field=field, text=text, place=place))
     return rows
