@@ -92,9 +92,9 @@ def test_a_path_with_a_command_is_only_a_path(tmp_path: Path) -> None:
 
 def test_strict_turns_warnings_into_errors(tmp_path: Path) -> None:
     hook = {
-        "name": "w.example.org", "failurePolicy": "Ignore", "timeoutSeconds": 11, "sideEffects": "None",
+        "name": "w.example.org", "failurePolicy": "Fail", "timeoutSeconds": 5, "sideEffects": "None",
         "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://hook.example.org"},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]}],
     }  # fmt: skip
     configuration = {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
