@@ -8,16 +8,15 @@ from fleethook.engines.overrider.controller.controller import OverriderControlle
 from fleethook.engines.overrider.controller.status import (
     Result,
     bound,
+    build_status,
     conflicts,
     rendered,
-    status_in_slices,
     unrendered,
 )
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
 from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import Gaps
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.pausing import do_at_once
 from tests.builders import entry, image, overrider
 from tests.engines.overrider.controller.test_openyurt_conflicts import OURS, upstream
 from tests.engines.overrider.running import Fleet
@@ -102,9 +101,9 @@ def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
 
 def test_the_summary_counts_the_workloads_that_should_exist() -> None:
     missing = Gaps(missing=("a", "b"), other_version=("b", "c", "d"))
-    assert do_at_once(status_in_slices(RULE, (), [], missing, now=NOW))["summary"] == "0/4"
+    assert build_status(RULE, (), [], missing, former={}, now=NOW)["summary"] == "0/4"
     assert (
-        do_at_once(status_in_slices(RULE, (), [result("c"), result("e"), result("f", error="no")], missing, now=NOW))[
+        build_status(RULE, (), [result("c"), result("e"), result("f", error="no")], missing, former={}, now=NOW)[
             "summary"
         ]
         == "2/6"
@@ -139,7 +138,7 @@ def test_another_renderer_is_a_condition_as_long_as_there_is_one() -> None:
 
 def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:
     results = [result(f"p{number:04}") for number in range(1_500)] + [result("z", error="no"), result("n", "")]
-    status = do_at_once(status_in_slices(RULE, (rendered(results),), results, now=NOW))
+    status = build_status(RULE, (rendered(results),), results, former={}, now=NOW)
     assert (status["observedGeneration"], status["summary"], len(status["pools"])) == (3, "1500/1501", 1_000)
     assert status["pools"][0] == {
         "pool": "z", "kind": "Deployment", "workload": "demo-z-x", "hash": "abc", "observedGeneration": 2, "error": "no",
@@ -149,9 +148,9 @@ def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:
 
 def test_an_unchanged_status_equals_the_stored_one() -> None:
     results = [result("a")]
-    stored = do_at_once(status_in_slices(RULE, (rendered(results),), results, now=NOW))
+    stored = build_status(RULE, (rendered(results),), results, former={}, now=NOW)
     later = datetime(2027, 1, 1, tzinfo=UTC)
-    assert do_at_once(status_in_slices({**RULE, "status": stored}, (rendered(results),), results, now=later)) == stored
+    assert build_status(RULE, (rendered(results),), results, former=stored, now=later) == stored
 
 
 TO_2 = [image("nginx", "nginx:2.0")]

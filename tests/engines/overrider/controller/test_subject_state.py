@@ -1,11 +1,9 @@
-"""The state and the status of a subject with thousands of node pools are built in slices, with pauses for reviews."""
+"""The state of a subject with thousands of node pools is collected in slices, with pauses for reviews."""
 
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from fleethook.engines.overrider.controller.status import Result, status_in_slices
 from fleethook.engines.overrider.controller.subject_state import collect_state
-from fleethook.engines.overrider.controller.workload_decision import Decision
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import Binding
@@ -46,16 +44,3 @@ def test_collecting_many_workloads_pauses_and_finds_all_of_them() -> None:
     assert len(at.keys) == COUNT - 1
     assert at.missing == ("p0",)
     assert pauses >= COUNT // 500
-
-
-def test_building_a_long_status_pauses_and_has_the_same_result() -> None:
-    results = [
-        Result(f"p{number}", "Deployment", f"w{number}", "h", 1, Decision(problem="" if number % 7 else "no"))
-        for number in range(COUNT)
-    ]
-    now = datetime(2026, 6, 1, tzinfo=UTC)
-    status, pauses = run(status_in_slices(overrider(), [], results, now=now))
-    assert pauses >= 4
-    assert status == run(status_in_slices(overrider(), [], list(reversed(results)), now=now))[0]
-    assert [one.get("error") for one in status["pools"][:2]] == ["no", "no"]
-    assert len(status["pools"]) == 1000

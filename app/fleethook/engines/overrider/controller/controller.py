@@ -5,7 +5,8 @@ level-triggered: its actions depend on the present objects only, not on the orde
 
 An annotation of each workload has the hash of its last render. If the hash differs from that of the plan, the
 controller writes the trigger annotation, kube-apiserver calls the webhook, which renders the workload and removes the
-trigger, and the controller compares the answer. A touch of a workload that needs no change therefore stores nothing.
+trigger, and the controller compares the answer. A touch of a workload that needs no change therefore changes only
+`managedFields`.
 The controller watches workloads to find edits, and compares all of them regularly to find changes that it did not
 observe.
 
@@ -26,11 +27,10 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.conditions import Condition
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
-from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.admission.read_your_writes import read_overriders
 from fleethook.engines.overrider.controller.converge import Converger, Outcome
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
@@ -51,11 +51,10 @@ from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input
-from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps
+from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.work.pausing import Work
 from fleethook.work.queue import Again, LoopScheduler, Scheduler, WorkQueue, sleep
 from fleethook.work.queue import Outcome as Worked
 from fleethook.work.turns import Turns
@@ -143,7 +142,7 @@ class OverriderController:
         self._clock: Final = clock
         self._backoff: Final = Backoff(longest=RESYNC_SECONDS)
         self._converger: Final = Converger(self.workloads, self._backoff, store=objects, plans=plans, time=clock.time)
-        self._reporter: Final = StatusReporter(connection, source, objects, turns=self._turns, now=now)
+        self._reporter: Final = StatusReporter(connection, source, objects, now=now)
         self._waits: Final = OwnerWaits(
             connection, source, self._reporter, seconds=owner_seconds, interval=RESYNC_SECONDS, time=clock.time, now=now
         )
@@ -325,8 +324,8 @@ class OverriderController:
             gaps, found = NO_GAPS, unrendered(is_bound, () if at.subject else orphans)
             if is_bound.status == "True":
                 of_this = results
-                work = _describe(at, overrider, results, overdue=late, orphans=orphans, store=self._objects)
-                gaps, found = await self._turns.run(work)
+                gaps = at.gaps(overrider, overdue=late, orphans=orphans, store=self._objects)
+                found = rendered(results, gaps)
             stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
@@ -355,23 +354,6 @@ class OverriderController:
         gone, orphans = self._handlers.gone.get(at.binding), self._waits.find_orphans(at)
         if gone is not None and orphans and not at.overriders:
             await self._reporter.record_orphans(at.binding, gone, orphans)
-
-
-def _describe(
-    at: SubjectState,
-    overrider: JSONObject,
-    results: Sequence[Result],
-    *,
-    overdue: bool,
-    orphans: Sequence[str],
-    store: StoreView,
-) -> Work[tuple[Gaps, Condition]]:
-    """Return the gaps of an overrider that is in effect, and its condition `Rendered`."""
-    gaps = at.gaps(overrider, overdue=overdue, orphans=orphans, store=store)
-    yield
-    found = rendered(results, gaps)
-    yield
-    return gaps, found
 
 
 def _version(document: JSONObject | None) -> str:

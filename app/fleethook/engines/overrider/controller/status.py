@@ -22,8 +22,6 @@ from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gap
 from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
-from fleethook.work.pausing import Work
-from fleethook.work.turns import Turns
 
 BOUND: Final = "Bound"
 RENDERED: Final = "Rendered"
@@ -31,7 +29,6 @@ CONFLICT: Final = "Conflict"
 
 _MAX_POOLS: Final = 1_000
 _MAX_NAMED_FAILURES: Final = 3
-_SLICE: Final = 1_000
 
 
 class Result(NamedTuple):
@@ -140,34 +137,25 @@ def conflicts(text: str) -> tuple[Condition, ...]:
     return (Condition(CONFLICT, "True", "OpenYurtInterferes", text),) if text else ()
 
 
-def status_in_slices(
+def build_status(
     overrider: JSONObject,
     findings: Sequence[Condition],
     results: Sequence[Result],
     gaps: Gaps = NO_GAPS,
     *,
+    former: Mapping[str, JSON],
     now: datetime,
-) -> Work[JSONObject]:
-    """Return the status to store, which equals the stored one if nothing changed."""
+) -> JSONObject:
+    """Return the status to store, which equals the former one if nothing changed."""
     generation = overrider["metadata"].get("generation") or 0
     concerned = [result for result in results if result.counts]
-    yield
-    ranked: list[tuple[bool, str, str, str, int]] = []
-    for number, one in enumerate(concerned):
-        if number % _SLICE == _SLICE - 1:
-            yield
-        ranked.append((not one.error, one.pool, one.kind, one.workload, number))
-    ranked.sort()
-    yield
-    kept = [concerned[number] for *_, number in ranked[:_MAX_POOLS]]
+    ranked = sorted(concerned, key=lambda one: (not one.error, one.pool, one.kind, one.workload))
     right, wanted = _count_workloads(concerned, gaps)
-    yield
-    former = as_object(overrider.get("status")).get("conditions")
     return {
         "observedGeneration": generation,
         "summary": f"{right}/{wanted}",
-        "conditions": build_conditions(findings, former=former, generation=generation, now=now),
-        "pools": [_build_pool(result) for result in kept],
+        "conditions": build_conditions(findings, former=former.get("conditions"), generation=generation, now=now),
+        "pools": [_build_pool(result) for result in ranked[:_MAX_POOLS]],
     }
 
 
@@ -192,13 +180,11 @@ _NOT_FOUND: Final = 404
 MAX_REMEMBERED: Final = 4096
 
 
-class _Reported(NamedTuple):
+class _Sent(NamedTuple):
     uid: JSON
-    generation: int
-    findings: tuple[Condition, ...]
-    results: tuple[Result, ...]
+    status: JSONObject
     stored: Mapping[str, JSON]
-    """The status that the apiserver stored."""
+    """The status that the apiserver stored, which lacks a part."""
 
 
 class StatusReporter:
@@ -210,7 +196,6 @@ class StatusReporter:
         source: KubernetesSource,
         store: StoreView,
         *,
-        turns: Turns,
         now: Callable[[], datetime],
     ) -> None:
         """Create a reporter.
@@ -219,21 +204,19 @@ class StatusReporter:
             connection: The connection to the apiserver.
             source: The informers of overriders.
             store: The CustomResourceDefinitions.
-            turns: Shares the event loop while a long status is built.
             now: Returns the time.
         """
         self._connection: Final = connection
         self._source: Final = source
         self._store: Final = store
-        self._turns: Final = turns
         self._now: Final = now
         self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
-        # The last report and its stored form: OpenYurt's CustomResourceDefinition drops a part of the status.
-        self._reported: Final[OrderedDict[str, _Reported]] = OrderedDict()
+        # OpenYurt's CustomResourceDefinition drops a part of the status.
+        self._sent: Final[OrderedDict[str, _Sent]] = OrderedDict()
 
     def forget(self) -> None:
         """Write each status again at the next report, because another definition may store more of it."""
-        self._reported.clear()
+        self._sent.clear()
 
     async def report(
         self,
@@ -255,15 +238,14 @@ class StatusReporter:
         Returns:
             Whether the stored status is up to date.
         """
-        former = as_object(overrider.get("status"))
-        status = await self._turns.run(status_in_slices(overrider, findings, results, gaps, now=self._now()))
-        report = _Reported(
-            overrider["metadata"].get("uid"), status["observedGeneration"], tuple(findings), tuple(results), former
-        )
+        former, uid = as_object(overrider.get("status")), overrider["metadata"].get("uid")
         path = YURT_APP_OVERRIDERS.in_namespace(binding.namespace, overrider["metadata"]["name"])
         path = self._source.scope(binding.cluster) + path
-        before = self._reported.get(path)
-        if status == former or before == report:
+        sent = self._sent.get(path)
+        if sent is not None and (sent.uid, sent.stored) == (uid, former):
+            former = sent.status
+        status = build_status(overrider, findings, results, gaps, former=former, now=self._now())
+        if status == former:
             return True
         try:
             stored = await self._write(path, status)
@@ -273,9 +255,8 @@ class StatusReporter:
         if stored is None:
             return True
         if stored != status:
-            self._remember(path, report._replace(stored=stored))
-        known = before.findings if before is not None and before.uid == report.uid else _read_conditions(former)
-        for finding in _select_for_events(findings, known):
+            self._remember(path, _Sent(uid, status, stored))
+        for finding in _select_for_events(findings, _read_conditions(former)):
             level: Literal["Normal", "Warning"] = "Normal" if _is_well(finding) else "Warning"
             await self.record_event(binding, overrider, level, finding.reason, finding.message)
         return True
@@ -311,11 +292,11 @@ class StatusReporter:
             return False
         return True
 
-    def _remember(self, path: str, report: _Reported) -> None:
-        self._reported.pop(path, None)
-        self._reported[path] = report
-        if len(self._reported) > MAX_REMEMBERED:
-            self._reported.popitem(last=False)
+    def _remember(self, path: str, sent: _Sent) -> None:
+        self._sent.pop(path, None)
+        self._sent[path] = sent
+        if len(self._sent) > MAX_REMEMBERED:
+            self._sent.popitem(last=False)
 
     async def record_event(
         self,
