@@ -252,7 +252,7 @@ async def test_the_faults_of_all_engines_lead_to_the_pages_that_explain_them() -
         path, _, query = address.partition("#")[0].partition("?")
         await get(app, path, query)
     assert {re.split("[?-]", one)[0] for one in page.addresses} >= {
-        "/overriders/overrider", "/dispatch/findings", "/crds#instance", "/interpreters#refused",
+        "/overriders/overrider", "/dispatch/object", "/crds#instance", "/interpreters#refused",
     }  # fmt: skip
     assert "2026-01-01 00:00" in page.text
     assert "Nothing needs attention" not in page.text

@@ -38,7 +38,7 @@ async def test_each_empty_part_names_the_command_that_fills_it(
     assert {shlex.split(one)[0] for one in commands} <= {"fleethook", "kubectl"}
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/dispatch/findings", "/interpreters"])
+@pytest.mark.parametrize("path", [*PATHS, "/interpreters"])
 async def test_no_page_counts_pages_that_do_not_exist(path: str, tmp_path: Path) -> None:
     page = await get(console_of(crd_cache=tmp_path / "none"), path)
     assert "page 1 of 1" not in page.text.lower()

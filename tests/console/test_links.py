@@ -27,11 +27,10 @@ _OTHERS = ("reviews-review", "not-found")
 MAX_OF_A_SHAPE = 6
 """Followed links with the same path and parameters: a matrix has 1,200 cells."""
 LINKED = {
-    ("/", "/overriders"), ("/", "/dispatch/findings"), ("/", "/interpreters"), ("/", "/crds"),
+    ("/", "/overriders"), ("/", "/dispatch/object"), ("/", "/interpreters"), ("/", "/crds"),
     ("/overriders", "/overriders/pool"), ("/overriders", "/overriders/overrider"),
     ("/overriders/pool", "/overriders/overrider"), ("/overriders/pool", "/overriders"), ("/overriders/pool", "/reviews"),
-    ("/overriders/overrider", "/overriders"), ("/dispatch/findings", "/dispatch/object"),
-    ("/dispatch/object", "/dispatch/findings"), ("/dispatch", "/dispatch/object"), ("/reviews", "/search"),
+    ("/overriders/overrider", "/overriders"), ("/dispatch", "/dispatch/object"), ("/reviews", "/search"),
     ("/reviews/review", "/search"), ("/search", "/overriders/pool"), ("/search", "/overriders/overrider"),
     ("/crds", "/crds/entry"), ("/crds/entry", "/crds"),
     ("/rules", "/rules/rule"),

@@ -14,7 +14,7 @@ plan or waits. ``warning``: a probable mistake."""
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """The severities, the worst first."""
 MAX_LINES: Final = 100
-"""Lines of the list. More mistakes usually have a common cause, and the pages of findings list all."""
+"""Lines of the list. More mistakes usually have a common cause, and `lint` prints all."""
 MAX_OBJECTS: Final = 5
 """Objects of a kind that have a line each for a warning with the same code."""
 _NUMBER: Final = re.compile(r"\d+")

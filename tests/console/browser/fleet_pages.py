@@ -27,7 +27,6 @@ PAGES: Final = {
     "dispatch": "/dispatch",
     "dispatch-explained": f"/dispatch?{urlencode({'choice': write_choice(_HOOK), 'operation': 'CREATE'})}",
     "dispatch-map": "/dispatch/map",
-    "dispatch-findings": "/dispatch/findings",
     "dispatch-object": f"/dispatch/object?{urlencode({'choice': write_choice(_HOOK)})}",
     "interpreters": "/interpreters",
     "interpreters-playground": "/interpreters/playground",

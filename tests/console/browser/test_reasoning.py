@@ -19,7 +19,6 @@ PAGES = (
     "/dispatch",
     "/dispatch?choice=ws2/example.org/Widget/default/b",
     "/dispatch/map",
-    "/dispatch/findings",
     "/interpreters",
     "/interpreters/playground",
 )
@@ -155,7 +154,7 @@ def test_hostile_texts_run_nothing(
         documents.append(configuration(f"c{number}", "mutating", webhook(text, rules=[{"operations": [text]}])))
     (tmp_path / "hostile.yaml").write_text(yaml.safe_dump_all(documents))
     address = start_console(tmp_path)
-    for path in ("/dispatch", "/dispatch/map", "/dispatch/findings", "/interpreters"):
+    for path in ("/dispatch", "/dispatch/map", "/interpreters"):
         page = open_page(address + path)
         page.wait_for_load_state("networkidle")
     page = open_page(f"{address}/interpreters/playground")

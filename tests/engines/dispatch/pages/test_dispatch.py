@@ -6,16 +6,14 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import Store
+from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.process import create_console
+from fleethook.console.sections import MUTATING
 from fleethook.engines.dispatch.pages.dispatch import (
     LINTED,
-    PAGE_ROWS,
-    FindingFilter,
-    FindingList,
     find_all,
-    list_findings,
     make_state,
+    object_url,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.work.turns import Worker
@@ -124,24 +122,23 @@ async def test_a_large_map_is_collapsed_until_it_is_expanded() -> None:
     assert "200 clusters: c000 …" not in (await get(app, "/dispatch/map", "expanded=true")).text
 
 
-async def test_findings_link_to_their_object_and_to_the_map() -> None:
-    app = console_of(*FLEET)
-    page = await get(app, "/dispatch/findings", "level=error")
-    assert "no-rules" in page.text
-    address = next(one for one in page.addresses if one.startswith("/dispatch/object?"))
-    path, _, query = address.partition("?")
-    shown = await get(app, path, query)
-    assert "MutatingWebhookConfiguration empty" in shown.text
+EMPTY = object_url(ObjectKey("p", MUTATING, "", "empty")).partition("?")[2]
+
+
+async def test_an_object_has_its_findings_and_leads_to_the_map() -> None:
+    page = await get(console_of(*FLEET), "/dispatch/object", EMPTY)
+    assert "MutatingWebhookConfiguration empty" in page.text
+    assert "error [no-rules]: " in page.text
     assert "/dispatch/map?focus=p" in page.addresses
 
 
 async def test_findings_follow_the_store() -> None:
     app = console_of(*FLEET)
-    assert "no-rules" in (await get(app, "/dispatch/findings")).text
+    assert "no-rules" in (await get(app, "/dispatch/object", EMPTY)).text
     # RequestGuard wraps the application.
     store = app._app.state.context.store
     store.put(configuration("p", "mutating", webhook(), name="empty"))
-    assert "no-rules" not in (await get(app, "/dispatch/findings")).text
+    assert "no-rules" not in (await get(app, "/dispatch/object", EMPTY)).text
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -159,7 +156,7 @@ async def test_hostile_texts_stay_texts(text: str) -> None:
         ),
     )
     app = console_of(*fleet)
-    for path in ("/dispatch", "/dispatch/map", "/dispatch/findings"):
+    for path in ("/dispatch", "/dispatch/map"):
         await get(app, path)
         for name in ("q", "focus", "code", "cluster", "level", "operation", "user"):
             read(
@@ -185,10 +182,6 @@ FLEET_OF_FOUND = (
 )
 
 
-def listed(**wanted: object) -> FindingList:
-    return list_findings(find_all(store_of(*FLEET_OF_FOUND)), FindingFilter(**wanted))  # type: ignore[arg-type]
-
-
 def test_findings_are_those_of_the_command() -> None:
     store = Store(INDEXES)
     for path in sorted((EXAMPLES / "kcp-widgets").glob("*.yaml")):
@@ -203,41 +196,6 @@ def test_findings_are_those_of_the_command() -> None:
     ]
     assert found == expected
     assert found
-
-
-def test_errors_come_first_with_their_meaning() -> None:
-    found = listed()
-    levels = [one.finding.level for one in found.rows]
-    assert levels == sorted(levels)
-    assert {"error", "warning"} == set(levels)
-    assert all(one.meaning for one in found.rows)
-    assert sum(found.by_level.values()) == sum(found.by_code.values()) == len(found.rows) == found.found
-
-
-def test_a_finding_links_to_its_cluster_on_the_map() -> None:
-    found = listed(cluster="a b&c")
-    assert found.found > 0
-    assert {one.map_query for one in found.rows} == {"focus=a+b%26c"}
-
-
-@pytest.mark.parametrize("level", ["error", "warning"])
-def test_filters_select_findings_and_keep_the_numbers_of_all(level: str) -> None:
-    found = listed(level=level)
-    assert {one.finding.level for one in found.rows} == {level}
-    assert found.by_level == listed().by_level
-    code = found.rows[0].finding.code
-    assert {one.finding.code for one in listed(code=code).rows} == {code}
-    assert listed(code="<script>").rows == ()
-
-
-def test_long_lists_have_pages() -> None:
-    documents = [
-        configuration("p", "mutating", webhook(rules=[]), name=f"n{number}") for number in range(PAGE_ROWS + 1)
-    ]
-    findings = find_all(store_of(*documents))
-    last = list_findings(findings, FindingFilter(page=99, code="no-rules"))
-    assert (last.found, last.page, last.pages, len(last.rows)) == (PAGE_ROWS + 1, 2, 2, 1)
-    assert json.dumps(last.by_code)
 
 
 def test_a_copy_of_the_linted_kinds_has_the_findings_of_the_store() -> None:

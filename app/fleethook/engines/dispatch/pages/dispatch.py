@@ -1,9 +1,9 @@
-"""The section ``/dispatch``: explains requests, shows the map of logical clusters, and lists findings."""
+"""The section ``/dispatch``: explains requests, shows the map of logical clusters, and objects with their findings."""
 
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -19,13 +19,13 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, AttentionLine, FindingCount, ObjectFinding, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
-from fleethook.console.rendering import Context, find_context, render, take_page
+from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.hooks.hooks import PHASES
-from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS, Level, WebhookFinding
+from fleethook.engines.dispatch.lint.codes import WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
 from fleethook.engines.dispatch.pages.cluster_map import FLEET_KINDS, Fleet, MapFilter, draw_map, read_fleet
 from fleethook.engines.dispatch.pages.dispatch_view import (
@@ -42,8 +42,6 @@ from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
 
-LEVELS: Final[tuple[Level, ...]] = ("error", "warning")
-PAGE_ROWS: Final = 100
 LINTED: Final = frozenset(
     {*PHASES.values(), API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE, DEFINITION, NAMESPACE}
 )
@@ -52,77 +50,14 @@ _GROUPS: Final = {kind.kind: kind.group for kind in (*PHASES.values(), API_BINDI
 """The API groups of the kinds that findings are about."""
 
 
-@dataclass(frozen=True)
-class FindingRow:
-    """A finding, with the addresses of the objects that it concerns."""
-
-    finding: WebhookFinding
-    meaning: str
-    object_address: str
-    """The page that shows the object."""
-    map_query: str
-    """The query string of the map with the focus on the cluster, ``""`` for a plain cluster."""
-
-
-@dataclass(frozen=True)
-class FindingFilter:
-    """The parameters of the list; ``""`` for all levels, codes or clusters. Pages begin at 1."""
-
-    level: str = ""
-    code: str = ""
-    cluster: str = ""
-    page: int = 1
-    about: str = ""
-    """The name of the object."""
-
-
-@dataclass(frozen=True)
-class FindingList:
-    """A page of findings, errors first, and the numbers of all findings by level and code."""
-
-    rows: tuple[FindingRow, ...]
-    found: int
-    by_level: Mapping[str, int]
-    by_code: Mapping[str, int]
-    page: int
-    pages: int
-
-
 def find_all(store: Store, *, places: Mapping[ObjectKey, str] | None = None) -> tuple[WebhookFinding, ...]:
     """Return all findings, as ``fleethook lint`` reports them. Large fleets take seconds, so keep the result."""
     return tuple(lint(store, places=places or {}))
 
 
-def list_findings(findings: tuple[WebhookFinding, ...], wanted: FindingFilter) -> FindingList:
-    """Return a page of the findings that match a filter."""
-    matching = [one for one in findings if _is_wanted(one, wanted)]
-    matching.sort(key=lambda one: LEVELS.index(one.level))  # stable: within a level by cluster, kind and name
-    shown, paging = take_page(matching, wanted.page, PAGE_ROWS)
-    levels, codes = Counter(one.level for one in findings), Counter(one.code for one in findings)
-    return FindingList(
-        rows=tuple(map(_make_row, shown)),
-        found=len(matching),
-        by_level={level: levels[level] for level in LEVELS},
-        by_code={code: codes[code] for code in CODES if codes[code]},
-        page=paging.page,
-        pages=paging.pages,
-    )
-
-
-def _is_wanted(finding: WebhookFinding, wanted: FindingFilter) -> bool:
-    return (
-        wanted.level in ("", finding.level)
-        and wanted.code in ("", finding.code)
-        and wanted.cluster in ("", finding.cluster)
-        and wanted.about in ("", finding.configuration)
-    )
-
-
-def _make_row(finding: WebhookFinding) -> FindingRow:
-    query = urlencode({"focus": finding.cluster}) if finding.cluster else ""
-    group = _GROUPS[finding.kind]
-    key = ObjectKey(finding.cluster, GroupKind(group, finding.kind), "", finding.configuration)
-    return FindingRow(finding, MEANINGS[finding.code], object_url(key), query)
+def find_key(finding: WebhookFinding) -> ObjectKey:
+    """Return the key of the object that a finding is about."""
+    return ObjectKey(finding.cluster, GroupKind(_GROUPS[finding.kind], finding.kind), "", finding.configuration)
 
 
 def object_url(key: ObjectKey) -> str:
@@ -164,11 +99,12 @@ async def find_attention(request: Request) -> Attention:
     lines = list_failing_lines(one for one in shown if _stops_every_call(one))
     lines += list_object_lines(
         (ObjectFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in listed),
-        {_describe(one): _findings_url(cluster=one.cluster, about=one.configuration) for one in listed},
-        lambda code, _kind: _findings_url(level="warning", code=code),
+        {_describe(one): object_url(find_key(one)) for one in listed},
+        lambda code, kind: next(object_url(find_key(one)) for one in listed if (one.code, one.kind) == (code, kind)),
     )
     counts = Counter((one.level, one.code, one.kind) for one in shown)
-    rows = [FindingCount(*key, total, _findings_url(level=key[0], code=key[1])) for key, total in counts.items()]
+    first = {(one.level, one.code, one.kind): object_url(find_key(one)) for one in reversed(shown)}
+    rows = [FindingCount(*key, total, first[key]) for key, total in counts.items()]
     return Attention(lines, rows, found.is_current, (found.problem,) if found.problem else ())
 
 
@@ -182,7 +118,7 @@ def list_failing_lines(findings: Iterable[WebhookFinding]) -> list[AttentionLine
             "failing",
             _describe(found[0]),
             _name_webhook(found[0]) + (f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""),
-            _findings_url(cluster=found[0].cluster, about=found[0].configuration),
+            object_url(find_key(found[0])),
         )
         for found in by_object.values()
     ]
@@ -202,10 +138,6 @@ def _name_webhook(finding: WebhookFinding) -> str:
 def _describe(finding: WebhookFinding) -> str:
     inside = f" in {finding.cluster}" if finding.cluster else ""
     return f"{finding.kind} {finding.configuration}{inside}"
-
-
-def _findings_url(**parameters: str) -> str:
-    return f"/dispatch/findings?{urlencode({name: value for name, value in parameters.items() if value})}"
 
 
 async def list_webhooks(request: Request) -> Iterator[Hit]:
@@ -260,9 +192,10 @@ def _find_object(context: ConsoleContext, choice: str) -> tuple[ObjectKey, JSONO
 
 @router.get("/object")
 async def show_object(request: Request, context: Context, choice: str = "") -> HTMLResponse:
-    """Show an object that a finding concerns."""
+    """Show an object with the findings about it."""
     key, document = _find_object(context, choice)
     read = None if context.manifests is None else context.manifests.find(key)
+    findings = await DISPATCH.find(request).findings.get()
     return await render(
         request,
         "dispatch/object.html",
@@ -272,7 +205,8 @@ async def show_object(request: Request, context: Context, choice: str = "") -> H
         key=key,
         text=format_object(document),
         webhooks=_list_names(document),
-        findings_address=_findings_url(cluster=key.cluster, about=key.name),
+        problem=findings.problem,
+        found=[one for one in findings.value or () if find_key(one) == key],
         tab="object",
     )
 
@@ -378,31 +312,4 @@ async def show_map(
         picture=picture,
         wanted=wanted,
         tab="map",
-    )
-
-
-@router.get("/findings")
-async def show_findings(
-    request: Request,
-    context: Context,
-    level: str = "",
-    code: str = "",
-    cluster: str = "",
-    page: int = 1,
-    about: str = "",
-) -> HTMLResponse:
-    """List the findings about webhook configurations and bindings."""
-    wanted = FindingFilter(level, code, cluster, page, about)
-    found = await DISPATCH.find(request).findings.get()
-    listed = list_findings(found.value or (), wanted)
-    return await render(
-        request,
-        "dispatch/findings.html",
-        command=f"fleethook lint {context.command_source}".strip(),
-        command_title="The findings about all objects on the command line",
-        problem=found.problem,
-        listed=listed,
-        wanted=wanted,
-        query={name: value for name, value in asdict(wanted).items() if name != "page" and value},
-        tab="findings",
     )
