@@ -208,49 +208,25 @@ def exempt(configuration): pass
     assert ("exempt-kinds", f"{rules}:6", "exempt.hooks.fleethook.io") in found
 
 
-def test_a_rule_that_decides_the_same_as_another_is_found(tmp_path: Path) -> None:
+def test_a_rule_with_the_expression_of_another_is_found(tmp_path: Path) -> None:
     rules = tmp_path / "rules.py"
-    rules.write_text("""from fleethook.admission import Denied, validate
-LIMIT = 3
-
-@validate("v1", "Pod")
-def first(pod):
-    '''Names are short.'''
-    if len(pod.metadata.name) > LIMIT: raise Denied("long")
-
-@validate("v1", "Pod")
-def same(pod):
-    if len(pod.metadata.name) > LIMIT:
-        raise Denied("long")
-
-@validate("v1", "Pod")
-def other_limit(pod):
-    if len(pod.metadata.name) > 4: raise Denied("long")
-
-@validate("v1", "Service")
-def other_kind(pod):
-    if len(pod.metadata.name) > LIMIT: raise Denied("long")
-
-def make(name, limit):
-    @validate("v1", "Pod", name=name)
-    def made(pod):
-        if len(pod.metadata.name) > limit: raise Denied("long")
-
-make("made-1", 1)
-make("made-2", 2)
+    rules.write_text("""from fleethook.admission import validate
 
 @validate("v1", "Pod", expression="object.spec.hostNetwork != true", message="no")
 def cel(): pass
 
 @validate("v1", "Pod", expression="object.spec.hostNetwork != true", message="never")
 def cel_too(): pass
+
+@validate("v1", "Service", expression="object.spec.hostNetwork != true", message="no")
+def other_kind(): pass
 """)
     result = invoke(["lint", str(rules), "--output", "json"])
     found = {(one["code"], one["name"], one["text"].partition(":")[0]) for one in json.loads(result.stdout)}
-    assert found == {
-        ("duplicate-call", "same", "first/first.hooks.fleethook.io/0 decides the same about the same requests"),
-        ("duplicate-call", "cel-too", "cel/cel.hooks.fleethook.io/0 decides the same about the same requests"),
-    }
+    assert (
+        "duplicate-call", "cel-too", "cel/cel.hooks.fleethook.io/0 decides the same about the same requests",
+    ) in found  # fmt: skip
+    assert len([code for code, *_ in found if code == "duplicate-call"]) == 1
 
 
 def test_a_rule_cannot_block_its_own_server(tmp_path: Path) -> None:

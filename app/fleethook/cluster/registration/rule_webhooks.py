@@ -3,11 +3,8 @@
 Rules have configurations of their own, because they change while a server runs. Installers know only those of engines.
 """
 
-import dis
-import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
-from types import CodeType
 from typing import Any, Final
 
 from fleethook.admission.declaration import Declaration, list_named_namespaces
@@ -76,8 +73,6 @@ def build_rule_configurations(
 
 
 DESCRIPTION_ANNOTATION: Final = "kubernetes.io/description"
-DECISION_ANNOTATION: Final = "fleethook.io/rule-decision"
-"""A hash of the decision of a rule, by which lint finds rules that decide the same."""
 EXPRESSION_ANNOTATION: Final = "fleethook.io/rule-expression"
 """The expression of a rule, for lint."""
 _EXAMPLE: Final = ServiceReference("fleethook", "fleethook")
@@ -92,33 +87,10 @@ def describe_rule(rule: Rule) -> JSONObject:
     found = build_configuration(rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=())
     texts = {
         DESCRIPTION_ANNOTATION: inspect.cleandoc(rule.__doc__ or ""),
-        DECISION_ANNOTATION: _hash_decision(rule),
         EXPRESSION_ANNOTATION: "" if rule.expression is None else rule.expression.expression,
     }
     found["metadata"]["annotations"] = {name: text for name, text in texts.items() if text}
     return found
-
-
-def _hash_decision(rule: Rule) -> str:
-    """Return a hash that rules of the same decision share, ``""`` if the function depends on values outside of it."""
-    if rule.expression is not None:
-        return _hash(rule.expression.expression)
-    function = rule.function
-    depends = (getattr(function, one, None) for one in ("__wrapped__", "__closure__", "__defaults__", "__kwdefaults__"))
-    if any(depends):
-        return ""
-    # Names of the module have the same values within one file only.
-    return _hash(rule.file, _list_code(function.__code__))
-
-
-def _hash(*parts: Any) -> str:
-    return hashlib.sha256(repr(parts).encode(errors="surrogatepass")).hexdigest()[:16]
-
-
-def _list_code(code: CodeType) -> list[tuple[str, Any]]:
-    """Return the instructions of code with their values: all that decides, without documentation, name and lines."""
-    steps = ((one.opname, one.argval) for one in dis.get_instructions(code))
-    return [(name, _list_code(value) if isinstance(value, CodeType) else value) for name, value in steps]
 
 
 def read_webhook(kind: str, found: JSONObject) -> Webhook:

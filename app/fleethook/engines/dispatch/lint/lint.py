@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from itertools import combinations
 from typing import Final, NamedTuple, cast
 
-from fleethook.cluster.registration.rule_webhooks import DECISION_ANNOTATION, EXPRESSION_ANNOTATION
+from fleethook.cluster.registration.rule_webhooks import EXPRESSION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.calls import call_findings
@@ -34,8 +34,6 @@ class LintedHook(NamedTuple):
     """The webhook in its configuration, with defaults."""
     key: ObjectKey
     """The key of its configuration."""
-    decision: str = ""
-    """The same text for admission rules in Python that decide the same, ``""`` for other webhooks."""
     rule_expression: str = ""
     """The expression of an admission rule in Python, ``""`` for other webhooks."""
 
@@ -46,14 +44,15 @@ def duplicate_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook
     for first, second in combinations(chain, 2):
         if second.hook.uid not in reported and _calls_twice(first, second):
             reported.add(second.hook.uid)
-            same = "decides the same about" if second.decision else "calls the same endpoint for"
+            same = "decides the same about" if second.rule_expression else "calls the same endpoint for"
             text = f"{first.hook.uid} {same} the same requests: remove one of the two"
             yield second, Issue("duplicate-call", text)
 
 
 def _calls_twice(first: LintedHook, second: LintedHook) -> bool:
     one, other = first.hook, second.hook
-    same = first.decision == second.decision and (bool(first.decision) or one.endpoint == other.endpoint)
+    expression = first.rule_expression
+    same = expression == second.rule_expression and (bool(expression) or one.endpoint == other.endpoint)
     if one.endpoint is None or not same or one.conditions != other.conditions:
         return False
     if not any(_overlap(rule, another) for rule in one.rules for another in other.rules):
@@ -157,7 +156,7 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
         yield from ((key, "", one) for one in _lint_configuration(key, configuration))
         chain += _compile(phase, key, configuration)
     for one in chain:
-        hook, webhook, key, _, rule_expression = one
+        hook, webhook, key, rule_expression = one
         each = (
             rule_findings(hook, store),
             selector_findings(hook, webhook, store),
@@ -171,10 +170,10 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
 def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:
     webhooks = configuration.get("webhooks")
     annotations = as_object(as_object(configuration.get("metadata")).get("annotations"))
-    decision, expression = (as_text(annotations.get(one)) for one in (DECISION_ANNOTATION, EXPRESSION_ANNOTATION))
+    expression = as_text(annotations.get(EXPRESSION_ANNOTATION))
     written = list_objects(webhooks)
     for hook, webhook in zip(compile_hooks(phase, key.cluster, configuration), written, strict=True):
-        yield LintedHook(hook, webhook, key, decision, expression)
+        yield LintedHook(hook, webhook, key, expression)
 
 
 def _lint_configuration(key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:
