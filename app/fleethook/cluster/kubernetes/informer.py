@@ -211,10 +211,6 @@ class Informer:
             self._store.put(document)
         return key
 
-    def has_version_of(self, key: ObjectKey, text: bytes) -> bool:
-        """Return whether the object of an answer is stored in the version that the answer has."""
-        return self.stored_version(key) == as_number(version_of(text)) != 0
-
     def learn_text(self, text: msgspec.Raw, *, cluster: str) -> ObjectKey:
         """Store an object as `learn` does, without decoding it if this version is stored already.
 
