@@ -19,11 +19,8 @@ import pytest
 import yaml
 
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.member_differences import index_elements
 from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
 from fleethook.model.admission import Response
-from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.patch import apply
 from tests.builders import (
     UID,
@@ -172,53 +169,6 @@ def add_foreign(workload: JSONObject) -> JSONObject:
     return made
 
 
-def to_former_format(workload: JSONObject) -> JSONObject:
-    """Return a workload with the annotations of releases that wrote each member of an added object."""
-    made = copy.deepcopy(workload)
-    annotations = made["metadata"]["annotations"]
-    annotations[RENDERED_ANNOTATION] = "0123456789abcdef"
-    if undo := json.loads(annotations.get(UNDO_ANNOTATION, "{}")):
-        annotations[UNDO_ANNOTATION] = json.dumps(_expand(undo, rendered_part(workload), WORKLOAD))
-    return made
-
-
-def rendered_part(workload: JSONObject) -> JSONObject:
-    return {"metadata": workload["metadata"], "spec": workload["spec"]}
-
-
-def _expand(step: Any, value: Any, schema: Any) -> Any:
-    if step is None and isinstance(value, dict) and value:
-        return {name: _expand(None, inner, schema.fields.get(name, type(schema)())) for name, inner in value.items()}
-    if isinstance(step, dict) and isinstance(value, dict):
-        return {
-            name: _expand(inner, value.get(name), schema.fields.get(name, type(schema)()))
-            if not name.startswith("$")
-            else inner
-            for name, inner in step.items()
-        }
-    if isinstance(step, list) and schema.identity and isinstance(value, list):
-        elements = index_elements(value, schema) or {}
-        by_key = {key[:-1]: one for key, one in elements.items()}
-        return [_expand_element(one, by_key, schema) for one in step]
-    return step
-
-
-def _expand_element(step: Any, elements: Any, schema: Any) -> Any:
-    keys = [member for member, _ in schema.identity]
-    value = elements.get(tuple(step.get(member, default) for member, default in schema.identity))
-    if value is None:
-        return step
-    inner = type(schema)(schema.fields)
-    if step.get("$patch") == "delete":
-        rest = {
-            name: _expand(None, one, schema.fields.get(name, type(schema)()))
-            for name, one in value.items()
-            if name not in keys
-        }
-        return {**rest, **step}
-    return {name: one if name in keys else _expand({name: one}, value, inner)[name] for name, one in step.items()}
-
-
 class Outcome(NamedTuple):
     scenario: str
     case: str
@@ -262,11 +212,9 @@ class Run:
         changed = reviews_of(later, None)
         excluding = reviews_of(subject, build_overrider(cases, subject, "*", f"-{POOL}"))
         fewer = self._storage.store(other.review(never))
-        former = to_former_format(created)
         yield from self._review_again("second review after creation", cases, ours, created)
         yield from self._review_again("second review after update", cases, ours, updated)
         written = self._world.write(self._storage, subject, created)
-        yield from _find_warnings("a write of the owner warns", cases, ours.ask(written, created))
         yield from _find_warnings("a second review warns", cases, ours.ask(created, created))
         # A person sets the members that no entry names.
         asked = {**created, "metadata": fewer["metadata"]}
@@ -276,16 +224,12 @@ class Run:
             ("deleted", lambda: bare.review(created, created), never),
             ("deleted after update", lambda: bare.review(updated, updated), never),
             ("pool excluded", lambda: excluding.review(created, created), never),
-            ("pool excluded in former format", lambda: excluding.review(former, former), never),
             (
                 "owner writes after the pool was excluded",
                 lambda: excluding.review(self._world.write(self._storage, subject, created), created),
                 never,
             ),
-            ("deleted in former format", lambda: bare.review(former, former), never),
-            ("former format rendered again", lambda: ours.review(former, former), created),
             ("edited", lambda: other.review(created, created), fewer),
-            ("edited in former format", lambda: other.review(former, former), fewer),
             ("extended", lambda: ours.review(fewer, fewer), created),
             ("owner writes", lambda: ours.review(written, created), created),
             (
@@ -324,7 +268,7 @@ class Run:
     def _attribute(
         self, scenario: str, cases: list[Case], made: JSONObject, expected: JSONObject, fault: str
     ) -> Iterator[Outcome]:
-        if any(word in scenario for word in ("format", "edited", "owner")):
+        if any(word in scenario for word in ("edited", "owner")):
             # The undo may name members of the template that the former overrider had removed, or other terms.
             made, expected = (_without_undo(one) for one in (made, expected))
         outcomes = list(_compare_parts(scenario, cases, made, expected, fault))
@@ -334,7 +278,7 @@ class Run:
 
 
 def _find_warnings(scenario: str, cases: list[Case], answer: Response) -> Iterator[Outcome]:
-    texts = [one for one in answer.warnings if one.startswith("/")]
+    texts = _list_replaced(answer)
     for case in cases:
         about = [one for one in texts if _is_about(one, case)]
         yield Outcome(scenario, case.label, f"warned: {about}" if about else "equal")
@@ -345,17 +289,22 @@ def _compare_edits(cases: list[Case], before: JSONObject, asked: JSONObject, ans
     made = apply(asked, answer.patch)
     for case in cases:
         had, wanted, found = (_part(one, case) for one in (before, asked, made))
-        about = [one for one in answer.warnings if _is_about(one, case)]
+        about = [one for one in _list_replaced(answer) if _is_about(one, case)]
         result = "equal" if bool(about) == (had != wanted != found) else f"{'false' if about else 'missing'} warning"
         kind = "kept" if wanted == found else "replaced with a warning"
         text = f"{result}: {had}, then {wanted}, then {found}: {about}"
         yield Outcome(f"an edit is {kind}", case.label, result if result == "equal" else text)
 
 
-def _is_about(warning: str, case: Case) -> bool:
+def _list_replaced(answer: Response) -> list[str]:
+    """Return the pointers in the warning about replaced edits."""
+    texts = [one.removeprefix("replaced: ").partition(": edit")[0] for one in answer.warnings if "replaced: " in one]
+    return [pointer for text in texts for pointer in text.split(", ")]
+
+
+def _is_about(shown: str, case: Case) -> bool:
     value = case.before if case.before is not None else case.after
     place = f"{case.member}/[name={value['name']}]" if case.is_element else case.pointer
-    shown = warning.partition(": ")[0]
     return f"{shown}/".startswith(f"{place}/") or place.startswith(f"{shown}/")
 
 
@@ -431,7 +380,7 @@ def test_nothing_is_left_of_an_overrider(
     plane: ControlPlane, storage: Storage, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = plane.api()
-    monkeypatch.setattr("fleethook.engines.overrider.admission.workload_admission.MAX_REPLACED_VALUES", 1_000_000)
+    monkeypatch.setattr("fleethook.engines.overrider.admission.workload_admission.MAX_REPLACED", 1_000_000)
     cases = [
         one for one in cases_of(Server(api, base_workload("default", world.kind)), world.kind) if world.copies(one)
     ]

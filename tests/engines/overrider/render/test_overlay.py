@@ -232,18 +232,6 @@ def test_without_the_overrider_only_defaults_are_left_to_kube_apiserver(sample: 
     assert settle(sample.never, sample.never, made, target=None) == sample.never
 
 
-def test_a_deletion_of_a_former_release_s_override_removes_an_added_object() -> None:
-    """The former format lists each member of an object, and not whether the overrider added the object."""
-    sample = Sample(next(one for one in CASES if one["name"] == "an added probe"))
-    undo = '{"spec":{"template":{"spec":{"containers":[{"livenessProbe":{"httpGet":{"path":null,"port":null}},"name":"app"}]}}}}'
-    sample.stored["metadata"]["annotations"] |= {
-        "fleethook.io/rendered": "0123456789abcdef",
-        "fleethook.io/undo": undo,
-    }
-    made = rendered(sample.stored, sample.subject, operation="UPDATE", old=sample.stored)
-    assert made == sample.never
-
-
 def plan_of(subject: Any, rule: Any) -> Plan:
     return compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool="hangzhou", node_pool=None)
 

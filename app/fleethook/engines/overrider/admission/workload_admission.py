@@ -4,6 +4,7 @@ Source: OpenYurt, pkg/yurtmanager/webhook/deploymentrender/v1alpha1 (v1.4.4), wh
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
@@ -234,13 +235,22 @@ def _warn_about_replaced_edits(request: AdmissionRequest, workload: JSONObject, 
         return []
     made: JSONObject = apply(workload, rendering.operations)
     made = _select_writable({name: made.get(name) for name in stored})
-    replaced = (one.address for one in find_differences(asked, made, leaves=True))
-    around = (next((one[:end] for end in range(1, len(one) + 1) if one[:end] in edited), ()) for one in replaced)
-    pointers = [format_pointer(one) for one in dict.fromkeys(around) if one]
+    around = edited | {one[:end] for one in edited for end in range(1, len(one))}
+    places = (_find_edit(one.address, edited, around) for one in find_differences(asked, made, leaves=True))
+    pointers = [format_pointer(one) for one in dict.fromkeys(places) if one]
     if not pointers:
         return []
     listed = ", ".join(pointers[:MAX_REPLACED]) + (" and others" if len(pointers) > MAX_REPLACED else "")
     return [f"replaced: {listed}: edit the owner or YurtAppOverrider {rendering.overrider}, which decide these values"]
+
+
+_Addresses = AbstractSet[tuple[str, ...]]
+
+
+def _find_edit(address: tuple[str, ...], edited: _Addresses, around: _Addresses) -> tuple[str, ...]:
+    """Return the address of the edit around a replaced value, its own address if it contains edits, otherwise ()."""
+    outer = (address[:end] for end in range(1, len(address) + 1))
+    return next((one for one in outer if one in edited), address if address in around else ())
 
 
 def _select_writable(members: JSONObject) -> JSONObject:

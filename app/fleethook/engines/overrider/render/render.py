@@ -15,7 +15,6 @@ from fleethook.engines.overrider.render.undo import (
     Memory,
     as_annotation,
     merge_undos,
-    read_former,
     restored_values,
     retract,
     select_restored,
@@ -287,7 +286,7 @@ def _render_keeping_template(plan: Plan, workload: JSONObject, memory: Memory | 
     earlier render relied on the template, the present one has to do.
     """
     variant = plan.update
-    undo = _read_undo(memory, variant)
+    undo = _read_undo(memory)
     claimed = _claims_replicas(undo)
     known = undo["spec"]["replicas"] if claimed else None
     if known is None or plan.leaves_replicas:
@@ -320,17 +319,12 @@ class _Retracted(NamedTuple):
 
 
 def _retract_last(workload: JSONObject, plan: Plan, variant: Variant, memory: Memory | None) -> _Retracted:
-    undo, is_same = _read_undo(memory, variant), memory is not None and memory.digest == plan.digest
+    undo, is_same = _read_undo(memory), memory is not None and memory.digest == plan.digest
     target = apply_delta(plan.base, variant.delta) if undo and is_same else None
     return _Retracted(retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target), undo, target)
 
 
-def _read_undo(memory: Memory | None, variant: Variant) -> JSONObject:
-    undo = _filter_undo(memory)
-    return read_former(undo, variant.named, WORKLOAD) if memory is not None and memory.is_former else undo
-
-
-def _filter_undo(memory: Memory | None) -> JSONObject:
+def _read_undo(memory: Memory | None) -> JSONObject:
     """Return the undo of an annotation without the members that no render writes."""
     undo = {} if memory is None else memory.undo
     spec, metadata = as_object(undo.get("spec")), as_object(undo.get("metadata"))
@@ -383,7 +377,7 @@ def compute_patch(
         wanted = plan.memory
         if memory is not None and fast.is_settled(workload, memory, wanted=wanted, values=plan.values):
             return ()
-        if memory is None or (memory.undo_text in ("", plan.undo_text) and not memory.is_former):
+        if memory is None or memory.undo_text in ("", plan.undo_text):
             operations = fast.operations_for(workload, wanted=wanted, values=plan.values)
             if operations is not None:
                 return operations

@@ -36,7 +36,7 @@ _DIRECTIVE: Final = "$patch"
 _RESTORED: Final = {_DIRECTIVE: "merge"}
 """The step of a member or an element that the template restores."""
 _FORMAT: Final = "2-"
-"""The prefix of the hashes of this format. The former one listed the members of each added object."""
+"""The prefix of the hashes: the version of the undo's format."""
 # Objects without defaults and choices of their own.
 _PARTED: Final = frozenset(
     {
@@ -61,11 +61,6 @@ class Memory(NamedTuple):
         except msgspec.DecodeError:
             return {}
         return undo if isinstance(undo, dict) else {}
-
-    @property
-    def is_former(self) -> bool:
-        """Whether the undo has the former format."""
-        return not self.digest.startswith(_FORMAT)
 
 
 def hash_text(text: bytes) -> str:
@@ -345,55 +340,6 @@ def restored_values(undo: JSONObject) -> JSONObject:
     """Return the values of other writers that an undo restores."""
     values = _get_restored(undo)
     return values if isinstance(values, dict) else {}
-
-
-def read_former(undo: JSONObject, named: JSON, schema: MergeSchema) -> JSONObject:
-    """Convert an undo of the former format to the present one.
-
-    Args:
-        undo: The undo. It lists each member of an added object, and not whether the render added the object itself.
-        named: The members that the template names. Without these, an object of which the undo restores no value is
-            taken for added.
-        schema: Merge keys.
-    """
-    return merge_undos(_find_atomic_lists(named, schema), _collapse(undo, named, schema), schema)
-
-
-def _collapse(undo: JSONObject, named: JSON, schema: MergeSchema) -> JSONObject:
-    made: JSONObject = {}
-    for name, step in undo.items():
-        child, place = schema.fields.get(name, _NO_SCHEMA), as_object(named).get(name, _MISSING)
-        made[name] = step
-        if isinstance(step, dict) and step:
-            is_unit = name not in _PARTED and not is_shared(name, step, child)
-            added = is_unit and place is _MISSING and _get_restored(step) is _MISSING
-            made[name] = None if added else _collapse(step, place, child)
-        elif isinstance(step, list) and child.identity:
-            known, inner = index_elements(place, child) or {}, MergeSchema(child.fields)
-            made[name] = [
-                one if _DIRECTIVE in one else _collapse(one, known.get((*(identify(one, child) or ()), 0)), inner)
-                for one in step
-                if isinstance(one, dict)
-            ]
-    return made
-
-
-def _find_atomic_lists(named: JSON, schema: MergeSchema) -> JSONObject:
-    """Return the undo of all atomic lists of objects; the former format lacks them, and the template restores them."""
-    found: JSONObject = {}
-    for name, value in as_object(named).items():
-        child = schema.fields.get(name, _NO_SCHEMA)
-        if isinstance(value, dict):
-            found[name] = _find_atomic_lists(value, child)
-        elif index_elements(value, child) is not None:
-            steps = ((one, _find_atomic_lists(one, MergeSchema(child.fields))) for one in value)
-            found[name] = [{**_select_identifying(one, child), **inner} for one, inner in steps if inner]
-        elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
-            found[name] = []
-            continue
-        if not found.get(name):
-            found.pop(name, None)
-    return found
 
 
 def merge_undos(first: JSONObject, second: JSONObject, schema: MergeSchema) -> JSONObject:
