@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.plan.plan import as_stored, compile_plan
+from fleethook.engines.overrider.plan.plan import compile_plan, kind_of
 from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import REVISION_LABEL, YURT_APP_SET
+from fleethook.workload_schema import decode_workload
 from fleethook.workload_schema.go_structs import print_workload
 from tests.builders import store_of
 
@@ -44,7 +45,7 @@ def written(case: dict[str, Any]) -> dict[str, Any]:
     (kind,) = workload_kinds(case["subject"])
     made = {"apiVersion": "apps/v1", "kind": kind, **copy.deepcopy(case["workload"])}
     del made["status"]
-    stored = as_stored(made)
+    stored = decode_workload(made, kind_of(made))
     del stored["metadata"]["labels"][REVISION_LABEL]
     del stored["spec"]["template"]["metadata"]["labels"][REVISION_LABEL]
     return stored

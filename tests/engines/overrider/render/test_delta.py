@@ -4,7 +4,7 @@ from typing import Any
 
 from fleethook.engines.overrider.render.delta import (
     MISSING,
-    address_of,
+    Leaf,
     apply_delta,
     delta_of,
     foreign_container,
@@ -32,6 +32,12 @@ def names(workload: dict[str, Any]) -> list[str]:
 
 BEFORE = deployment(container("nginx"), container("log"))
 AFTER = deployment(container("nginx", "nginx:2"), container("side"), replicas=3)
+
+
+def name(leaf: Leaf) -> str:
+    return format_pointer([one if isinstance(one, str) else f"[name={one[0]}]" for one in leaf.tokens])
+
+
 DELTA = delta_of(BEFORE, AFTER, WORKLOAD)
 
 
@@ -64,7 +70,7 @@ def test_a_removed_map_keeps_the_labels_of_others() -> None:
 
 
 def test_leaves_name_each_difference_with_both_values() -> None:
-    found = {format_pointer(address_of(leaf.tokens)): (leaf.before, leaf.after) for leaf in leaves(DELTA)}
+    found = {name(leaf): (leaf.before, leaf.after) for leaf in leaves(DELTA)}
     containers = "/spec/template/spec/containers"
     assert found == {
         f"{containers}/[name=log]": (container("log"), MISSING),

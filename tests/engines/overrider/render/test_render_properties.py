@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_traced
-from fleethook.engines.overrider.plan.plan import as_stored, patch_pool, place_template
+from fleethook.engines.overrider.plan.plan import kind_of, patch_pool, place_template
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.preview import Cell, Change, Preview, cells, count_changes, preview
 from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.template.template import build_template
 from fleethook.patch import format_pointer, parse_pointer
+from fleethook.workload_schema import decode_workload
 from tests.builders import overrider, store_of, yurt_app_set
 from tests.hypothesis_profiles import examples
 
@@ -350,9 +351,13 @@ def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: di
     message = f"{change.source} does not touch {change.path}"
     assert before != after or writes(entry[member][position], place, states[0], shown.pool), message
     if isinstance(change.before, list) and isinstance(change.after, list) and place[-1] in KEYS:
-        assert not [one for one in reordered(as_stored(states[1]), shown.workload) if one == place], f"{change} again"
+        assert not [
+            one for one in reordered(decode_workload(states[1], kind_of(states[1])), shown.workload) if one == place
+        ], f"{change} again"
         return
-    assert part(as_stored(states[1]), place) == part(shown.workload, place), f"{change} changes again"
+    assert part(decode_workload(states[1], kind_of(states[1])), place) == part(shown.workload, place), (
+        f"{change} changes again"
+    )
 
 
 def part(document: Any, place: Path) -> Any:

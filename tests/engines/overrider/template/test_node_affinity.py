@@ -106,7 +106,7 @@ def settings(draw: st.DrawFn) -> dict[str, Any]:
 @example({"name": "a", "tolerations": [{"a": "a"}]}, {"name": "b", "tolerations": [{"b": "b"}]})
 @example({"name": "a", "tolerations": [{"key": "a"}]}, {"name": 'a"', "tolerations": [{"key": 'a"'}]})
 def test_pools_share_encoded_settings_if_they_share_marked_ones(one: dict[str, Any], other: dict[str, Any]) -> None:
-    encoded = [encode_settings(config, None, config["name"]) for config in (one, other)]
+    encoded = [encode_settings(config, None) for config in (one, other)]
     assert (encoded[0] == encoded[1]) == (mark_settings(one) == mark_settings(other))
 
 
@@ -124,8 +124,8 @@ def test_name_and_replicas_are_marked_and_a_patch_is_not() -> None:
 
 @pytest.mark.parametrize("config", [None, {"name": "a"}])
 def test_taints_belong_to_the_settings(config: dict[str, Any] | None) -> None:
-    assert encode_settings(config, [{"key": "x"}], "a") != encode_settings(config, None, "a")
-    assert encode_settings(config, [{"key": "x"}], "a") == encode_settings(config, [{"key": "x"}], "a")
+    assert encode_settings(config, [{"key": "x"}]) != encode_settings(config, None)
+    assert encode_settings(config, [{"key": "x"}]) == encode_settings(config, [{"key": "x"}])
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

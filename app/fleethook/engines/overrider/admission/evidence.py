@@ -237,7 +237,7 @@ def is_proven(plan: PoolPlan, workload: ReviewedWorkload, *, memory: Memory | No
     fast = plan.fast
     if fast is not None and fast.fits(document, creating=creating, values=plan.values):
         return True
-    return has_template(plan.full if creating else plan.for_update, document, memory=memory, creating=creating)
+    return has_template(plan.full, document, memory=memory, creating=creating)
 
 
 def _sets_replicas(plan: PoolPlan, workload: JSONObject, stored: Mapping[str, JSON]) -> bool:

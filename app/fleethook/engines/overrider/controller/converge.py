@@ -138,7 +138,7 @@ class Converger:
             return None
         had = hash_of(workload)
         plan, problem, compilation = plan_workload(
-            workload, at.binding, at.effective, kind=kind, store=self._store, plans=self._plans, at_once=False
+            workload, at.binding, at.effective, kind=kind, store=self._store, plans=self._plans
         )
         if compilation is not None:
             return compilation

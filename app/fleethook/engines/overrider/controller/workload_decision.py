@@ -100,9 +100,8 @@ def plan_workload(
     kind: str,
     store: StoreView,
     plans: PlanCache,
-    at_once: bool = True,
 ) -> Planned:
-    """Return the plan for a workload; unless ``at_once``, a compilation that would block the event loop.
+    """Return the plan for a workload, or its compilation if that would block the event loop.
 
     No override applies if the subject is gone, or has no valid template for the workload. Then the garbage collector or
     the subject's controller removes the workload.
@@ -112,7 +111,7 @@ def plan_workload(
         return Planned()
     pool, cluster = pool_of(workload), binding.cluster
     try:
-        found = (plans.plan if at_once else plans.find)(
+        found = plans.find(
             binding.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store,
             kept=str(workload.annotations.get(TWEAKS_ANNOTATION) or ""),
         )  # fmt: skip

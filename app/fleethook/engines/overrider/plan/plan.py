@@ -52,7 +52,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import StrategicMergeError, identical
-from fleethook.workload_schema import DecodedParts, decode_workload
+from fleethook.workload_schema import DecodedParts
 from fleethook.workload_schema.go_structs import Kind
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
@@ -326,11 +326,6 @@ def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
     if all(kept[name] == (metadata.get(name) or {}) for name in kept):
         return patched
     return {**patched, "metadata": {**metadata, **kept}}
-
-
-def as_stored(workload: JSONObject) -> JSONObject:
-    """Return ``workload`` as kube-apiserver stores it, without defaults and with unknown members."""
-    return decode_workload(workload, kind_of(workload))
 
 
 def kind_of(workload: JSONObject) -> Kind:

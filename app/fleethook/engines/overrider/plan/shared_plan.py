@@ -4,11 +4,10 @@ A shared plan is compiled with marks in place of a pool's values. If a render ne
 are filled. The hash and the undo of a pool are computed from text, without filling the plan.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
-from typing import Final
-from weakref import ref
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -29,11 +28,8 @@ MAX_FILLED: Final = 64
 # fillers of many subjects are cached: 25 MB at most.
 MAX_FILLERS: Final = 512
 
-# Filled patches of pools that get many reviews: 16 MB at most.
+# Filled patches: 16 MB at most.
 MAX_PATCHES: Final = 2_048
-# Filling a patch takes as long as three comparisons with the marks, so it pays only for a pool with requests in quick
-# succession. A pass of the controller requests the patch of each pool once or twice.
-_REQUESTS_BEFORE_FILLING: Final = 3
 
 _Names = tuple[frozenset[str], frozenset[str]]
 """The names of elements with the mark, and the other names."""
@@ -67,11 +63,6 @@ class SharedPlan:
         """The patch of workloads that match the template, None if every workload must be rendered."""
         return compile_patch(self.plan)
 
-    @cached_property
-    def changed_values(self) -> Filler:
-        """Fills `PoolPlan.changed_values`."""
-        return Filler(tuple(leaf.values for leaf in self.plan.list_changes()))
-
     def confuses(self, pool: str) -> bool:
         """Return whether ``pool`` needs a plan of its own.
 
@@ -86,80 +77,64 @@ class SharedPlan:
             return self.plan.digest
         return hash_text(values.fill_json(self._text))
 
-    def filler(self, *, creating: bool) -> Filler:
-        """Return a filler for the members of the plan.
 
-        Args:
-            creating: Whether to fill the members that only a new workload needs.
-        """
-        plan = self.plan
-        if not creating:
-            plan = msgspec.structs.replace(plan, create=plan.update, rendered=plan.bare)
-        return Filler(msgspec.structs.astuple(plan))
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class _Recent(Generic[_K, _V]):
+    """The values that were requested most recently."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit: Final = limit
+        self._values: Final[OrderedDict[_K, _V]] = OrderedDict()
+
+    def get(self, key: _K, make: Callable[[_K], _V]) -> _V:
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+            return value
+        value = self._values[key] = make(key)
+        if len(self._values) > self._limit:
+            self._values.popitem(last=False)
+        return value
 
 
 class FilledPlans:
-    """A cache of filled plans, patches and fillers; the least recently used plans and fillers are evicted first."""
+    """A cache of filled plans, patches and fillers; the least recently used ones are evicted first."""
 
     def __init__(self) -> None:
         """Create an empty cache."""
-        self._plans: Final[OrderedDict[tuple[SharedPlan, PoolValues, bool], Plan]] = OrderedDict()
-        self._fillers: Final[OrderedDict[tuple[SharedPlan, bool | None], Filler]] = OrderedDict()
-        # A pool holds its patch. A pool whose plan was dropped is not kept for it.
-        self._patched: Final[deque[ref[PoolPlan]]] = deque()
-        self.requests = 0
-        """The requests of patches that were not filled."""
+        self._plans: Final[_Recent[PoolPlan, Plan]] = _Recent(MAX_FILLED)
+        self._patches: Final[_Recent[PoolPlan, PrecompiledPatch]] = _Recent(MAX_PATCHES)
+        self._plan_fillers: Final[_Recent[SharedPlan, Filler]] = _Recent(MAX_FILLERS)
+        self._patch_fillers: Final[_Recent[SharedPlan, Filler]] = _Recent(MAX_FILLERS)
 
-    def get(self, of: "PoolPlan", *, creating: bool) -> Plan:
-        """Return the filled plan of a pool; without ``creating``, the members of new workloads are not filled."""
-        if not of.shared.is_marked:
-            return of.shared.plan
-        key = (of.shared, of.values, creating)
-        plan = self._plans.get(key)
-        if plan is None:
-            members = self._get_filler(of.shared, creating).fill(of.values)
-            plan = self._plans[key] = msgspec.structs.replace(Plan(*members), digest=of.digest)
-            if len(self._plans) > MAX_FILLED:
-                self._plans.popitem(last=False)
-        else:
-            self._plans.move_to_end(key)
-        return plan
+    def get_plan(self, of: "PoolPlan") -> Plan:
+        """Return the plan of a pool with its values."""
+        return self._plans.get(of, self._fill_plan)
 
-    def fill_patch(self, of: "PoolPlan") -> PrecompiledPatch:
-        """Return the patch of a pool with its values; the oldest pool drops its patch if there are too many."""
-        patch: PrecompiledPatch = self._get_filler(of.shared, None).fill(of.values)
-        self._patched.append(ref(of))
-        if len(self._patched) > MAX_PATCHES and (oldest := self._patched.popleft()()) is not None:
-            oldest.forget_patch()
+    def get_patch(self, of: "PoolPlan") -> PrecompiledPatch:
+        """Return the patch of a pool with its values."""
+        return self._patches.get(of, self._fill_patch)
+
+    def _fill_plan(self, of: "PoolPlan") -> Plan:
+        filler = self._plan_fillers.get(of.shared, lambda shared: Filler(msgspec.structs.astuple(shared.plan)))
+        return msgspec.structs.replace(Plan(*filler.fill(of.values)), digest=of.digest)
+
+    def _fill_patch(self, of: "PoolPlan") -> PrecompiledPatch:
+        patch: PrecompiledPatch = self._patch_fillers.get(of.shared, lambda shared: Filler(shared.fast)).fill(of.values)
         return patch.name_checks()
-
-    def _get_filler(self, shared: SharedPlan, creating: bool | None) -> Filler:  # noqa: FBT001 - part of a key
-        """Return the filler of a plan, or of its patch if ``creating`` is None."""
-        key = (shared, creating)
-        filler = self._fillers.get(key)
-        if filler is None:
-            made = Filler(shared.fast) if creating is None else shared.filler(creating=creating)
-            filler = self._fillers[key] = made
-            if len(self._fillers) > MAX_FILLERS:
-                self._fillers.popitem(last=False)
-        else:
-            self._fillers.move_to_end(key)
-        return filler
 
 
 class PoolPlan:
     """The plan of one pool: a shared plan and the values of the pool."""
 
-    __slots__ = (
-        "__weakref__", "_filled", "_patch", "_requested_at", "_requests", "digest", "pool", "replicas",
-        "shared", "undo_text",
-    )  # fmt: skip
+    __slots__ = ("_filled", "digest", "pool", "replicas", "shared", "undo_text")
 
     def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
         """Compute the hash and the undo of the pool."""
         self._filled: Final = filled
-        self._patch: PrecompiledPatch | None = None
-        self._requested_at = self._requests = 0
         self.shared: Final = shared
         self.pool: Final = values.pool
         self.replicas: Final = values.replicas
@@ -191,36 +166,9 @@ class PoolPlan:
 
     @property
     def fast(self) -> PrecompiledPatch | None:
-        """The patch of a workload that matches the template; after some requests, with the values of the pool."""
-        fast = self._patch or self.shared.fast
-        if fast is None or fast is self._patch or not self.shared.is_marked:
-            return fast
-        if not self._is_requested_often():
-            return fast
-        self._patch = self._filled.fill_patch(self)
-        return self._patch
-
-    def _is_requested_often(self) -> bool:
-        """Count a request, and return whether enough of them came in quick succession."""
-        self._filled.requests += 1
-        if self._filled.requests - self._requested_at > MAX_PATCHES:
-            self._requests = 0
-        self._requested_at = self._filled.requests
-        self._requests += 1
-        return self._requests > _REQUESTS_BEFORE_FILLING
-
-    def forget_patch(self) -> None:
-        """Drop the patch with the values of the pool, until it is requested often."""
-        self._patch, self._requests = None, 0
-
-    @property
-    def changed_values(self) -> Sequence[tuple[JSON, JSON]]:
-        """The values before and after each difference that the entries make, None for an absent one.
-
-        Both values may be equal, if only other pools that share the plan have the difference.
-        """
-        found: Sequence[tuple[JSON, JSON]] = self.shared.changed_values.fill(self.values)
-        return found
+        """The patch of a workload that matches the template, None if every workload must be rendered."""
+        fast = self.shared.fast
+        return fast if fast is None or not self.shared.is_marked else self._filled.get_patch(self)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -238,12 +186,7 @@ class PoolPlan:
     @property
     def full(self) -> Plan:
         """The plan with the values of the pool in place of all marks."""
-        return self._filled.get(self, creating=True)
-
-    @property
-    def for_update(self) -> Plan:
-        """The filled plan for updates. Callers must not read ``create`` and ``rendered``."""
-        return self._filled.get(self, creating=False)
+        return self._filled.get_plan(self) if self.shared.is_marked else self.shared.plan
 
 
 def _find_longest_name(rendered: JSON) -> int:

@@ -252,7 +252,7 @@ class SubjectPlans:
         if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._has_mark:
             key: Hashable = (kind, pool, tweaks, entries, msgspec.json.encode(taints))
             return _Configuration(key, pool, entries, config, node_pool, replicas, tweaks, b"")
-        placement = encode_settings(config, taints, pool)
+        placement = encode_settings(config, taints)
         key = (kind, entries, tweaks, placement)
         return _Configuration(key, POOL_MARK, entries, config, node_pool, replicas, tweaks, placement)
 

@@ -289,18 +289,6 @@ def _list_orders(change: ListDelta) -> tuple[Sequence[Identity], Sequence[Identi
     return change.former, [one for one in change.order if one not in new]
 
 
-def address_of(tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> tuple[str, ...]:
-    """Return a path with a text for each token: ``("containers", "[name=app]", "image")``."""
-    address: list[str] = []
-    for token in tokens:
-        if isinstance(token, str):
-            address.append(token)
-            schema = schema.fields.get(token, _NO_SCHEMA)
-        else:
-            address.append(describe_identity(token, schema))
-    return tuple(address)
-
-
 def name_tokens(document: JSON, pointer: str) -> tuple[Token, ...]:
     """Return a JSON pointer with elements by identity, up to the first token that the document does not have."""
     tokens: list[Token] = []

@@ -169,7 +169,7 @@ def _select_by_content(
     """
 
     def rate(one: PoolPlan) -> tuple[bool, bool]:
-        full = one.for_update
+        full = one.full
         fits = shape_problem(workload) is None and has_template(full, workload, memory=None, creating=False)
         return fits, fits and workload["spec"].get("replicas", 1) == full.bare["spec"].get("replicas", 1)
 
@@ -383,7 +383,7 @@ def compute_patch(
                 return operations
     if (problem := shape_problem(workload)) is not None:
         raise RenderError("entries", f"the workload is not valid: {problem}")
-    full_plan = plan.full if creating else plan.for_update
+    full_plan = plan.full
     rendered = render_with(full_plan, workload, memory=memory, creating=creating, keeps_template=keeps_template)
     return diff(workload, rendered)
 

@@ -269,23 +269,6 @@ def _retract_elements(
     return present if same else kept
 
 
-def without_overridden(document: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
-    """Return a workload, or a part of it, without the members and elements that an undo names."""
-    made = dict(document)
-    for name, step in undo.items():
-        child, present = schema.fields.get(name, _NO_SCHEMA), made.get(name, _MISSING)
-        elements = index_elements(present, child) if isinstance(step, list) and step else None
-        if elements is not None:
-            steps = {identify(one, child): _without_identity(one, child) for one in step if isinstance(one, dict)}
-            kept = ((element, steps.get(identity[:-1], {})) for identity, element in elements.items())
-            made[name] = [without_overridden(one, inner, child) for one, inner in kept if _DIRECTIVE not in inner]
-        elif isinstance(step, dict) and step and _DIRECTIVE not in step and isinstance(present, dict):
-            made[name] = without_overridden(present, step, child)
-        else:
-            made.pop(name, None)
-    return made
-
-
 def _without_identity(step: JSONObject, schema: MergeSchema) -> JSONObject:
     identifying = _select_identifying(step, schema)
     return {name: inner for name, inner in step.items() if name not in identifying}

@@ -107,9 +107,11 @@ def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
 def count_changes(cell: Cell, store: StoreView, plans: PlanCache) -> int:
     """Return the number of the changes that `preview` lists, without rendering the workload.
 
-    It takes 5 µs, and a preview 200. Errors as for `preview`.
+    Errors as for `preview`.
     """
-    return sum(not identical(before, after) for before, after in cell.plan(store, plans).changed_values)
+    plan = cell.plan(store, plans)
+    changes = plan.values.fill([list(leaf.values) for leaf in plan.shared.plan.list_changes()])
+    return sum(not identical(before, after) for before, after in changes)
 
 
 def _format_name(group_kind: GroupKind, document: JSONObject) -> str:

@@ -124,28 +124,11 @@ def _is(left: JSON, right: JSON) -> bool:
 
 
 _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
-_MARKED: Final = frozenset({"name", *_PLACEMENT})
-_ENCODED_MARK: Final = msgspec.json.encode(POOL_MARK)
 
 
-def encode_settings(config: JSONObject | None, taints: JSON, pool: str) -> bytes:
-    """Return the settings of a pool as JSON, equal for pools whose `mark_settings` are equal.
-
-    It usually replaces the name in the JSON, which is faster than marking the settings of each pool.
-    """
-    if config is None:
-        return msgspec.json.encode((None, taints))
-    placing = msgspec.json.encode({one: config[one] for one in _PLACEMENT if one in config})
-    name = msgspec.json.encode(pool)
-    # Only whole texts are replaced: no names of members, and no text that ends in a quote and the name.
-    if b"%b:" % name in placing or b"\\" + name in placing:
-        placing = msgspec.json.encode({one: mark_name(config[one], pool) for one in _PLACEMENT if one in config})
-    else:
-        placing = placing.replace(name, _ENCODED_MARK)
-    others: JSONObject = {one: value for one, value in config.items() if one not in _MARKED}
-    if others.get("replicas") is not None:
-        others["replicas"] = REPLICAS_MARK
-    return msgspec.json.encode((others, taints)) + placing
+def encode_settings(config: JSONObject | None, taints: JSON) -> bytes:
+    """Return the settings of a pool as JSON, equal for pools whose `mark_settings` are equal."""
+    return msgspec.json.encode((mark_settings(config), taints))
 
 
 def mark_settings(config: JSONObject | None) -> JSONObject | None:
