@@ -16,7 +16,7 @@ from fleethook.engines.crds.fetch import Fetched
 from fleethook.engines.crds.instance.karmada_instance import build_release_patch, cascades_deletion, needs_reconcile
 
 CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("crds_controller.yaml").read_text())
-FETCHED = Fetched("downloaded", "key", Path("/c"), "ab" * 32, 90, "https://m/c", "https://m/c", "", 1, 0.1, 0.0, ())
+FETCHED = Fetched("downloaded", "key", Path("/c"), "ab" * 32, 90, "https://m/c", "https://m/c", "", 1, 0.1, ())
 SAID: dict[str, Condition] = {
     "asking": report_download("https://m/c")[0],
     "leaving": report_deletion(),

@@ -1,10 +1,8 @@
 """A process that forks fetching processes: cheap, because it has imported all modules and has no threads.
 
-A line of JSON on stdin is a job, ``{"root", "url", "policy"}`` with ``"forever"`` or ``"die_at"``, or
-``{"root", "key", "read": true}``. The forked process prints its messages, each line with its pid first.
+A line of JSON on stdin is a job, ``{"root", "url", "policy"}`` with ``"forever"`` or ``"die_at"``. The forked process prints its messages, each line with its pid first.
 """
 
-import hashlib
 import json
 import os
 import signal
@@ -19,11 +17,6 @@ from tests.engines.crds.fetching import bring
 def say(what: object) -> None:
     # One write, so that lines of many processes do not mix.
     os.write(1, f"{os.getpid()} {json.dumps(what)}\n".encode())
-
-
-def tree(path: Path) -> str:
-    files = sorted(file for file in path.rglob("*") if file.is_file() and file.name != ".meta.json")
-    return hashlib.sha256(b"".join(str(file).encode() + file.read_bytes() for file in files)).hexdigest()
 
 
 CHANGES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.chmod", "os.utime")
@@ -48,17 +41,13 @@ def die_at(last: int) -> None:
 
 def work(job: dict[str, str]) -> None:
     cache = Cache(Path(job["root"]))
-    if "read" in job:
-        with cache.reading(job["key"], 10):
-            say("reading")
-            signal.pause()
     say("started")
     if "die_at" in job:
         die_at(int(job["die_at"]))
     got = bring(cache, job["url"], Policy(job["policy"]))
     while job.get("forever"):
         bring(cache, job["url"], Policy(job["policy"]))
-    say([got.result, tree(got.path)])
+    say([got.result, got.sha256])
 
 
 def main() -> None:

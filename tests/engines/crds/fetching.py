@@ -17,7 +17,7 @@ ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEV
 def bring(cache: Cache, source: Source | str, policy: Policy = IF_NOT_PRESENT, **more: object) -> Fetched:
     source = Source(source) if isinstance(source, str) else source
     at_once = partial(download, sleep=lambda _: None)
-    return fetch(cache, source, policy, **{"env_proxies": False, "lock_seconds": 30, "downloader": at_once, **more})
+    return fetch(cache, source, policy, **{"env_proxies": False, "downloader": at_once, **more})
 
 
 @contextmanager

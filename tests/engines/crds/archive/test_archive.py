@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import tarfile
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive import FileDigest, GzipReader, Manifest, unpack, verify
+from fleethook.engines.crds.archive.archive import FileDigest, Manifest, _inflate, unpack, verify
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.unpacked_tree import verify_tree
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
 
@@ -24,17 +24,7 @@ PACKED = gzip.compress(DATA)
 
 
 def read(packed: bytes, limits: ArchiveLimits | None = None) -> bytes:
-    reader = GzipReader(packed, limits=limits or ArchiveLimits())
-    taken = reader.take(len(DATA) * 2)
-    reader.drain()
-    return taken
-
-
-def test_pieces_are_read_in_order() -> None:
-    reader = GzipReader(PACKED, limits=ArchiveLimits())
-    assert [reader.take(3), reader.take(100_000), reader.take(10**9), reader.take(1)] == [
-        DATA[:3], DATA[3:100_003], DATA[100_003:], b"",
-    ]  # fmt: skip
+    return _inflate(packed, limits or ArchiveLimits()).getvalue()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +157,7 @@ def test_the_manifest_describes_a_release(tarball: Put) -> None:
 def test_unpacking_gives_every_byte_of_a_release(tarball: Put, into: Path) -> None:
     manifest = unpack(tarball(release()), into)
     assert contents(into) == {name.rstrip("/"): body for name, body in members().items()}
-    assert verify_tree(into, manifest) == []
+    assert set(manifest.files) == {name for name, body in members().items() if body is not None}
 
 
 def test_written_files_have_fixed_modes_and_the_archives_times(tarball: Put, into: Path) -> None:
@@ -247,14 +237,6 @@ def test_a_link_in_the_place_of_the_tree_is_not_followed(tarball: Put, into: Pat
     with pytest.raises(CRDsError, match="File exists"):
         unpack(tarball(release()), into)
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_a_linked_target_directory_is_refused(tarball: Put, into: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(into)
-    with pytest.raises(CRDsError) as caught:
-        unpack(tarball(release()), tmp_path / "link")
-    assert caught.value.exit is Exit.DISK
-    assert list(into.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -358,12 +340,57 @@ def test_there_may_be_as_many_entries_as_the_limit(tarball: Put) -> None:
 
 def test_a_bomb_is_inflated_no_further_than_its_limit() -> None:
     bomb = zlib.compress(bytes(50_000_000), 9, wbits=31)
-    inflated = GzipReader(bomb, limits=LIMITS)
-    assert len(inflated.take(4_000_000)) == 4_000_000
+    tracemalloc.start()
     with pytest.raises(CRDsError) as caught:
-        inflated.take(1_000_000)
+        read(bomb, LIMITS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert caught.value.exit is Exit.LIMIT
-    assert 4_000_000 < LIMITS.max_unpacked(len(bomb)) == 100 * len(bomb) < 5_000_000
+    assert LIMITS.max_unpacked(len(bomb)) == 100 * len(bomb) < 5_000_000
+    assert peak < 12_000_000
+
+
+def headers(*blocks: bytes) -> bytes:
+    plain = tar((member(name, body), body or b"") for name, body in small().items()).rstrip(b"\0")
+    return pack(plain + bytes(-len(plain) % 512) + b"".join(blocks))
+
+
+def header(kind: bytes, size: bytes, name: bytes = b"crds/x") -> bytes:
+    """A header block with any text as its size."""
+    block = bytearray(member(name.decode(), b"", kind=kind).tobuf(tarfile.GNU_FORMAT))
+    block[124:136] = size
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+PAX_SIZE = b"15 size=-99999\n".ljust(512, b"\0")
+END = bytes(1024)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "exit_code"),
+    [
+        # CVE-2025-8194: a size that leads back, in the header or in its attributes.
+        ((header(b"0", b"\xff" * 12), END), Exit.ARCHIVE),
+        ((header(b"x", b"00000000017\0"), PAX_SIZE, header(b"0", b"00000000000\0"), END), Exit.ARCHIVE),
+        # CVE-2024-6232: attributes that take long.
+        ((header(b"x", b"00000100000\0"), b"1" * 32768, header(b"0", b"00000000000\0"), END), Exit.LIMIT),
+        ((header(b"L", b"00000100000\0"), b"n" * 32768, header(b"0", b"00000000000\0"), END), Exit.LIMIT),
+        ((*[header(b"x", b"00000000000\0")] * 1500, header(b"0", b"00000000000\0"), END), Exit.ARCHIVE),
+        ((*[header(b"0", b"00000000000\0", b"crds/%d" % n) for n in range(2048)], END), Exit.LIMIT),
+        ((header(b"0", b"00000010000\0"), END), Exit.ARCHIVE),
+        ((header(b"0", b"00000000000\0")[:-1] + b"x", END), Exit.ARCHIVE),
+        ((b"x" * 512, END), Exit.ARCHIVE),
+        ((), Exit.ARCHIVE),
+    ],
+    ids=["negative", "pax-negative", "pax-long", "name-long", "pax-chain", "many", "cut", "checksum", "text", "no-end"],
+)
+def test_hostile_headers_are_refused_within_the_limits(blocks: tuple[bytes, ...], exit_code: Exit) -> None:
+    limits = ArchiveLimits(ratio=10_000)
+    with pytest.raises(CRDsError) as caught:
+        verify(headers(*blocks), limits=limits)
+    assert caught.value.exit is exit_code
 
 
 @pytest.mark.parametrize("make", [lambda _: None, Path.mkdir, os.mkfifo])
@@ -388,7 +415,7 @@ HINT = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
     ("name", "text"),
     [
         ("./", "unexpected file dir: ./"),
-        (".", "unexpected file dir: ."),
+        (".", "unexpected file dir: ./"),
         ("./crds/", "unclean file dir: ./crds/"),
         ("./crds/bases/a.yaml", "unclean file path: ./crds/bases/a.yaml"),
     ],
@@ -422,57 +449,6 @@ def test_a_dot_in_front_is_all_that_is_taken_away(tarball: Put, name: str, text:
 def test_a_tarball_without_dots_is_the_same_with_and_without_them_allowed(tarball: Put) -> None:
     path = tarball(release())
     assert verify(path, normalize_dot=True) == verify(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (lambda top: (top / BASE).unlink(), f"{BASE} is missing"),
-        (
-            lambda top: (top / BASE).write_bytes(b""),
-            f"{BASE} has 0 bytes instead of {len(crd('works', 'work.karmada.io'))}",
-        ),
-        (
-            lambda top: (top / BASE).write_bytes(crd("works", "work.karmada.io").swapcase()),
-            f"{BASE} has different content",
-        ),
-        (lambda top: (top / "crds/bases/x").write_bytes(b""), "crds/bases/x does not belong there"),
-        (lambda top: (top / "crds/x").symlink_to("/etc/passwd"), "crds/x does not belong there"),
-        (
-            lambda top: ((top / BASE).rename(top / "w"), (top / BASE).symlink_to(top / "w")),
-            f"{BASE} is not a regular file",
-        ),
-        (lambda top: ((top / BASE).unlink(), os.mkfifo(top / BASE)), f"{BASE} is not a regular file"),
-    ],
-    ids=["missing", "shorter", "changed", "extra", "extra-link", "link", "fifo"],
-)
-def test_changes_of_an_unpacked_tree_are_found(
-    tarball: Put, into: Path, change: Callable[[Path], object], line: str
-) -> None:
-    manifest = unpack(tarball(build(small())), into)
-    change(into)
-    assert verify_tree(into, manifest) == [line]
-
-
-def test_a_tree_without_its_directories_lacks_them_and_their_files(tarball: Put, into: Path, tmp_path: Path) -> None:
-    manifest = unpack(tarball(build(small())), into)
-    (into / "crds").rename(tmp_path / "moved")
-    assert verify_tree(into, manifest) == [
-        "crds is missing",
-        "crds/bases is missing",
-        "crds/patches is missing",
-        f"{BASE} is missing",
-        "crds/patches/webhook_in_works.yaml is missing",
-    ]
-    (into / "crds").symlink_to(tmp_path / "moved")
-    assert verify_tree(into, manifest)[:3] == ["crds is missing", "crds/bases is missing", "crds/patches is missing"]
-
-
-def test_an_empty_directory_of_patches_is_enough(tarball: Put, into: Path) -> None:
-    kept = {name: body for name, body in small().items() if name != "crds/patches/webhook_in_works.yaml"}
-    manifest = unpack(tarball(build(kept)), into)
-    (into / "crds/patches").rmdir()
-    assert verify_tree(into, manifest) == ["crds/patches is missing"]
 
 
 def test_tars_of_tarfile_are_read_alike_in_each_format(tarball: Put) -> None:

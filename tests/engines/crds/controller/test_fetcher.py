@@ -42,7 +42,6 @@ def test_only_downloads_count_their_bytes(registry: CollectorRegistry, metrics: 
     assert value("fleethook_crds_fetches_total", {"result": "cached"}) == 2
     assert value("fleethook_crds_downloaded_bytes_total") == len(body)
     assert value("fleethook_crds_fetch_duration_seconds_count", {"result": "cached"}) == 2
-    assert value("fleethook_crds_lock_wait_seconds_count") == 3
 
 
 def test_failures_count_by_kind_of_error(registry: CollectorRegistry, metrics: FetchMetrics) -> None:
@@ -53,7 +52,6 @@ def test_failures_count_by_kind_of_error(registry: CollectorRegistry, metrics: F
     assert value("fleethook_crds_fetches_total", {"result": "network"}) == 2
     assert value("fleethook_crds_fetches_total", {"result": "integrity"}) == 1
     assert value("fleethook_crds_fetch_duration_seconds_sum", {"result": "network"}) == 2.0
-    assert value("fleethook_crds_lock_wait_seconds_count") == 0
 
 
 def test_the_cache_is_measured_on_disk(registry: CollectorRegistry, metrics: FetchMetrics, tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ SHA = "ab" * 32
 
 
 def fetched(result: Result, *warnings: str) -> Fetched:
-    return Fetched(result, "key", Path("/c"), SHA, 90, "https://m/c.tar.gz", "", "", 1, 0.1, 0.0, warnings)
+    return Fetched(result, "key", Path("/c"), SHA, 90, "https://m/c.tar.gz", "", "", 1, 0.1, warnings)
 
 
 @pytest.mark.parametrize(
     ("result", "reason", "event"),
     [
         ("downloaded", "Downloaded", "CRDsDownloaded"), ("revalidated", "Revalidated", "CRDsCacheHit"),
-        ("cached", "Cached", "CRDsCacheHit"), ("adopted", "Adopted", "CRDsCacheHit"), ("stale", "Stale", "CRDsStale"),
+        ("cached", "Cached", "CRDsCacheHit"), ("stale", "Stale", "CRDsStale"),
     ],
 )  # fmt: skip
 def test_a_fetched_tarball_is_ready_with_its_reason(result: Result, reason: str, event: str) -> None:

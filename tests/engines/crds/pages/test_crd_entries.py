@@ -61,7 +61,7 @@ def test_the_content_of_a_tarball_with_dotted_names_is_listed(tmp_path: Path) ->
 
 
 def test_a_damaged_entry_has_no_content(filled: FilledCache) -> None:
-    (filled.small.path / CHANGED).write_text("other")
+    (filled.small.path / TARBALL).write_bytes(b"other")
     content = read_content(filled.cache, filled.small.key)
     assert (content.listed.state, content.manifest) == ("changed", None)
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
 from fleethook.console.process import create_console
-from fleethook.engines.crds.cache.cache_entry import RECORD, Listed, Record, State
+from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, Listed, Record, State
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.pages import crd_entries, crds
 from fleethook.engines.crds.pages.crds import (
@@ -48,7 +48,7 @@ def describe(document: dict[str, Any]) -> InstanceView:
 def listed(state: State = "ready", sha256: str = SHA) -> Listed:
     record = Record(
         url=URL, final_url=URL, sha256=sha256, size=1, etag="", last_modified="", fetched_at=NOW, asked_at=NOW,
-        asked=1, warnings=(),
+        warnings=(),
     )  # fmt: skip
     return Listed(Source(URL).key, Path("x"), state, 1, NOW, record if state in ("ready", "changed") else None)
 
@@ -251,7 +251,7 @@ async def test_a_cache_that_cannot_be_read_leaves_the_instances(filled: FilledCa
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "cache").write_text("")
     page = await get(console_of(karmada("alpha"), crd_cache=tmp_path / "other"), "/crds")
-    assert "is not a directory: refused" in page.text
+    assert "Not a directory" in page.text
     assert "test/alpha" in page.text
 
 
@@ -279,10 +279,10 @@ async def test_one_entry_lists_its_files_and_its_instances(filled: FilledCache) 
 
 
 async def test_a_damaged_entry_is_shown_as_such_and_not_trusted(filled: FilledCache) -> None:
-    (filled.small.path / CHANGED).write_text("other")
+    (filled.small.path / TARBALL).write_bytes(b"other")
     app = console(filled, karmada("pinned", url=filled.small.url, sha256=filled.small.sha256))
     page = await get(app, "/crds")
-    assert CHANGED in page.text
+    assert f"{TARBALL} differs from its record" in page.text
     assert "the cache entry is not trusted" in page.text
     page = await get(app, "/crds/entry", f"key={filled.small.key}")
     assert "damaged, not trusted" in page.text

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest
-from fleethook.engines.crds.cache.cache_entry import RECORD, Listed
+from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, Listed
 from fleethook.engines.crds.pages.crd_entries import describe_entry, list_files
-from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
+from tests.console.crd_cache import FilledCache, fill_cache
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def test_a_verified_entry_has_its_digest_url_and_time(filled: FilledCache) -> No
 
 
 def test_a_damaged_entry_shows_its_problem_and_no_digest(filled: FilledCache) -> None:
-    (filled.small.path / CHANGED).write_text("other")
+    (filled.small.path / TARBALL).write_bytes(b"other")
     view = describe_entry(find(filled))
     assert (view.state, view.is_ready, view.sha256) == ("changed", False, "")
-    assert CHANGED in view.problem
+    assert view.problem == f"{TARBALL} differs from its record"
     assert "not trusted" in view.meaning
 
 

@@ -1,42 +1,55 @@
-"""The cache of CRD tarballs: an entry is complete, or it does not exist.
+"""The cache of CRD tarballs on disk: ``<root>/cache/<key>``, with the tarball, its tree and its record.
 
-``<root>/cache/<key>/`` has ``crds.tar.gz`` and ``crds/…``, in the layout of Karmada's operator, and ``.meta.json``,
-which the operator does not read. An entry is built in ``.staging`` and moved into place atomically.
-Upstream: operator/pkg/tasks/init/crd.go (v1.17.1), ``getCrdsDir``.
+The layout is that of Karmada's operator, so that both can share a volume. An entry is built beside the others and moved
+into its place by one rename, under a lock, so it is complete or does not exist. Each use compares the bytes of the
+tarball with the recorded digest.
 """
 
-import hashlib
+import errno
+import fcntl
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 import msgspec
+import platformdirs
 
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_entry import (
+    RECORD,
     TARBALL,
-    TREE,
     Listed,
     Record,
     State,
     check_entry,
-    find_tree_problems,
-    has_tarball,
+    is_key,
     measure_size,
-    read_record,
-    read_tarball,
-    replace_record,
     select_removable,
     translate_os_errors,
     write_record,
 )
-from fleethook.engines.crds.cache.cache_layout import LOCK_SECONDS, Layout, Staged
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.descriptors import EXISTING, FILE_MODE, open_at, write_new
+
+LOCK_SECONDS: Final = 30.0
+"""Longest wait for the lock, which is held for a rename or for reading one entry, never during a download."""
+_POLL_SECONDS: Final = 0.02
+_LOCK: Final = ".lock"
+_STAGING: Final = ".staging-"
+_STAGING_SECONDS: Final = 2 * 3600
+"""Age of a directory that a killed process left: a download takes an hour at most."""
+_READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def find_data_directory() -> Path:
+    """Return the data directory of the user, whether or not it exists."""
+    return Path(platformdirs.user_data_dir("fleethook"))
 
 
 class Entry(NamedTuple):
@@ -47,14 +60,6 @@ class Entry(NamedTuple):
     record: Record
 
 
-class Adopted(NamedTuple):
-    """An entry that was made from an existing tarball."""
-
-    entry: Entry
-    found: tuple[str, ...]
-    """The problems of the tree that was next to the tarball."""
-
-
 class Origin(NamedTuple):
     """The origin of a tarball; its URLs are redacted."""
 
@@ -62,15 +67,13 @@ class Origin(NamedTuple):
     final_url: str = ""
     etag: str = ""
     last_modified: str = ""
-    asked: int = 1
-    """Number of answers from the origin; 0 for a tarball that was not downloaded."""
 
 
 def _read_clock() -> datetime:
     return datetime.now(UTC)
 
 
-class Cache(Layout):
+class Cache:
     """Entries by key, safe for several threads and processes."""
 
     def __init__(
@@ -89,10 +92,10 @@ class Cache(Layout):
             clock: Returns the time for records. Only `prune` compares these times.
             reading: Context that is entered while a tarball is in memory. It is never nested.
         """
-        super().__init__(root)
-        self._reading: Final = reading
+        self.directory: Final = root / "cache"
         self._limits: Final = limits
         self._clock: Final = clock
+        self._reading: Final = reading
 
     def bounded_by(self, reading: Callable[[], AbstractContextManager[None]]) -> Self:
         """Return the same cache with another ``reading`` (see `__init__`)."""
@@ -100,13 +103,25 @@ class Cache(Layout):
 
     # --- Reading ------------------------------------------------------------------------------------------------------
 
-    def entry(self, key: str) -> Entry | None:
-        """Return the entry, or None if it is missing or damaged.
+    def path(self, key: str) -> Path:
+        """Return the path of an entry, whether or not it exists; raises CRDsError USAGE for an invalid key."""
+        if not is_key(key):
+            raise CRDsError(Exit.USAGE, f"{key!r} is not a key of the cache: a key has 64 hexadecimal digits")
+        return self.directory / key
 
-        Reads all of it: the tarball must have the recorded digest, and the tree must have the tarball's files.
+    def keys(self) -> list[str]:
+        """Return the keys of all entries in any state, sorted; raises CRDsError DISK."""
+        with translate_os_errors("listing the cache"):
+            try:
+                return sorted(filter(is_key, (path.name for path in self.directory.iterdir())))
+            except FileNotFoundError:
+                return []
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the entry, or None if it is missing or its tarball does not have the recorded digest.
 
         Raises:
-            CRDsError: DISK for a link, or for files that another user owns.
+            CRDsError: DISK for a link, or for files that another user owns or everybody can write.
         """
         found = self.tarball(key)
         return None if found is None else found[0]
@@ -116,119 +131,98 @@ class Cache(Layout):
 
         Use these verified bytes, not the files, which another process may change meanwhile.
         """
-        with self.open_entry_directory(key) as directory:
-            if directory is None:
-                return None
-            with self._reading():
-                record, tarball, problems = check_entry(directory, self._limits)
-        return None if record is None or problems else (Entry(key, self.path(key), record), tarball)
-
-    def verify(self, key: str) -> list[str]:
-        """Read the entry completely and return its problems; raises CRDsError NOT_CACHED if it does not exist."""
-        with self.open_entry_directory(key) as directory:
-            if directory is None:
-                raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {self.directory}")
-            return list(check_entry(directory, self._limits).problems)
-
-    def entries(self) -> list[Listed]:
-        """Return all entries in any state; raises CRDsError DISK."""
-        return [listed for key in self.keys() if (listed := self.inspect(key)) is not None]
+        path = self.path(key)
+        with self._reading(), self._lock(fcntl.LOCK_SH):
+            checked = check_entry(path, self._limits)
+        if checked is None or checked.record is None or checked.problem:
+            return None
+        return Entry(key, path, checked.record), checked.tarball
 
     def inspect(self, key: str) -> Listed | None:
         """Check an entry in any state; returns None if it does not exist. Raises CRDsError USAGE for an invalid key."""
         path = self.path(key)
         try:
-            changed = datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
-        except OSError:  # removed meanwhile
+            changed = datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+            with self._lock(fcntl.LOCK_SH):
+                checked = check_entry(path, self._limits)
+        except FileNotFoundError:
             return None
-        try:
-            with self.open_entry_directory(key) as directory:
-                if directory is None:
-                    return None
-                record, _, problems = check_entry(directory, self._limits)
         except CRDsError as error:
             return Listed(key, path, "refused", 0, changed, None, str(error))
+        if checked is None:  # removed meanwhile
+            return None
+        record, size = checked.record, measure_size(path)
         if record is None:
-            return Listed(key, path, "bare", measure_size(path), changed, None)
-        state: State = "changed" if problems else "ready"
-        return Listed(key, path, state, measure_size(path), record.asked_at, record, "; ".join(problems))
+            return Listed(key, path, "bare", size, changed, None)
+        state: State = "changed" if checked.problem else "ready"
+        return Listed(key, path, state, size, record.asked_at, record, checked.problem)
+
+    def entries(self) -> list[Listed]:
+        """Return all entries in any state; raises CRDsError DISK."""
+        return [listed for key in self.keys() if (listed := self.inspect(key)) is not None]
 
     # --- Writing ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """Create an empty directory on the cache's file system; after the block it is removed if it is still there."""
+        with translate_os_errors("preparing the cache"):
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self.directory.is_symlink():
+                raise CRDsError(Exit.DISK, f"{self.directory} is a symbolic link: refused")
+            self._sweep()
+            staged = Path(tempfile.mkdtemp(prefix=_STAGING, dir=self.directory))
+        try:
+            yield staged
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
 
     def commit(
         self,
         key: str,
-        staged: Staged,
+        staged: Path,
         origin: Origin,
         *,
         sha256: str = "",
         strict: bool = False,
         normalize_dot: bool = False,
-        seconds: float = LOCK_SECONDS,
     ) -> Entry:
         """Verify and unpack the tarball in a staging directory, record it, and make it the entry.
 
         Args:
-            key: Key of the entry; the caller holds `lock`.
+            key: Key of the entry.
             staged: A directory of `staging` that has ``crds.tar.gz`` and no other files.
             origin: Origin of the tarball.
             sha256: The expected digest; ``""`` for any.
             strict: Treat warnings as errors.
             normalize_dot: Accept ``./crds/…`` for ``crds/…``; the tarball itself stays unchanged.
-            seconds: Seconds to wait for readers.
 
         Raises:
             CRDsError: INTEGRITY, ARCHIVE, LIMIT, LOCKED or DISK; the entry stays unchanged.
         """
-        record = self._build(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
-        self.put(key, staged, seconds=seconds)
-        return Entry(key, self.path(key), record)
-
-    def adopt(
-        self,
-        key: str,
-        *,
-        url: str = "",
-        strict: bool = False,
-        normalize_dot: bool = False,
-        seconds: float = LOCK_SECONDS,
-    ) -> Adopted | None:
-        """Make an entry from the tarball in its directory, and unpack the tree again.
-
-        This accepts tarballs that a user or Karmada's operator placed there, and repairs entries with a damaged tree.
-
-        Args:
-            key: Key of the entry; the caller holds `lock`.
-            url: Redacted URL of the tarball, used if there is no record.
-            strict: Treat warnings as errors.
-            normalize_dot: Accept ``./crds/…`` for ``crds/…``; a record that allows it counts too.
-            seconds: Seconds to wait for readers.
-
-        Returns:
-            The entry and the problems of its former tree; None without a tarball, or if its digest is not the recorded
-            one.
-
-        Raises:
-            CRDsError: As `commit`.
-        """
-        with self.open_entry_directory(key) as directory:
-            if directory is None or not has_tarball(directory):
-                return None
-            before = read_record(directory)
-            normalize_dot = normalize_dot or (before is not None and before.normalize_dot)
-            with self.staging() as staged:
-                with self._reading(), translate_os_errors(f"copying the tarball of {key}"):
-                    tarball = read_tarball(directory, self._limits)
-                    if before is not None and hashlib.sha256(tarball).hexdigest() != before.sha256:
-                        return None
-                    write_new(TARBALL, staged.directory, tarball)
-                    del tarball
-                record = self._build(key, staged, _read_origin(before, url), strict=strict, normalize_dot=normalize_dot)
-                with self._reading():
-                    tarball = read_tarball(staged.directory, self._limits)
-                    found = find_tree_problems(directory, TREE, tarball, self._limits, normalize_dot=normalize_dot)
-                self.put(key, staged, seconds=seconds)
-        return Adopted(Entry(key, self.path(key), record), tuple(found))
+        target = self.path(key)
+        with self._reading():
+            tarball = archive.load(staged / TARBALL, limits=self._limits)
+            manifest = archive.unpack(tarball, staged, limits=self._limits, strict=strict, normalize_dot=normalize_dot)
+            del tarball
+        if sha256 and manifest.sha256 != sha256.strip().lower():
+            raise CRDsError(Exit.INTEGRITY, f"the digest is {manifest.sha256}, not {sha256.strip().lower()}")
+        now = self._clock()
+        record = Record(
+            url=origin.url, final_url=origin.final_url, sha256=manifest.sha256, size=manifest.size, etag=origin.etag,
+            last_modified=origin.last_modified, fetched_at=now, asked_at=now, warnings=manifest.warnings,
+            normalize_dot=normalize_dot,
+        )  # fmt: skip
+        with translate_os_errors(f"recording {key}"):
+            (staged / TARBALL).chmod(0o640)
+            write_record(staged / RECORD, record)
+            _sync(staged)
+        with self._lock(fcntl.LOCK_EX), translate_os_errors(f"replacing {key}"):
+            former = self._move_away(target)
+            staged.rename(target)
+            _sync(self.directory)
+        shutil.rmtree(former, ignore_errors=True)
+        return Entry(key, target, record)
 
     def import_file(
         self,
@@ -253,40 +247,37 @@ class Cache(Layout):
         Raises:
             CRDsError: USAGE if the file cannot be read or is not regular; LIMIT; else as `commit`.
         """
-        tarball = _load_file(file, self._limits)
-        with self.lock(key), self.staging() as staged:
+        try:
+            tarball = archive.load(file, limits=self._limits)
+        except CRDsError as error:
+            # The user named the file, so an unreadable file is an invalid argument.
+            raise CRDsError(Exit.USAGE if error.exit is Exit.DISK else error.exit, str(error)) from None
+        with self.staging() as staged:
             with translate_os_errors(f"copying {file}"):
-                write_new(TARBALL, staged.directory, tarball)
+                (staged / TARBALL).write_bytes(tarball)
             return self.commit(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
 
     def renew(self, entry: Entry, origin: Origin) -> Entry:
-        """Record that the origin confirmed the entry as current; the caller holds `lock`."""
-        now = self._clock()
+        """Record that the origin confirmed the entry as current."""
         record = msgspec.structs.replace(
             entry.record, url=origin.url, final_url=origin.final_url, etag=origin.etag,
-            last_modified=origin.last_modified, asked_at=now, asked=entry.record.asked + origin.asked,
+            last_modified=origin.last_modified, asked_at=self._clock(),
         )  # fmt: skip
-        with (
-            translate_os_errors(f"recording {entry.key}"),
-            self.open_entry_directory(entry.key) as directory,
-            self.staging() as staged,
-        ):
-            if directory is not None:
-                replace_record(directory, staged.directory, record)
+        with self.staging() as staged, translate_os_errors(f"recording {entry.key}"):
+            write_record(staged / RECORD, record)
+            with self._lock(fcntl.LOCK_EX), suppress(FileNotFoundError):
+                (staged / RECORD).rename(entry.path / RECORD)
         return entry._replace(record=record)
 
-    def repair(self, key: str, *, seconds: float = LOCK_SECONDS) -> Adopted:
-        """Read the entry completely, and unpack its tarball again if there is a problem.
-
-        Raises:
-            CRDsError: NOT_CACHED if the tarball is missing or not the recorded one; else as `commit`.
-        """
-        with self.lock(key, seconds):
-            if (entry := self.entry(key)) is not None:
-                return Adopted(entry, ())
-            if (adopted := self.adopt(key, seconds=seconds)) is not None:
-                return adopted
-        raise CRDsError(Exit.NOT_CACHED, f"cannot repair {key}: its tarball is missing or was changed; fetch it again")
+    def remove(self, key: str) -> bool:
+        """Remove the entry, of any file type; returns False if it does not exist. Raises CRDsError LOCKED or DISK."""
+        path = self.path(key)
+        if not os.path.lexists(path):
+            return False
+        with self._lock(fcntl.LOCK_EX), translate_os_errors(f"removing {key}"):
+            former = self._move_away(path)
+        shutil.rmtree(former, ignore_errors=True)
+        return True
 
     def prune(
         self,
@@ -296,72 +287,71 @@ class Cache(Layout):
         keep: int = 0,
         dry_run: bool = False,
     ) -> list[Listed]:
-        """Remove entries that are too old, or exceed the size with younger ones; entries in use stay.
+        """Remove entries that are too old, or exceed the size with younger ones.
 
         Returns:
             The removed entries; with ``dry_run`` the entries to remove.
 
         Raises:
-            CRDsError: DISK.
+            CRDsError: LOCKED, DISK.
         """
         going = select_removable(
             self.entries(), now=self._clock(), older_than=older_than, max_bytes=max_bytes, keep=keep
         )
-        return going if dry_run else [entry for entry in going if self._try_remove(entry.key)]
+        return going if dry_run else [entry for entry in going if self.remove(entry.key)]
 
-    def _try_remove(self, key: str) -> bool:
+    # --- Files --------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _lock(self, kind: int) -> Iterator[None]:
+        """Hold the lock of the cache, shared by readers. A read-only or missing cache has no writers and needs none."""
+        path = self.directory / _LOCK
         try:
-            return self.remove(key, seconds=0)
-        except CRDsError as error:
-            if error.exit is Exit.LOCKED:
-                return False
-            raise
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            if kind == fcntl.LOCK_EX or error.errno not in (*_READ_ONLY, errno.ENOENT):
+                raise CRDsError(Exit.DISK, f"{path}: {error.strerror}", transient=True) from error
+            yield
+            return
+        try:
+            _wait_for_lock(path, descriptor, kind)
+            yield
+        finally:
+            os.close(descriptor)
 
-    def _build(
-        self, key: str, staged: Staged, origin: Origin, *, sha256: str = "", strict: bool, normalize_dot: bool
-    ) -> Record:
-        with self._reading():
-            manifest = archive.unpack(
-                _load_staged(key, staged, self._limits),
-                staged.directory,
-                limits=self._limits,
-                strict=strict,
-                normalize_dot=normalize_dot,
-            )
-        if sha256 and manifest.sha256 != sha256.strip().lower():
-            raise CRDsError(Exit.INTEGRITY, f"the digest is {manifest.sha256}, not {sha256.strip().lower()}")
-        with translate_os_errors(f"recording {key}"):
-            with open_at(TARBALL, EXISTING, staged.directory) as file:
-                os.fchmod(file, FILE_MODE)
-            record = self._make_record(manifest, origin, normalize_dot=normalize_dot)
-            write_record(staged.directory, record)
-            os.fsync(staged.directory)
-        return record
+    def _move_away(self, path: Path) -> Path:
+        """Move an entry of any file type into a new directory and return that; a missing entry is no error."""
+        directory = Path(tempfile.mkdtemp(prefix=_STAGING, dir=self.directory))
+        with suppress(FileNotFoundError):
+            path.rename(directory / path.name)
+        return directory
 
-    def _make_record(self, manifest: archive.Manifest, origin: Origin, *, normalize_dot: bool) -> Record:
-        now = self._clock()
-        return Record(
-            url=origin.url, final_url=origin.final_url, sha256=manifest.sha256, size=manifest.size, etag=origin.etag,
-            last_modified=origin.last_modified, fetched_at=now, asked_at=now, asked=origin.asked,
-            warnings=manifest.warnings, normalize_dot=normalize_dot,
-        )  # fmt: skip
+    def _sweep(self) -> None:
+        """Remove the directories of killed processes."""
+        oldest = time.time() - _STAGING_SECONDS
+        for path in self.directory.glob(f"{_STAGING}*"):
+            with suppress(OSError):
+                if path.lstat().st_mtime < oldest:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
-def _load_file(file: Path, limits: ArchiveLimits) -> bytes:
+def _wait_for_lock(path: Path, descriptor: int, kind: int) -> None:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                text = f"another process holds {path}; waited {LOCK_SECONDS:g} s"
+                raise CRDsError(Exit.LOCKED, text, transient=True) from None
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return archive.load(file, limits=limits)
-    except CRDsError as error:
-        # The user named the file, so an unreadable file is an invalid argument.
-        exit_code = Exit.USAGE if error.exit is Exit.DISK else error.exit
-        raise CRDsError(exit_code, str(error)) from None
-
-
-def _load_staged(key: str, staged: Staged, limits: ArchiveLimits) -> bytes:
-    with translate_os_errors(f"reading what came for {key}"):
-        return read_tarball(staged.directory, limits)
-
-
-def _read_origin(record: Record | None, url: str) -> Origin:
-    if record is None:
-        return Origin(url=url, asked=0)
-    return Origin(record.url, record.final_url, record.etag, record.last_modified, record.asked)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -12,8 +12,7 @@ from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.options import TextOutput
 from fleethook.cli.output.text_output import Style, show_download, write, write_error, write_json
 from fleethook.cli.parameters import Argument, Option, read_parameter
-from fleethook.engines.crds.cache.cache_layout import find_data_directory
-from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release

@@ -140,8 +140,7 @@ def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> 
         policy=wanted.policy, offline=wanted.offline, progress=wanted.progress, strict=wanted.strict,
         normalize_dot=wanted.normalize_dot, env_proxies=not wanted.no_env_proxy,
     )  # fmt: skip
-    with kept.reading(fetched.key):
-        found = kept.tarball(fetched.key)
+    found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
         raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
     return archive.read_tree(found[1], normalize_dot=found[0].record.normalize_dot)[1]

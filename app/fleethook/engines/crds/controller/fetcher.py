@@ -58,7 +58,7 @@ class FetchMetrics:
         """Register the metrics."""
         self._fetches: Final = Counter(
             "fleethook_crds_fetches",
-            "Fetches of CRD tarballs, by result: downloaded, revalidated, cached, adopted, stale, or kind of error.",
+            "Fetches of CRD tarballs, by result: downloaded, revalidated, cached, stale, or kind of error.",
             ["result"],
             registry=registry,
         )
@@ -67,14 +67,8 @@ class FetchMetrics:
         )
         self._seconds: Final = Histogram(
             "fleethook_crds_fetch_duration_seconds",
-            "Duration of a fetch, including the wait for locks.",
+            "Duration of a fetch, including the wait for the lock.",
             ["result"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._waited: Final = Histogram(
-            "fleethook_crds_lock_wait_seconds",
-            "Duration of a fetch's wait for another process that downloads the same entry.",
             buckets=_SECONDS,
             registry=registry,
         )
@@ -85,7 +79,6 @@ class FetchMetrics:
         """Count a successful fetch."""
         self._fetches.labels(fetched.result).inc()
         self._seconds.labels(fetched.result).observe(fetched.seconds)
-        self._waited.observe(fetched.waited)
         if fetched.result == "downloaded":
             self._bytes.inc(fetched.size)
 

@@ -24,8 +24,8 @@ error does not go away by itself."""
 
 _MAX_MESSAGE: Final = 4096
 _SUCCEEDED: Final[dict[Result, str]] = {
-    "downloaded": "Downloaded", "revalidated": "Revalidated", "cached": "Cached", "adopted": "Adopted",
-    "stale": "Stale", "imported": "Cached",
+    "downloaded": "Downloaded", "revalidated": "Revalidated", "cached": "Cached", "stale": "Stale",
+    "imported": "Cached",
 }  # fmt: skip
 _FAILED: Final = {
     Exit.USAGE: "SourceInvalid", Exit.NOT_CACHED: "Offline", Exit.INTEGRITY: "IntegrityFailed",

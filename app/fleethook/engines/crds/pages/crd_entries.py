@@ -76,8 +76,8 @@ SHORT_KEY: Final = 12
 """Digits of a key in a table: enough to tell entries apart."""
 
 _MEANINGS: Final[dict[State, str]] = {
-    "ready": "verified: the tarball has the recorded digest, and the files are those of the tarball",
-    "bare": "not trusted: a tarball without a record; the next fetch verifies it",
+    "ready": "verified: the tarball has the recorded digest",
+    "bare": "not trusted: it has no record; the next fetch replaces it",
     "changed": "damaged, not trusted: the next fetch replaces it",
     "refused": "refused, not trusted: a link, or an unsafe owner or mode",
 }

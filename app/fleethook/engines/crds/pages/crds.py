@@ -17,8 +17,7 @@ from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.engines.crds.cache.cache_entry import Listed
-from fleethook.engines.crds.cache.cache_layout import find_data_directory
-from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import read_instance_release
 from fleethook.engines.crds.instance.source_selection import is_chosen_by_version, select_source
