@@ -154,6 +154,18 @@ def test_an_edit_of_the_template_affects_each_pool() -> None:
     assert changes == {"hangzhou": [("/spec/replicas", 2, 3, "")], "beijing": [("/spec/replicas", 2, 4, "")]}
 
 
+def test_defaults_of_the_server_are_no_changes() -> None:
+    """OpenYurt's webhook for YurtAppSets v1alpha1 stores defaults of Pods in templates."""
+    defaults: dict[str, Any] = {"imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log"}
+    stored = pod_template(restartPolicy="Always", containers=[container("nginx", "nginx:1.1", **defaults)])
+    written = pod_template(containers=[container("nginx", "nginx:1.1")])
+    assert compare((yurt_app_set(template=stored),), (yurt_app_set(template=written),)) == {}
+    never = pod_template(containers=[container("nginx", "nginx:1.1", imagePullPolicy="Never")])
+    policy = "/spec/template/spec/containers/0/imagePullPolicy"
+    changes = compare((yurt_app_set(template=stored),), (yurt_app_set(template=never),))
+    assert changes["hangzhou"] == [(policy, "IfNotPresent", "Never", "")]
+
+
 def test_a_workload_that_cannot_be_rendered_is_not_gone() -> None:
     before = render(yurt_app_set())
     gone, failed = before

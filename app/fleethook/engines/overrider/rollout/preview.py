@@ -18,6 +18,7 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS
 from fleethook.patch import identical
+from fleethook.workload_schema.defaults import set_defaults
 
 
 class Change(NamedTuple):
@@ -208,8 +209,11 @@ def _compare(before: Preview | None, after: Preview) -> PoolChange:
     if before is None:
         return PoolChange(None, after, ())
     old, new = without_bookkeeping(before.workload), without_bookkeeping(after.workload)
-    changes = () if identical(old, new) else tuple(_list_field_changes(old, new, before=before, after=after))
-    return PoolChange(before, after, changes)
+    if identical(old, new):
+        return PoolChange(before, after, ())
+    # A subject of a cluster may have the defaults of OpenYurt's webhooks, and its manifest lacks them.
+    changes = _list_field_changes(set_defaults(old), set_defaults(new), before=before, after=after)
+    return PoolChange(before, after, tuple(changes))
 
 
 def _list_field_changes(old: JSONObject, new: JSONObject, *, before: Preview, after: Preview) -> Iterator[Change]:
