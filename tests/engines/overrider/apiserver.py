@@ -32,9 +32,8 @@ class Apiserver(ObjectServer):
     """The objects, their watchers, and counts of requests.
 
     Attributes:
-        writes: The number of writes of each object, without dry runs and statuses.
+        writes: The number of writes of each object, without statuses.
         statuses: The number of writes of each status.
-        dry_runs: The number of dry runs for each object.
         webhook: Whether the workload webhook is registered.
         after: Functions that change a written workload after the webhook and before it is stored.
         stored: Functions that are called with the path of each written workload, as other controllers are.
@@ -51,11 +50,10 @@ class Apiserver(ObjectServer):
         self.is_served = self._serves
         self.writes: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
-        self.dry_runs: Counter[str] = Counter()
         self.webhook = True
         self.after: list[Admit] = []
         self.stored: list[Callable[[str], None]] = []
-        self.refuse: Callable[[str, str, bool], APIError | None] = lambda _method, _path, _dry: None
+        self.refuse: Callable[[str, str], APIError | None] = lambda _method, _path: None
         self.late = False
         self.silent: set[str] = set()
         self.drops: set[str] = set()
@@ -95,21 +93,21 @@ class Apiserver(ObjectServer):
     # Requests of the controller.
 
     def answer(self, method: str, path: str, *, query: Mapping[str, str], body: Any, content_type: str) -> Any:
-        path, dry = unquote(path), "dryRun" in query
-        if (error := self.refuse(method, path, dry)) is not None:
+        path = unquote(path)
+        if (error := self.refuse(method, path)) is not None:
             raise error
         if path.endswith("/status"):
             kept = {name: value for name, value in body["status"].items() if name not in self.drops}
             body = {**body, "status": kept}
         found = super().answer(method, path, query=query, body=body, content_type=content_type)
         if method == "PATCH" and "/events/" not in path:
-            self._count(path, dry=dry)
+            self._count(path)
         return found
 
-    def _count(self, path: str, *, dry: bool) -> None:
-        counts = self.dry_runs if dry else self.statuses if path.endswith("/status") else self.writes
+    def _count(self, path: str) -> None:
+        counts = self.statuses if path.endswith("/status") else self.writes
         counts[path.removesuffix("/status")] += 1
-        if is_workload(path) and not dry:
+        if is_workload(path):
             for other in self.stored:
                 asyncio.get_running_loop().call_soon(other, path)
 

@@ -259,7 +259,7 @@ async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
     async with fleet.leader():
         refused = []
 
-        def refuse(method: str, path: str, dry: bool) -> APIError | None:
+        def refuse(method: str, path: str) -> APIError | None:
             if method == "PATCH" and "deployments" in path:
                 refused.append(path)
                 return APIError(403, "Forbidden", "no")

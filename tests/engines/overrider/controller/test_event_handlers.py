@@ -30,7 +30,7 @@ class Unreadable:
         self.plurals = set(plurals)
         fleet.server.refuse = self._refuse
 
-    def _refuse(self, method: str, path: str, _dry: bool) -> APIError | None:
+    def _refuse(self, method: str, path: str) -> APIError | None:
         return FAILED if method == "GET" and path.rsplit("/", 1)[-1] in self.plurals else None
 
 

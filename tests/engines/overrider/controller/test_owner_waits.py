@@ -253,7 +253,7 @@ async def test_a_refused_nudge_is_logged_and_delays_nothing(caplog: pytest.LogCa
     fleet = Fleet()
     subject = fleet.subject(pools=POOLS)
 
-    def refuse(method: str, path: str, _dry: bool) -> APIError | None:
+    def refuse(method: str, path: str) -> APIError | None:
         return APIError(403, "Forbidden", "no") if method == "PATCH" and path == subject else None
 
     fleet.server.refuse = refuse

@@ -206,7 +206,7 @@ async def test_events_report_a_status_that_cannot_be_stored() -> None:
     fleet.subject()
     asked = []
 
-    def refuse(_method: str, path: str, _dry: bool) -> APIError | None:
+    def refuse(_method: str, path: str) -> APIError | None:
         if not path.endswith("/status"):
             return None
         asked.append(path)
@@ -225,7 +225,7 @@ async def test_events_report_a_status_that_cannot_be_stored() -> None:
 async def test_no_event_is_about_a_deleted_overrider() -> None:
     fleet = Fleet()
     fleet.subject()
-    fleet.server.refuse = lambda method, path, _dry: (
+    fleet.server.refuse = lambda method, path: (
         MISSING if path.endswith("/status") or (method == "GET" and path == fleet.rule()) else None
     )
     async with fleet.leader():
@@ -240,7 +240,7 @@ async def test_the_status_follows_within_seconds_if_a_definition_with_one_is_ins
     fleet.subject()
     fleet.conflict = "the installed definition drops status"
     fleet.objects.put(upstream())
-    fleet.server.refuse = lambda _method, path, _dry: MISSING if path.endswith("/status") else None
+    fleet.server.refuse = lambda _method, path: MISSING if path.endswith("/status") else None
     async with fleet.leader():
         fleet.override(entry("*", items=TO_2))
         await fleet.wait(MINUTE)
@@ -248,6 +248,6 @@ async def test_the_status_follows_within_seconds_if_a_definition_with_one_is_ins
         fleet.objects.put(OURS)
         await fleet.wait(1)
         assert fleet.status() == {}
-        fleet.server.refuse = lambda _method, _path, _dry: None
+        fleet.server.refuse = lambda _method, _path: None
         await fleet.wait(5)
         assert fleet.status()["summary"] == "1/1"

@@ -52,7 +52,7 @@ async def test_a_refused_touch_is_not_counted_and_not_running_afterwards() -> No
     fleet.subject()
     async with fleet.leader() as controller:
         client, key = controller.workloads.client, key_in(fleet)
-        fleet.server.refuse = lambda method, _path, _dry: APIError(403, "", "no") if method == "PATCH" else None
+        fleet.server.refuse = lambda method, _path: APIError(403, "", "no") if method == "PATCH" else None
         with pytest.raises(APIError, match="no"):
             await client.touch(key, seen=SEEN)
         assert (client.touched, client.is_writing(key)) == (0, False)
@@ -64,12 +64,12 @@ async def test_all_workloads_are_read_although_a_resource_is_not_served() -> Non
     async with fleet.leader() as controller:
         client = controller.workloads.client
 
-        def refuse(_method: str, path: str, _dry: bool) -> APIError | None:
+        def refuse(_method: str, path: str) -> APIError | None:
             return unserved(path) if path.endswith("/statefulsets") else None
 
         fleet.server.refuse = refuse
         found = [document["metadata"]["name"] async for _, document in client.read_all()]
         assert sorted(found) == ["demo-beijing-x", "demo-hangzhou-x"]
-        fleet.server.refuse = lambda _method, _path, _dry: APIError(403, "", "no")
+        fleet.server.refuse = lambda _method, _path: APIError(403, "", "no")
         with pytest.raises(APIError, match="no"):
             _ = [key async for key, _ in client.read_all()]

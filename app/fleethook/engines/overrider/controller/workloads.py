@@ -82,8 +82,6 @@ class Change(NamedTuple):
     """Whether the workload has or had the hash of a render."""
     other_hash: bool
     """Whether the workload was created or deleted, or its hash changed."""
-    respecified: bool
-    """Whether its spec changed."""
     gone: bool
 
 
@@ -162,14 +160,14 @@ class Workloads:
         kept: PartialObject | None = before if after is None else self.get(key)
         binding = None if kept is None else binding_of(kept, key.cluster)
         drifted = False
-        respecified = before is None or kept is None or before.generation != kept.generation
         if after is None or binding is None:
             self._drifts.pop(key, None)
             self.unstored.forget(key)
         else:
             known = self._drifts.get(key)
             identity = self.note(key, self._detect_drift(key, after))
-            is_news = identity != (known.identity if known else "") or respecified
+            is_new = before is None or kept is None or before.generation != kept.generation
+            is_news = is_new or identity != (known.identity if known else "")
             # The event of a touch may arrive before its answer, which decides about its drift.
             drifted = bool(identity) and is_news and not self.client.is_writing(key)
         for released in _find_released(key, before, None if after is None else kept, binding):
@@ -177,7 +175,7 @@ class Workloads:
         if binding is not None:
             hashes = {hash_of(one) for one in (before, kept) if one is not None}
             other = before is None or after is None or len(hashes) > 1
-            self._notify(Change(binding, key, drifted, bool(hashes - {""}), other, respecified, gone=after is None))
+            self._notify(Change(binding, key, drifted, bool(hashes - {""}), other, gone=after is None))
 
     def _notify(self, change: Change) -> None:
         for notify in self._subscribers:
@@ -298,4 +296,4 @@ def _find_released(
         left.update(former_bindings(key.cluster, one) if one is not None else ())
     for subject in sorted(left):
         # Only the overrider of such a subject needs a reconcile, because its status names the workload.
-        yield Change(subject, key, drifted=False, rendered=False, other_hash=True, respecified=False, gone=True)
+        yield Change(subject, key, drifted=False, rendered=False, other_hash=True, gone=True)
