@@ -6,7 +6,7 @@
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -15,10 +15,12 @@ from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.webhook_rules import write_rule
-from fleethook.settings import Settings
+
+if TYPE_CHECKING:  # Commands that read the definitions in this package start faster without pydantic.
+    from fleethook.settings import Settings
 
 
-def find_exempt_namespaces(settings: Settings, namespace: str) -> list[str]:
+def find_exempt_namespaces(settings: "Settings", namespace: str) -> list[str]:
     """Return the exempt namespaces: that of this server, so that it can be repaired while it does not respond.
 
     Args:
@@ -82,7 +84,7 @@ def service_of(text: str) -> ServiceReference:
     return ServiceReference(namespace, name, int(port or 443))
 
 
-def find_reference(settings: Settings) -> Reference:
+def find_reference(settings: "Settings") -> Reference:
     """Return the address of the server in its settings."""
     if settings.webhook_url is not None:
         return URLReference(settings.webhook_url)
