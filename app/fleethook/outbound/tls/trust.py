@@ -8,7 +8,7 @@ import contextlib
 import functools
 import ssl
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -145,9 +145,6 @@ def decode_pem(text: bytes) -> Iterator[bytes]:
 
 MAX_BUNDLE: Final = 1024 * 1024
 """Maximum characters of a CA bundle in base64: the limit of a Secret or ConfigMap. Mozilla's bundle has 300,000."""
-MIN_REMAINING: Final = timedelta(days=14)
-"""The remaining validity below which a certificate needs attention. During a rotation, old and new authorities overlap
-for some days."""
 
 
 class BundleError(ValueError):
