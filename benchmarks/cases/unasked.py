@@ -11,7 +11,7 @@ from benchmarks.harness.section import Context, Section
 from benchmarks.harness.server_group import Server, ServerGroup, go, ours, run_servers
 from benchmarks.harness.tables import servers_table, table
 
-HOOKS = (10, 10_000)
+HOOKS = (10, 1_000)
 DISPATCH = "dispatch, {count:,} webhooks"
 ALONE, BESIDE = "alone", "beside the other tenant"
 QUIET_RATE = 100

@@ -3,9 +3,9 @@
 import statistics
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, World, cases
+from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, cases
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.match.should_call import CallDecider
@@ -16,8 +16,7 @@ Found = dict[tuple[str, str, int], list[float]]
 """Microseconds by case, way and number of hooks; a value for each round."""
 
 CHANGED = "the first after one configuration changed"
-SCANNED = 30
-MATCH, LOOK_UP, SCAN = "all up to the calls", "owner and rules only", "every hook in turn"
+MATCH, LOOK_UP = "all up to the calls", "owner and rules only"
 
 
 async def _match(dispatcher: Dispatcher, request: Any) -> int:
@@ -50,18 +49,7 @@ async def _cpu(dispatcher: Dispatcher, reviews: Sequence[Any], measured: "Step" 
 Step = Callable[[Dispatcher, Any], Coroutine[Any, Any, int]]
 
 
-class _Way(NamedTuple):
-    title: str
-    step: Step
-    scanned: bool = False
-
-    async def measure(self, world: World, reviews: Sequence[Any]) -> float:
-        if self.scanned:
-            return await _cpu(world.scanned, reviews[:SCANNED], self.step)
-        return await _cpu(world.indexed, reviews, self.step)
-
-
-_WAYS = (_Way(MATCH, _match), _Way(LOOK_UP, _look_up), _Way(SCAN, _match, scanned=True))
+_WAYS: dict[str, Step] = {MATCH: _match, LOOK_UP: _look_up}
 
 
 class Matching:
@@ -78,28 +66,27 @@ class Matching:
         """Fill the caches: schemas, conditions, and the hooks of the last requests."""
         for case in self.cases:
             for world in case.worlds:
-                await _cpu(world.indexed, case.reviews[-RESOURCES:])
+                await _cpu(world.dispatcher, case.reviews[-RESOURCES:])
 
     async def round(self) -> None:
         """Measure every variant in every world."""
         for case in self.cases:
-            for way in _WAYS:
-                reviews = self._next(case, way)
+            for title, step in _WAYS.items():
+                reviews = self._next(case)
                 for world in case.worlds:
-                    self._note(case.title, way.title, world.count, await way.measure(world, reviews))
+                    self._note(case.title, title, world.count, await _cpu(world.dispatcher, reviews, step))
         first = self.cases[0]
         for world in first.worlds:
             world.change()
-            self._note(first.title, CHANGED, world.count, await _cpu(world.indexed, first.reviews))
+            self._note(first.title, CHANGED, world.count, await _cpu(world.dispatcher, first.reviews))
 
     def _note(self, title: str, way: str, count: int, value: float) -> None:
         self.found.setdefault((title, way, count), []).append(value)
 
-    def _next(self, case: Case, way: _Way) -> list[Any]:
-        # Each variant continues with the requests after the former variant's, whose answers are in the cache. The scan
-        # caches nothing, so it repeats requests of the others: no request returns before all have been used.
+    def _next(self, case: Case) -> list[Any]:
+        # Each variant continues with the requests after the former variant's, whose answers are in the cache.
         first = self._taken[case.title]
-        self._taken[case.title] += 0 if way.scanned else self._requests
+        self._taken[case.title] += self._requests
         return [case.reviews[(first + number) % len(case.reviews)] for number in range(self._requests)]
 
     def changed_per_hook(self) -> dict[int, float]:

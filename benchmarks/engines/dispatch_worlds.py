@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
-from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
-from fleethook.engines.dispatch.match.rules import match_rules
+from fleethook.engines.dispatch.hooks.hook_index import Configurations
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.model.webhook_rules import EVERY
 from fleethook.outbound.client import HookClient
-from fleethook.work.pausing import Work
 from tests.engines.dispatch.builders import (
     binding,
     configuration,
@@ -26,7 +24,7 @@ from tests.engines.dispatch.builders import (
 )
 
 OWNER, CONSUMER, QUIET = "ws1", "ws3", "ws9"
-SIZES = (10, 1_000, 10_000)
+SIZES = (10, 100, 1_000)
 HOOKS = 3
 # More requests than the cache of a set of hooks holds, over fewer resources than the cache of definitions holds.
 RESOURCES, REMEMBERED = 900, 4_096
@@ -127,36 +125,6 @@ def build_review(
     return review(document, old=old, operation=operation, subResource=subresource, resource=resource)
 
 
-class Scan:
-    """Checks each hook in turn, as an apiserver does; most hooks fail the check of the group, which comes first."""
-
-    def __init__(self, hooks: Sequence[Any]) -> None:
-        self._hooks = [(hook, frozenset().union(*(rule.groups for rule in hook.rules))) for hook in hooks]
-
-    def find(self, request: Any, kind: Any, equivalents: Any) -> Work[tuple[RelevantHook, ...]]:
-        """Return the hooks that are about a request, as `fleethook.engines.dispatch.hooks.hook_index.HookIndex.find` does."""
-        yield from ()  # No other task waits in the benchmark, so there are no pauses.
-        groups = {EVERY, request.resource.group, *(one.resource.group for one in equivalents)}
-        return tuple(
-            RelevantHook(hook, invocation)
-            for hook, its_groups in self._hooks
-            if not groups.isdisjoint(its_groups)
-            and (invocation := match_rules(hook, request, kind, equivalents)) is not None
-        )
-
-
-class Scanned:
-    """The same hooks for every cluster, in the place of `fleethook.engines.dispatch.hooks.hook_index.Configurations`."""
-
-    def __init__(self, hooks: Sequence[Any]) -> None:
-        self._scan = Scan(hooks)
-
-    def find(self, _cluster: str, _phase: str, **_: Any) -> Work[Scan]:
-        """Return the hooks."""
-        yield from ()  # Nothing has to be waited for.
-        return self._scan
-
-
 class World:
     """A number of hooks, three of which match the requests."""
 
@@ -177,9 +145,7 @@ class World:
         dependencies = Dependencies(
             call_webhook=None, convert=ObjectConverter(self.store, HookClient(allow_private=True))
         )
-        compiled = Configurations(self.store)
-        self.indexed = Dispatcher(self.store, compiled, dependencies)
-        self.scanned = Dispatcher(self.store, Scanned(compiled.hooks(OWNER, "mutating").hooks), dependencies)
+        self.dispatcher = Dispatcher(self.store, Configurations(self.store), dependencies)
         self._changes = 0
 
     def change(self) -> None:

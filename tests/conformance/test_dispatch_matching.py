@@ -19,7 +19,7 @@ from fleethook.engines.dispatch.call.call import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rules import Invocation, build_attributes, match_rules
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, build_attributes, find_invocation
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
@@ -74,7 +74,9 @@ def test_which_version_a_webhook_is_called_with(case: dict[str, Any]) -> None:
     group, version, plural = request["resource"].split("/")
     resource = GroupVersionResource(group, version, plural)
     subject = RuleAttributes(request["operation"], resource, request["subresource"], bool(request["namespace"]))
-    found = match_rules(hook, subject, gvk(request["kind"]), equivalents(resource, request["subresource"]))
+    found = find_invocation(
+        hook, subject, gvk(request["kind"]), EquivalentIndex(equivalents(resource, request["subresource"]))
+    )
     expected = case["expect"]
     assert (found is not None) is expected["call"]
     if found is not None:

@@ -140,6 +140,5 @@ def test_conditions_of_one_tenant_do_not_change_the_answers_of_another(attack: A
         _print_latencies("during the attack", suffered, _memory(server))
         print(f"{len(answers)} requests of the attacker, {_memory(server) - before} MiB more")  # noqa: T201
     assert all(allowed), f"{allowed.count(False)} requests of the victim were denied"
-    assert {answer["allowed"] for answer in answers} == {attack is _many}
-    if attack is _expensive:
-        assert all("cost" in answer["status"]["message"] for answer in answers)
+    text = "cost" if attack is _expensive else "too many validating webhooks: there are 10000"
+    assert all(text in answer["status"]["message"] for answer in answers)

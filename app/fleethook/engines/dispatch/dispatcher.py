@@ -145,8 +145,6 @@ class Dispatcher:
     ) -> Target:
         """Find the owner of a request's schema, and the webhooks whose rules match the request.
 
-        Long searches yield to requests of other clusters.
-
         Args:
             request: The review.
             cluster: The name of the consumer's logical cluster.
@@ -155,7 +153,7 @@ class Dispatcher:
 
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
-            StatusError: An object of the review cannot be forwarded.
+            StatusError: An object of the review cannot be forwarded, or the owner has too many webhooks.
         """
         attributes = build_attributes(request, cluster=cluster)
         return await begin(self._find_target(attributes, phase=phase, vouched=vouched))
@@ -196,17 +194,20 @@ class Dispatcher:
         return Target(attributes, ownership, equivalents, (), exempt)
 
     async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
-        """Return the webhooks of a cluster whose rules match a request; yields to requests of other clusters."""
+        """Return the webhooks of a cluster whose rules match a request; raises StatusError if it has too many."""
         return await begin(self._find_relevant(target, cluster, phase))
 
     def _find_relevant(self, target: Target, cluster: str, phase: Phase) -> Work[tuple[RelevantHook, ...]]:
         attributes = target.attributes
         hooks = yield from self._find_hooks(cluster, phase)
-        work = hooks.find(build_rule_attributes(attributes), attributes.kind, target.equivalents)
-        return (yield from self.turns.share(work, lane=attributes.cluster, worker=self.worker))
+        if hooks.problem:
+            where = f"logical cluster {cluster}" if cluster else "the cluster"
+            text = f"{where} has too many {phase} webhooks: {hooks.problem}"
+            raise forbidden(attributes.resource_name, attributes.name, text)
+        return hooks.find_relevant(build_rule_attributes(attributes), attributes.kind, target.equivalents)
 
     def _find_hooks(self, cluster: str, phase: Phase) -> Work[HookIndex]:
-        return self._configurations.find(cluster, phase, turns=self.turns, worker=self.worker)
+        return self._configurations.find(cluster, phase, worker=self.worker)
 
     async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""

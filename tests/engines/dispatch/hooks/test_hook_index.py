@@ -1,17 +1,15 @@
 """Compiled configurations follow the store."""
 
-import sys
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex
+from fleethook.engines.dispatch.hooks.hook_index import MAX_NAMES, MAX_WEBHOOKS, Configurations, HookIndex
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.rules import match_rules
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, find_invocation
 from fleethook.model.webhook_rules import RuleAttributes
-from fleethook.work.pausing import Pauses, do_at_once
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.worlds import KIND, World, equivalents, hooks, resource, rule_attributes
 from tests.hypothesis_profiles import examples
@@ -25,46 +23,9 @@ def test_the_index_finds_the_same_webhooks_as_a_scan(made: Any, requests: Any) -
         expected = [
             (hook, invocation)
             for hook in compiled.hooks
-            if (invocation := match_rules(hook, request, KIND, others)) is not None
+            if (invocation := find_invocation(hook, request, KIND, EquivalentIndex(others))) is not None
         ]
         assert [tuple(one) for one in compiled.find_relevant(request, KIND, others)] == expected
-
-
-def test_rules_with_thousands_of_names_are_found() -> None:
-    names = [f"n{number}" for number in range(2000)]
-    rules = [{"operations": ["CREATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
-    compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules)))))
-    wanted = RuleAttributes("CREATE", resource(plural="n7", group="n1999"), "", namespaced=True)
-    assert len(compiled.find_relevant(wanted, KIND, ())) == 1
-    assert compiled.find_relevant(wanted._replace(resource=resource(plural="n7", group="other")), KIND, ()) == ()
-    assert len(compiled._index) == 1
-
-
-def count_candidates(compiled: HookIndex, wanted: RuleAttributes) -> int:
-    return len(do_at_once(compiled._list_candidates(wanted, ()).each(Pauses(sys.maxsize))))
-
-
-def test_webhooks_for_other_operations_and_groups_are_no_candidates() -> None:
-    rules = [
-        {"operations": ["CREATE"], "apiGroups": [f"g{number}"], "apiVersions": ["*"], "resources": ["*"]}
-        for number in range(500)
-    ]
-    rules += [{**rule, "operations": ["CONNECT"], "apiGroups": ["*"]} for rule in rules]
-    made = [webhook(f"w{number}", rules=[rule]) for number, rule in enumerate(rules)]
-    compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", *made)))
-    assert count_candidates(compiled, RuleAttributes("CREATE", resource(group="g7"), "", namespaced=True)) == 1
-    assert count_candidates(compiled, RuleAttributes("CONNECT", resource(group="g7"), "", namespaced=True)) == 500
-    assert count_candidates(compiled, RuleAttributes("DELETE", resource(group="g7"), "", namespaced=True)) == 0
-
-
-def test_the_index_is_proportional_to_the_listed_names() -> None:
-    names = [f"n{number}" for number in range(20)]
-    rules = [{"operations": ["CREATE", "UPDATE"], "apiGroups": names, "apiVersions": ["*"], "resources": names}]
-    compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=rules))))
-    assert 1 < len(compiled._index) <= 4 * (2 + 20 + 20)
-    wanted = RuleAttributes("UPDATE", resource(plural="n7", group="n19"), "", namespaced=True)
-    assert len(compiled.find_relevant(wanted, KIND, ())) == 1
-    assert compiled.find_relevant(wanted._replace(operation="DELETE"), KIND, ()) == ()
 
 
 def test_webhooks_of_the_same_name_have_different_uids() -> None:
@@ -80,18 +41,6 @@ def test_the_cache_is_bounded() -> None:
     for number in range(5000):
         compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
     assert len(compiled._cache) == 4096
-
-
-def test_the_cache_is_proportional_to_the_webhooks() -> None:
-    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
-    made = configuration("c", "validating", *(webhook(f"w{number}", rules=[rule]) for number in range(3_000)))
-    compiled = HookIndex(compile_hooks("validating", "c", made))
-    for number in range(20):
-        assert (
-            len(compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", True), KIND, ()))
-            == 3_000
-        )
-    assert sum(map(len, compiled._cache.values())) <= 12_000
 
 
 def test_requests_with_long_names_are_not_cached() -> None:
@@ -132,7 +81,7 @@ def test_incremental_changes_give_the_same_webhooks_as_a_fresh_start(changes: An
 async def test_only_changed_configurations_are_compiled_again() -> None:
     world = World(store_of(*(configuration("a", "validating", webhook(f"{name}.b.c"), name=name) for name in "xy")))
     await world.dispatch(review(), cluster="a", phase="validating")
-    compiled = world.dispatcher._configurations._hooks["a", "validating"].hooks._groups
+    compiled = world.dispatcher._configurations._hooks["a", "validating"].hooks._by_configuration
     before = dict(compiled)
     world.store.put(configuration("a", "validating", webhook("new.b.c"), name="x"))
     world.calls.clear()
@@ -144,3 +93,17 @@ async def test_only_changed_configurations_are_compiled_again() -> None:
     await world.dispatch(review(), cluster="a", phase="validating")
     assert [call.uid for call in world.calls] == ["y/y.b.c/0"]
     assert list(compiled) == ["y"]
+
+
+async def test_requests_are_refused_where_there_are_too_many_webhooks() -> None:
+    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["gadgets"]}
+    for number, names, text in (
+        (MAX_WEBHOOKS, 1, ""),
+        (MAX_WEBHOOKS + 1, 1, "there are 1001, "),
+        (1, MAX_NAMES, "too many names"),
+    ):
+        rules = [{**rule, "resources": [f"gadgets{one}" for one in range(names)]}]
+        made = configuration("a", "validating", *(webhook(f"w{one}.b.c", rules=rules) for one in range(number)))
+        response = (await World(store_of(made)).dispatch(review(), cluster="a", phase="validating")).response
+        assert response.allowed == (not text)
+        assert text in response.message

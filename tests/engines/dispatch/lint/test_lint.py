@@ -142,6 +142,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("authorizer", [WIDGET, validating(condition("authorizer.path('/a').check('get').allowed()"))], "w.example.org", "matchConditions a: no request has an authorizer, so these requests are refused (failurePolicy Fail): remove it"),
     ("condition-error", [WIDGET, validating(condition("1/0 == 1"))], "w.example.org", "matchConditions a: its constants have an error, so all requests are refused (failurePolicy Fail): correct it"),
     ("shadowed", [binding("c", "p", "widgets.example.org"), export("p", "widgets.example.org"), validating(webhook())], "w.example.org", "rules[0]: APIBinding widgets binds widgets.example.org of p, whose webhooks are called instead: register the webhook in p"),
+    ("too-many-webhooks", [WIDGET, validating(rule(apiVersions=["v1", *(f"w{number}" for number in range(10_000))]))], "", "its cluster has too many validating webhooks: their rules have too many names, "),
     ("service-in-logical-cluster", [WIDGET, validating(webhook(clientConfig=OWN))], "w.example.org", "clientConfig.service cannot be resolved for the logical cluster c: give a url"),
     ("duplicate-call", [WIDGET, validating(webhook(), webhook("x.example.org"))], "x.example.org", "hooks/w.example.org/0 calls the same endpoint for the same requests: remove one of the two"),
     ("suspicious", [validating(webhook(rules=[NODES], namespaceSelector={"matchLabels": {"a": "b"}}))], "w.example.org", "namespaceSelector: it has no effect, because the rules match cluster-scoped resources only: remove it"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.rules import EquivalentIndex, find_nearest_miss, match_rules
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, find_invocation, find_nearest_miss
 from fleethook.model.webhook_rules import RuleAttributes
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget
 from tests.engines.dispatch.conftest import Front
@@ -85,7 +85,7 @@ async def test_objects_without_metadata_are_annotated_and_returned_without_metad
 def test_a_webhook_with_the_changes_of_the_nearest_miss_matches(made: Any, request: Any, others: Any) -> None:
     (hook,) = compile_hooks("validating", "c", configuration("c", "validating", made))
     miss = find_nearest_miss(hook, request, EquivalentIndex(others))
-    found = match_rules(hook, request, KIND, others)
+    found = find_invocation(hook, request, KIND, EquivalentIndex(others))
     assert (miss is None) is (not hook.rules or found is not None)
     if miss is None:
         return
@@ -102,7 +102,7 @@ def test_a_webhook_with_the_changes_of_the_nearest_miss_matches(made: Any, reque
         else:
             field = {"apiGroups": "groups", "apiVersions": "versions"}.get(axis.name, axis.name)
             rule = rule._replace(**{field: {*axis.listed, axis.actual}})
-    changed = match_rules(hook._replace(rules=(rule,)), request, KIND, others)
+    changed = find_invocation(hook._replace(rules=(rule,)), request, KIND, EquivalentIndex(others))
     assert changed is not None
     assert changed.resource == (miss.equivalent or request.resource)
 

@@ -85,35 +85,19 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
         configuration: The configuration.
         first: The position of its first webhook.
     """
-    compiler = WebhookCompiler(phase, cluster, configuration, first=first)
-    return map(compiler.compile, list_objects(configuration.get("webhooks")))
-
-
-class WebhookCompiler:
-    """Compiles the webhooks of one configuration, one after the other, as `compile_hooks` does."""
-
-    def __init__(self, phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> None:
-        """Initialize the compiler; arguments as for `compile_hooks`."""
-        self._phase: Final = phase
-        self._cluster: Final = cluster
-        self._name: Final = as_text(as_object(configuration.get("metadata")).get("name"))
-        self._next = first
-        self._seen: Final[dict[str, int]] = {}
-
-    def compile(self, webhook: Mapping[str, JSON]) -> Hook:
-        """Compile the next webhook."""
+    name = as_text(as_object(configuration.get("metadata")).get("name"))
+    seen: dict[str, int] = {}
+    for position, webhook in enumerate(list_objects(configuration.get("webhooks")), first):
         hook_name = as_text(webhook.get("name"))
-        same = self._seen.get(hook_name, 0)
-        self._seen[hook_name] = same + 1
-        endpoint, problem = find_endpoint(as_object(webhook.get("clientConfig")), self._cluster)
-        position = self._next
-        self._next += 1
-        return Hook(
-            phase=self._phase,
-            cluster=self._cluster,
-            configuration=self._name,
+        same = seen.get(hook_name, 0)
+        seen[hook_name] = same + 1
+        endpoint, problem = find_endpoint(as_object(webhook.get("clientConfig")), cluster)
+        yield Hook(
+            phase=phase,
+            cluster=cluster,
+            configuration=name,
             name=hook_name,
-            uid=f"{self._name}/{hook_name}/{same}",
+            uid=f"{name}/{hook_name}/{same}",
             position=position,
             rules=read_rules(webhook),
             matches_equivalents=webhook.get("matchPolicy") == "Equivalent",
@@ -192,10 +176,10 @@ def set_defaults(configuration: JSONObject) -> JSONObject:
     if not isinstance(webhooks, list):
         return dict(configuration)
     kind = str(configuration.get("kind"))
-    return {**configuration, "webhooks": [set_webhook_defaults(webhook, kind) for webhook in webhooks]}
+    return {**configuration, "webhooks": [_set_webhook_defaults(webhook, kind) for webhook in webhooks]}
 
 
-def set_webhook_defaults(webhook: JSON, kind: str) -> JSON:
+def _set_webhook_defaults(webhook: JSON, kind: str) -> JSON:
     """Return a copy of a webhook with every default; ``kind`` is the kind of its configuration."""
     if not isinstance(webhook, dict):
         return webhook

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, cast
 
 from fleethook.cluster.registration.rule_webhooks import EXPRESSION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
+from fleethook.engines.dispatch.hooks.hook_index import explain_excess
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
@@ -165,6 +166,8 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
         )
         yield from ((key, hook.name, finding) for findings in each for finding in findings)
     yield from ((one.key, one.hook.name, finding) for one, finding in duplicate_findings(chain))
+    if chain and (text := explain_excess([one.hook for one in chain])):
+        yield chain[-1].key, "", Issue("too-many-webhooks", f"its cluster has too many {phase} webhooks: {text}")
 
 
 def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:

@@ -3,7 +3,6 @@
 Upstream: `Attributes` of k8s.io/apiserver pkg/admission, and pkg/admission/plugin/webhook/predicates/rules.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -28,7 +27,6 @@ from fleethook.model.webhook_rules import (
     matches_rule,
     matches_scope,
 )
-from fleethook.work.pausing import Pauses, Work, do_at_once
 
 _OBJECT: Final = "request.object"
 _OLD_OBJECT: Final = "request.oldObject"
@@ -252,33 +250,22 @@ class EquivalentIndex:
 
 
 def find_invocation(
-    hook: Hook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex, pauses: Pauses
-) -> Work[Invocation | None]:
-    """Return the result of `match_rules`, with pauses between rules."""
+    hook: Hook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex
+) -> Invocation | None:
+    """Return the invocation of a webhook, None if none of its rules matches the request.
+
+    An exact match is preferred. With matchPolicy Equivalent, the first rule that matches an equivalent counts.
+    """
     for number, rule in enumerate(hook.rules):
         if matches_rule(rule, attributes):
             return Invocation(attributes.resource, attributes.subresource, kind, number)
-        if pauses.due(1 + len(rule.resources)):
-            yield None
     if not hook.matches_equivalents:
         return None
     for number, rule in enumerate(hook.rules):
         equivalent = equivalents.find_first(rule, attributes)
         if equivalent is not None:
             return Invocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
-        if pauses.due(1 + len(rule.resources) + len(rule.versions)):
-            yield None
     return None
-
-
-def match_rules(
-    hook: Hook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: Sequence[Equivalent]
-) -> Invocation | None:
-    """Return the invocation of a webhook, None if none of its rules matches the request.
-
-    An exact match is preferred. With matchPolicy Equivalent, the first rule that matches an equivalent counts.
-    """
-    return do_at_once(find_invocation(hook, attributes, kind, EquivalentIndex(equivalents), Pauses(sys.maxsize)))
 
 
 class NearMiss(NamedTuple):
