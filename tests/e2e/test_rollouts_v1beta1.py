@@ -196,7 +196,7 @@ def test_an_image_that_is_set_by_hand_is_replaced_with_a_warning(demo: Scenario)
     path = demo.workload_path(BEIJING)
     code, _, warnings = demo.api.call("PATCH", path, {"spec": spec}, content_type=kind, fieldManager="kubectl-set")
     assert code == 200
-    assert any("nginx:9" in text and "nginx:2.0" in text and "edit the overrider" in text for text in warnings), (
+    assert any("replaced: " in text and "/image: edit the owner or YurtAppOverrider" in text for text in warnings), (
         warnings
     )
     await_specs(demo, "nginx:2.0")
