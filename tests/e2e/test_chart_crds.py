@@ -23,7 +23,7 @@ NAME = "fleethook-crds"
 ALONE: Values = {"besideOperator": False, "noPrivate": False, "readSecrets": True}
 EVERYTHING: Values = {
     "version": "v1.18.0", "followInstance": True, "staleIfError": True, "strict": True,
-    "allowHosts": ["mirror.example.com", ".corp"], "localRoot": "/var/lib/karmada/tar balls", "faithfulBackoff": True,
+    "allowHosts": ["mirror.example.com", ".corp"], "localRoot": "/var/lib/karmada/tar balls",
     "readSecrets": ["kube-system", "default"], "leaseNamespace": "default",
     "persistence": {"existingClaim": "shared", "accessModes": ["ReadWriteMany"]}, "replicas": 2,
     "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}], "tolerations": [{"operator": "Exists"}],
@@ -107,7 +107,6 @@ def test_the_command_accepts_the_arguments_of_the_deployment(helm: Path, monkeyp
     assert told(helm, EVERYTHING, monkeypatch) == (
         Options(
             version="v1.18.0", beside=True, follow_instance=True, stale_if_error=True, strict=True,
-            faithful_backoff=True, apply=True,
             reach=Reach(
                 private=False, hosts=("mirror.example.com", ".corp"), local=Path("/var/lib/karmada/tar balls")
             ),

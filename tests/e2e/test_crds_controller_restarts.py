@@ -130,4 +130,4 @@ def test_a_download_under_way_is_ended_with_the_process(
         make(http(origin))
         wait_for(lambda: origin.asked)
         assert process.stop() == 0
-    assert list((tmp_path / "data" / "cache" / ".staging").iterdir()) == []
+        assert not process.entry(origin).exists()

@@ -12,7 +12,7 @@ from fleethook.engines.crds.fetch import Fetched
 from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
 from tests.engines.crds.origin import Origin, hangs_up, head, says, serving, tarball
-from tests.engines.crds.tarballs import build, dotted, release, small
+from tests.engines.crds.tarballs import build, release, small
 
 OLD, NEW = build(small()), release(properties=2)
 WORKS = "crds/bases/work/work.karmada.io_works.yaml"
@@ -134,17 +134,6 @@ def test_an_answer_without_validators_keeps_those_that_were_known(cache: Cache) 
         bring(cache, origin.url, ALWAYS)
         origin.answer = says(status="304 Not Modified")
         assert bring(cache, origin.url, ALWAYS).etag == '"v1"'
-
-
-def test_unconditional_asks_for_all_and_keeps_the_tree_of_equal_bytes(cache: Cache) -> None:
-    with serving(tarball(OLD)) as origin:
-        first = bring(cache, origin.url, ALWAYS)
-        tree = (first.path / "crds").stat().st_ino
-        origin.answer = tarball(OLD, etag='"v2"')
-        second = bring(cache, origin.url, ALWAYS, conditional=False)
-        assert "if-none-match" not in origin.asked[1].headers
-        assert (second.result, second.etag) == ("downloaded", '"v2"')
-    assert (first.path / "crds").stat().st_ino == tree
 
 
 def test_always_replaces_a_changed_tarball(cache: Cache) -> None:
@@ -271,15 +260,3 @@ def test_secrets_of_the_address_are_not_on_disk(cache: Cache) -> None:
         got = bring(cache, url)
     everything = b"".join(path.read_bytes() for path in cache.directory.rglob("*") if path.is_file())
     assert b"hunter" not in everything + repr(got).encode()
-
-
-# --- Names with a dot in front ----------------------------------------------------------------------------------------
-
-
-def test_names_with_dots_are_fetched_if_allowed_and_stay(cache: Cache) -> None:
-    with serving(tarball(dotted())) as origin:
-        assert failure(cache, origin.url).exit is Exit.ARCHIVE
-        assert bring(cache, origin.url, normalize_dot=True).result == "downloaded"
-        got = bring(cache, origin.url)
-    assert (got.result, got.sha256) == ("cached", sha(dotted()))
-    assert (got.path / WORKS).is_file()

@@ -62,10 +62,8 @@ class _FetchRequest(NamedTuple):
 
     cache: Cache
     source: Source
-    conditional: bool
     stale_if_error: bool
     strict: bool
-    normalize_dot: bool
     env_proxies: bool
     progress: Progress | None
     downloader: Downloader
@@ -75,15 +73,13 @@ class _FetchRequest(NamedTuple):
         return self.source.sha256.strip().lower() in {"", entry.record.sha256}
 
 
-def fetch(  # noqa: PLR0913 - one parameter for each option of the commands
+def fetch(
     cache: Cache,
     source: Source,
     policy: Policy,
     *,
-    conditional: bool = True,
     stale_if_error: bool = False,
     strict: bool = False,
-    normalize_dot: bool = False,
     env_proxies: bool = True,
     progress: Progress | None = None,
     downloader: Downloader = download,
@@ -94,10 +90,8 @@ def fetch(  # noqa: PLR0913 - one parameter for each option of the commands
         cache: The cache of tarballs.
         source: The origin of the tarball.
         policy: When to send a request to the origin: always, if there is no usable entry, or never.
-        conditional: Send the entry's validators, so that the origin can answer 304.
         stale_if_error: Fall back to the entry if a request to the origin fails with a transient error.
         strict: Treat warnings about the archive as errors.
-        normalize_dot: Accept ``./crds/…`` for ``crds/…`` in a new archive.
         env_proxies: Use the proxies of the environment.
         progress: Called with the number of downloaded bytes.
         downloader: Sends the request: `download`, perhaps restricted to some hosts (`functools.partial`).
@@ -106,9 +100,7 @@ def fetch(  # noqa: PLR0913 - one parameter for each option of the commands
         CRDsError: The fetch failed; a usable entry stays in the cache.
     """
     started = time.monotonic()
-    request = _FetchRequest(
-        cache, source, conditional, stale_if_error, strict, normalize_dot, env_proxies, progress, downloader
-    )
+    request = _FetchRequest(cache, source, stale_if_error, strict, env_proxies, progress, downloader)
     got = _use_entry(request, policy)
     record = got.entry.record
     if strict and record.warnings:
@@ -119,7 +111,7 @@ def fetch(  # noqa: PLR0913 - one parameter for each option of the commands
     )  # fmt: skip
 
 
-def import_file(cache: Cache, source: Source, file: Path, *, strict: bool, normalize_dot: bool) -> Fetched:
+def import_file(cache: Cache, source: Source, file: Path, *, strict: bool) -> Fetched:
     """Make a local tarball the cache entry of a source, as if it were downloaded: for sites without a network.
 
     Raises:
@@ -127,9 +119,7 @@ def import_file(cache: Cache, source: Source, file: Path, *, strict: bool, norma
     """
     started = time.monotonic()
     origin = Origin(url=redact(source.url))
-    entry = cache.import_file(
-        source.key, file, origin, sha256=source.sha256, strict=strict, normalize_dot=normalize_dot
-    )
+    entry = cache.import_file(source.key, file, origin, sha256=source.sha256, strict=strict)
     record, seconds = entry.record, time.monotonic() - started
     return Fetched(
         "imported", entry.key, entry.path, record.sha256, record.size, record.url, "", "", 0, seconds, record.warnings
@@ -180,13 +170,12 @@ def _download(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
             return _FetchedEntry(result, cache.renew(entry, origin), got.attempts)
         new = cache.commit(
             source.key, staged, origin, sha256=source.sha256, strict=request.strict,
-            normalize_dot=request.normalize_dot,
         )  # fmt: skip
     return _FetchedEntry("downloaded", new, got.attempts)
 
 
 def _choose_validators(request: _FetchRequest, entry: Entry | None) -> Validators | None:
-    if entry is None or not request.conditional or not request.matches_pin(entry):
+    if entry is None or not request.matches_pin(entry):
         return None
     record = entry.record
     return Validators(record.etag, record.last_modified) if record.etag or record.last_modified else None

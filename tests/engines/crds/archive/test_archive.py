@@ -17,7 +17,7 @@ from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.archive import FileDigest, Manifest, _inflate, unpack, verify
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from tests.engines.crds.tarballs import build, crd, dotted, member, members, pack, patch, release, small, tar
+from tests.engines.crds.tarballs import build, crd, member, members, pack, patch, release, small, tar
 
 DATA = bytes(range(256)) * 1000
 PACKED = gzip.compress(DATA)
@@ -54,8 +54,8 @@ def test_the_content_has_a_limit_and_a_ratio_to_the_file() -> None:
         read(PACKED, ArchiveLimits(ratio=2, ratio_from_bytes=10))
 
 
-def problems(tarball: bytes, *, normalize_dot: bool = False) -> tuple[str, ...]:
-    return archive.verify(tarball, normalize_dot=normalize_dot).operator_problems
+def problems(tarball: bytes) -> tuple[str, ...]:
+    return archive.verify(tarball).operator_problems
 
 
 def with_global_header() -> bytes:
@@ -92,12 +92,6 @@ def test_the_operator_can_use_a_release() -> None:
 )
 def test_reasons_why_the_operator_cannot_use_a_tarball_are_named(tarball: bytes, text: str) -> None:
     assert problems(tarball)[0] == text
-
-
-def test_the_operator_refuses_names_with_a_leading_dot() -> None:
-    found = problems(dotted(), normalize_dot=True)
-    assert found[0] == "the name ./ begins with ./ (unclean file dir or path)"
-    assert len(found) > 1
 
 
 def test_the_list_of_reasons_is_limited() -> None:
@@ -406,49 +400,6 @@ def test_warnings_are_errors_when_strict(tarball: Put) -> None:
         "crds/bases/y.yaml has a CRD of group example.com, which is not a group of Karmada",
     )
     assert failure(path, strict=True) == (Exit.ARCHIVE, "; ".join(verify(path).warnings))
-
-
-HINT = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("./", "unexpected file dir: ./"),
-        (".", "unexpected file dir: ./"),
-        ("./crds/", "unclean file dir: ./crds/"),
-        ("./crds/bases/a.yaml", "unclean file path: ./crds/bases/a.yaml"),
-    ],
-)
-def test_names_with_a_dot_in_front_are_refused_with_a_hint(tarball: Put, name: str, text: str) -> None:
-    body = None if text.split(":", maxsplit=1)[0].endswith("dir") else b""
-    assert failure(tarball(build({name: body}))) == (Exit.ARCHIVE, f"the given file contains {text}{HINT}")
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("././crds/a", "unclean file path: ././crds/a"),
-        (".//crds/a", "unexpected file path: .//crds/a"),
-        ("./../crds/a", "unexpected file path: ./../crds/a"),
-        ("./a", "unexpected file path: ./a"),
-        ("./", "unclean file path: ./"),
-        ("", "unclean file path: "),
-        (BASE, f"a file twice: {BASE}"),
-        ("./" + BASE, f"a file twice: ./{BASE}"),
-        ("./crds/bases", "a file and a directory: ./crds/bases"),
-    ],
-)
-def test_a_dot_in_front_is_all_that_is_taken_away(tarball: Put, name: str, text: str) -> None:
-    entries = [(member(each, body), body or b"") for each, body in small().items()]
-    with pytest.raises(CRDsError) as caught:
-        verify(tarball(pack(tar([*entries, (member(name, b""), b"")]))), normalize_dot=True)
-    assert (caught.value.exit, str(caught.value)) == (Exit.ARCHIVE, f"the given file contains {text}")
-
-
-def test_a_tarball_without_dots_is_the_same_with_and_without_them_allowed(tarball: Put) -> None:
-    path = tarball(release())
-    assert verify(path, normalize_dot=True) == verify(path)
 
 
 def test_tars_of_tarfile_are_read_alike_in_each_format(tarball: Put) -> None:

@@ -22,9 +22,9 @@ def admit(names: Names, name: str, kind: bytes = FILE) -> str:
     return names.admit(info)
 
 
-def refusal(name: str, kind: bytes = FILE, *, normalize_dot: bool = False) -> str:
+def refusal(name: str, kind: bytes = FILE) -> str:
     with pytest.raises(CRDsError) as caught:
-        admit(Names(normalize_dot=normalize_dot), name, kind)
+        admit(Names(), name, kind)
     assert caught.value.exit is Exit.ARCHIVE
     return str(caught.value)
 
@@ -104,17 +104,6 @@ def test_a_directory_may_be_listed_again() -> None:
     assert [admit(names, "crds/x/", DIRECTORY) for _ in range(2)] == ["crds/x"] * 2
 
 
-def test_a_leading_dot_is_removed_once_and_only_if_it_is_allowed() -> None:
-    names = Names(normalize_dot=True)
-    assert [admit(names, name, DIRECTORY) for name in (".", "./", "./crds/")] == ["", "", "crds"]
-    assert admit(names, "./crds/x") == "crds/x"
-    assert names.path_of("./crds/y") == "crds/y"
-    assert Names().path_of("./crds/y") == "./crds/y"
-    assert refusal("././crds/x", normalize_dot=True) == "the given file contains unclean file path: ././crds/x"
-    assert refusal(".", FILE, normalize_dot=True) == "the given file contains unexpected file path: ."
-    assert refusal("./crds/x").endswith(" (--normalize-dot accepts names as `tar -C directory .` writes them)")
-
-
 CRDS = "work.karmada.io_works.yaml"
 RELEASE = members(properties=1)
 
@@ -177,6 +166,7 @@ def test_a_tarball_of_any_release_is_verified_and_its_layout_described(
             "layout of Karmada releases before 0.9, whose CRDs are in karmada-0.8.0/artifacts/deploy: use",
         ),
         ({"bases/": None, f"bases/{CRDS}": b""}, "dir: bases/", "the content of the directory crds without the directory"),
+        ({"./": None, **{f"./{name}": body for name, body in small().items()}}, "dir: ./", "the directory crds is below ./: unpack it, and pack ./crds by"),
         ({"kustomization.yaml": b""}, "path: kustomization.yaml", "the content of the directory crds without"),
         ({CRDS: b""}, f"path: {CRDS}", "the content of the directory crds without the directory: pack it by"),
         ({"._crds": b"", **small()}, "path: ._crds", "metadata of macOS: pack the directory again by `COPYFILE_DISABLE=1"),

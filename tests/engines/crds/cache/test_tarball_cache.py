@@ -133,13 +133,6 @@ def test_limits_are_those_of_the_cache(tmp_path: Path) -> None:
     assert failure(lambda: put(Cache(tmp_path, limits=ArchiveLimits(entries=3)))).exit is Exit.LIMIT
 
 
-def test_names_with_dots_are_recorded_if_allowed(cache: Cache) -> None:
-    entry = put(cache, dotted(), normalize_dot=True)
-    assert entry.record.normalize_dot
-    assert (entry.path / WORKS).is_file()
-    assert cache.entry(KEY) == entry
-
-
 def test_a_confirmation_is_recorded(tmp_path: Path) -> None:
     put(at(tmp_path, 1))
     cache = at(tmp_path, 2)

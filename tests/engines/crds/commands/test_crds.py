@@ -1,6 +1,5 @@
 """``fleethook crds``: output and exit codes."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 from fleethook.engines.crds.instance.tarball_validation import find_problems
 from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.origin import Origin, endless, says, serving, tarball
-from tests.engines.crds.tarballs import build, dotted, release, small
+from tests.engines.crds.tarballs import build, release, small
 
 RELEASE = release()
 
@@ -37,7 +36,7 @@ def test_a_local_tarball_becomes_the_entry_of_a_url(run: Any, origin: Origin, tm
     assert run("cache", "ls").stdout == "the cache is empty\n"
     found = json.loads(run("fetch", file, "--url", origin.url, "--output", "json").stdout)
     assert (found["result"], found["url"], found["attempts"]) == ("imported", origin.url, 0)
-    assert run("fetch", origin.url, "--offline").stdout.startswith("cached")
+    assert run("fetch", origin.url, "--policy", "Never").stdout.startswith("cached")
     assert origin.asked == []
 
 
@@ -49,7 +48,7 @@ def test_a_local_tarball_becomes_the_entry_of_each_instance(run: Any, tmp_path: 
         "spec: {crdTarball: {version: v1.18.0}}\n"
     )
     run("fetch", file, "--karmada", manifest)
-    assert run("fetch", "--version", "v1.18.0", "--offline").stdout.startswith("cached")
+    assert run("fetch", "--version", "v1.18.0", "--policy", "Never").stdout.startswith("cached")
 
 
 def test_always_asks_whether_it_has_changed(run: Any, origin: Origin) -> None:
@@ -108,7 +107,6 @@ def test_progress_is_printed_as_lines_if_requested(run: Any, origin: Origin) -> 
     [
         ((), 2, "give a URL, --karmada FILE or --version RELEASE"),
         (("{url}", "--karmada", "x.yaml"), 2, "give a URL or --karmada, not both"),
-        (("{url}", "--offline"), 10, "is not in the cache"),
         (("{url}", "--policy", "Never"), 10, "is not in the cache"),
         (("{url}", "--sha256", "0" * 64), 23, "0" * 64),
         (("{url}", "--ca", "/nowhere.pem"), 2, "/nowhere.pem"),
@@ -159,21 +157,6 @@ def test_no_secret_of_an_address_is_printed(run: Any, origin: Origin) -> None:
     for arguments in (("fetch", secret), ("cache", "ls"), ("cache", "ls", "-o", "json")):
         shown = run(*arguments)
         assert "hunter" not in shown.stdout + shown.stderr
-
-
-def test_names_with_dots_are_accepted_with_normalize_dot(run: Any, tmp_path: Path) -> None:
-    file = tmp_path / "dotted.tar.gz"
-    file.write_bytes(dotted())
-    importing = ["fetch", file, "--url", "https://example.com/crds.tar.gz"]
-    assert "--normalize-dot accepts" in run("verify", file, code=24).output
-    run(*importing, code=24)
-    assert "2 files" in run("verify", file, "--normalize-dot").stdout
-    assert run(*importing, "--normalize-dot").stdout.startswith("imported")
-    with serving(tarball(dotted())) as origin:
-        run("fetch", origin.url, code=24)
-        run("pin", origin.url, code=24)
-        assert "downloaded" in run("fetch", origin.url, "--normalize-dot").stdout
-        assert hashlib.sha256(dotted()).hexdigest() == run("pin", origin.url, "--normalize-dot").stdout.strip()
 
 
 def test_commands_and_manifests_accept_the_output_of_pin(run: Any, tmp_path: Path) -> None:

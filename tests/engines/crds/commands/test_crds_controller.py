@@ -54,7 +54,7 @@ def test_the_defaults_are_those_of_the_operator(
     assert cache.directory == tmp_path / "data" / "cache"
     assert options == Options(
         version="", beside=False, follow_instance=False, stale_if_error=False, strict=False, env_proxies=True,
-        faithful_backoff=False, reach=Reach(True, (), None),
+        reach=Reach(True, (), None),
     )  # fmt: skip
     assert place == (Target(credentials), "karmada-system", 15.0, "127.0.0.1", 8080, None)
 
@@ -62,13 +62,13 @@ def test_the_defaults_are_those_of_the_operator(
 def test_each_option_reaches_the_process(run: Any, processes: list[Any], credentials: Path) -> None:
     run(
         "controller", "--kubeconfig", credentials, "--context", "c", "--beside-operator", "--version", "v1.18.0", "--follow-instance", "--stale-if-error", "--strict",
-        "--no-env-proxy", "--allow-host", "a.org", "--allow-host", ".b.org", "--no-private", "--local-root", "/srv", "--faithful-backoff",
+        "--no-env-proxy", "--allow-host", "a.org", "--allow-host", ".b.org", "--no-private", "--local-root", "/srv",
         "--namespace", "n", "--lease-duration", "30", "--host", "::1", "--port", "0", "--otlp-endpoint", "http://c:4318",
     )  # fmt: skip
     ((_, options, place),) = processes
     assert options == Options(
         version="v1.18.0", beside=True, follow_instance=True, stale_if_error=True, strict=True, env_proxies=False,
-        faithful_backoff=True, reach=Reach(False, ("a.org", ".b.org"), Path("/srv")),
+        reach=Reach(False, ("a.org", ".b.org"), Path("/srv")),
     )  # fmt: skip
     assert place == (Target(credentials, "c"), "n", 30.0, "::1", 0, "http://c:4318")
 

@@ -61,9 +61,9 @@ def test_a_local_tarball_needs_no_cache(run: Any, instance: Any, tmp_path: Path)
 
 
 def test_a_url_is_fetched_into_the_cache_and_used_offline(run: Any, instance: Any, origin: Origin) -> None:
-    run("render", origin.url, "--offline", *instance, code=10)
+    run("render", origin.url, "--policy", "Never", *instance, code=10)
     assert names(run("render", origin.url, *instance, "-o", "json")) == CRDS
-    assert names(run("render", origin.url, "--offline", *instance, "-o", "json")) == CRDS
+    assert names(run("render", origin.url, "--policy", "Never", *instance, "-o", "json")) == CRDS
     assert len(origin.asked) == 1
 
 

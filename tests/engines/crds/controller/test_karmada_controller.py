@@ -264,27 +264,20 @@ async def test_a_default_that_had_to_be_written_brings_it_back_by_its_event(orig
     assert made.api.condition("Ready") == ("True", "Completed")
 
 
-@pytest.mark.parametrize(
-    ("faithful", "answer", "done"),
-    [
-        (False, hangs_up, False), (False, says(status="404 Not Found"), True),
-        (True, hangs_up, False), (True, says(status="404 Not Found"), False),
-    ],
-)  # fmt: skip
-async def test_permanent_errors_are_retried_slowly_or_with_upstreams_backoff(
-    origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch, faithful: bool, answer: Any, done: bool
+@pytest.mark.parametrize(("answer", "done"), [(hangs_up, False), (says(status="404 Not Found"), True)])
+async def test_permanent_errors_are_retried_slowly(
+    origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch, answer: Any, done: bool
 ) -> None:
     monkeypatch.setattr("fleethook.engines.crds.download.transfer.RETRY.total", 0)
-    made = bench(origin, cache, faithful_backoff=faithful)
+    made = bench(origin, cache)
     origin.answer = answer
     assert await made.look() is done
     assert made.api.condition("Ready") == ("False", "Failed")
 
 
-@pytest.mark.parametrize("faithful", [False, True])
-async def test_an_invalid_spec_is_not_retried(origin: Origin, cache: Cache, faithful: bool) -> None:
+async def test_an_invalid_spec_is_not_retried(cache: Cache) -> None:
     spec = {"crdTarball": {"crdDownloadPolicy": "Always", "httpSource": {"url": ""}}}
-    made = Bench(Api(spec), cache, Options(faithful_backoff=faithful))
+    made = Bench(Api(spec), cache, Options())
     assert await made.look()
     assert made.api.condition("Ready") == ("False", "ValidationError")
     assert made.api.events == ["ValidationError"]

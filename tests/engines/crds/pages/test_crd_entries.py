@@ -10,8 +10,6 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.pages import crd_entries
 from fleethook.engines.crds.pages.crd_entries import inspect_entries, read_content, read_page
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
-from tests.engines.crds.fetching import fetching
-from tests.engines.crds.tarballs import dotted
 
 
 @pytest.fixture
@@ -49,14 +47,6 @@ def test_the_content_has_each_file_with_its_digest(filled: FilledCache) -> None:
     assert content.listed.state == "ready"
     assert content.manifest is not None
     assert content.manifest.sha256 == filled.small.sha256
-    assert CHANGED in content.manifest.files
-
-
-def test_the_content_of_a_tarball_with_dotted_names_is_listed(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    with fetching(cache, dotted(), normalize_dot=True) as fetched:
-        content = read_content(cache, fetched.key)
-    assert content.manifest is not None
     assert CHANGED in content.manifest.files
 
 

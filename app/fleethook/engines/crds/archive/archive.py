@@ -187,7 +187,6 @@ def _open_archive(content: io.BytesIO, limits: ArchiveLimits) -> Iterator[_Archi
 
 
 _MAX_PROBLEMS: Final = 16
-_DOT: Final = "./"
 
 
 class OperatorRules:
@@ -210,8 +209,6 @@ class OperatorRules:
 
     def _find_problem(self, member: tarfile.TarInfo) -> str:
         path, name = member.name, show_name(member)
-        if path.startswith(_DOT) or path == ".":
-            return f"the name {name} begins with ./ (unclean file dir or path)"
         parent = posixpath.dirname(path)
         if parent and parent not in self._directories:
             return f"{name} comes before an entry for its directory {parent}/ (no such file or directory)"
@@ -244,23 +241,20 @@ def load(tarball: Path, *, limits: ArchiveLimits = LIMITS) -> bytes:
         raise CRDsError(Exit.DISK, f"cannot read {tarball}: {error.strerror or error}") from error
 
 
-def verify(
-    tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False, normalize_dot: bool = False
-) -> Manifest:
+def verify(tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False) -> Manifest:
     """Read a tarball to its end and return its manifest.
 
     Arguments:
         tarball: The tarball.
         limits: Limits of sizes and counts.
         strict: Treat warnings as errors.
-        normalize_dot: Accept ``./crds/…`` for ``crds/…``; upstream refuses it.
 
     Raises:
         CRDsError: INTEGRITY if it is truncated or damaged, ARCHIVE if a file in it is not allowed or missing, LIMIT if
             it is too large, DISK if it cannot be read.
     """
     data = _read_bytes(tarball, limits)
-    names = Names(normalize_dot=normalize_dot)
+    names = Names()
     return _verify_entries(data, _inflate(data, limits), limits, names, content=Content(limits), strict=strict)
 
 
@@ -270,7 +264,6 @@ def unpack(
     *,
     limits: ArchiveLimits = LIMITS,
     strict: bool = False,
-    normalize_dot: bool = False,
 ) -> Manifest:
     """Verify a tarball, then write ``crds/`` with its content and sync it to disk.
 
@@ -279,12 +272,11 @@ def unpack(
         into: An existing directory without a ``crds``. If writing fails, the written files stay there.
         limits: Limits of sizes and counts.
         strict: Treat warnings as errors.
-        normalize_dot: Accept ``./crds/…`` for ``crds/…``; the files are written to ``crds/…``.
 
     Raises:
         CRDsError: As ``verify``, and DISK if a file cannot be written.
     """
-    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
+    data, names = _read_bytes(tarball, limits), Names()
     content = _inflate(data, limits)
     found = _verify_entries(data, content, limits, names, content=Content(limits), strict=strict)
     try:
@@ -298,19 +290,17 @@ def unpack(
     return found
 
 
-def read_tree(
-    tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False, normalize_dot: bool = False
-) -> tuple[Manifest, Tree]:
+def read_tree(tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False) -> tuple[Manifest, Tree]:
     """Verify a tarball and return its CRDs and patches, without writing them; arguments and errors as ``verify``."""
-    data, names = _read_bytes(tarball, limits), Names(normalize_dot=normalize_dot)
+    data, names = _read_bytes(tarball, limits), Names()
     content = Content(limits, keep=True)
     manifest = _verify_entries(data, _inflate(data, limits), limits, names, content=content, strict=strict)
     return manifest, content.build_tree()
 
 
-def list_files(tarball: bytes, *, limits: ArchiveLimits = LIMITS, normalize_dot: bool = False) -> Manifest:
+def list_files(tarball: bytes, *, limits: ArchiveLimits = LIMITS) -> Manifest:
     """Return the manifest of a tarball that has been verified before: as ``verify``, without parsing the YAML."""
-    names = Names(normalize_dot=normalize_dot)
+    names = Names()
     return _verify_entries(tarball, _inflate(tarball, limits), limits, names, content=None, strict=False)
 
 

@@ -19,9 +19,6 @@ _MAX_NAME_BYTES: Final = 255  # NAME_MAX of the file systems in use, in bytes
 _MAX_PATH_BYTES: Final = 1024  # a quarter of PATH_MAX, which includes the path of the cache
 _MAX_DEPTH: Final = 16
 _FILE_TYPES: Final = (tarfile.REGTYPE, tarfile.AREGTYPE)
-_DOT: Final = "./"
-_ITSELF: Final = (".", _DOT)
-_HINT: Final = " (--normalize-dot accepts names as `tar -C directory .` writes them)"
 # A backslash is a separator on other systems; control characters break names and log lines. tarfile reads bytes
 # that are not UTF-8 as surrogates.
 _FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f\x7f\ud800-\udfff]")
@@ -38,14 +35,13 @@ class MisplacedError(CRDsError):
 class Names:
     """The paths of an archive so far, to find duplicates, and paths that are both file and directory."""
 
-    def __init__(self, *, normalize_dot: bool = False) -> None:
-        """Prepare for one archive; ``normalize_dot`` accepts names with a leading ``./``."""
-        self._normalize_dot: Final = normalize_dot
+    def __init__(self) -> None:
+        """Prepare for one archive."""
         self.files: Final[set[str]] = set()
         self.directories: Final[set[str]] = set()
 
     def admit(self, member: tarfile.TarInfo) -> str:
-        """Check an entry and return its path; ``""`` for the root directory ``.``.
+        """Check an entry and return its path.
 
         Raises:
             CRDsError: ARCHIVE if the entry is not allowed; the message has its name.
@@ -54,10 +50,8 @@ class Names:
         directory, name = member.isdir(), show_name(member)
         if not directory and member.type not in _FILE_TYPES:
             raise CRDsError(Exit.ARCHIVE, f"unknown type: {member.type[0]} in {name}")
-        path = self.path_of(member.name)
-        if self._normalize_dot and directory and member.name in _ITSELF:
-            return ""
-        _check_place(member, path, hint=not self._normalize_dot)
+        path = member.name
+        _check_place(member)
         _check_lengths(path)
         parents = [path[:index] for index, character in enumerate(path) if character == "/"]
         if path in self.files or not self.files.isdisjoint(parents):
@@ -68,10 +62,6 @@ class Names:
         self.directories.update(parents)
         (self.directories if directory else self.files).add(path)
         return path
-
-    def path_of(self, name: str) -> str:
-        """Return the path that a name means, without checking it."""
-        return name.removeprefix(_DOT) if self._normalize_dot else name
 
 
 def show_name(member: tarfile.TarInfo) -> str:
@@ -84,16 +74,14 @@ def _check_characters(name: str) -> None:
         raise CRDsError(Exit.ARCHIVE, f"the given file contains a name with {forbidden[0]!r}: {name!r}")
 
 
-def _check_place(member: tarfile.TarInfo, path: str, *, hint: bool) -> None:
-    directory = member.isdir()
+def _check_place(member: tarfile.TarInfo) -> None:
+    directory, path = member.isdir(), member.name
     fits = path.startswith(f"{TOP}/") or (directory and path == TOP)
     if fits and _clean_path(path) == path:
         return
     how = "unexpected" if _clean_path(path) == path else "unclean"
     text = f"the given file contains {how} file {'dir' if directory else 'path'}: {show_name(member)}"
-    if hint and (member.name in _ITSELF or member.name.startswith(_DOT)):
-        raise CRDsError(Exit.ARCHIVE, text + _HINT)
-    raise MisplacedError(text, member.name)
+    raise MisplacedError(text, path)
 
 
 def _check_lengths(path: str) -> None:

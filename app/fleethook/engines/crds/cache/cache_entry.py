@@ -42,8 +42,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: datetime
     """Time of the origin's last confirmation."""
     warnings: tuple[str, ...]
-    normalize_dot: bool = False
-    """Whether its tarball may have ``./crds/…``."""
 
 
 _DECODER: Final = msgspec.json.Decoder(Record)

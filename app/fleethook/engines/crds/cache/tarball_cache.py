@@ -185,7 +185,6 @@ class Cache:
         *,
         sha256: str = "",
         strict: bool = False,
-        normalize_dot: bool = False,
     ) -> Entry:
         """Verify and unpack the tarball in a staging directory, record it, and make it the entry.
 
@@ -195,7 +194,6 @@ class Cache:
             origin: Origin of the tarball.
             sha256: The expected digest; ``""`` for any.
             strict: Treat warnings as errors.
-            normalize_dot: Accept ``./crds/…`` for ``crds/…``; the tarball itself stays unchanged.
 
         Raises:
             CRDsError: INTEGRITY, ARCHIVE, LIMIT, LOCKED or DISK; the entry stays unchanged.
@@ -203,7 +201,7 @@ class Cache:
         target = self.path(key)
         with self._reading():
             tarball = archive.load(staged / TARBALL, limits=self._limits)
-            manifest = archive.unpack(tarball, staged, limits=self._limits, strict=strict, normalize_dot=normalize_dot)
+            manifest = archive.unpack(tarball, staged, limits=self._limits, strict=strict)
             del tarball
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the digest is {manifest.sha256}, not {sha256.strip().lower()}")
@@ -211,7 +209,6 @@ class Cache:
         record = Record(
             url=origin.url, final_url=origin.final_url, sha256=manifest.sha256, size=manifest.size, etag=origin.etag,
             last_modified=origin.last_modified, fetched_at=now, asked_at=now, warnings=manifest.warnings,
-            normalize_dot=normalize_dot,
         )  # fmt: skip
         with translate_os_errors(f"recording {key}"):
             (staged / TARBALL).chmod(0o640)
@@ -232,7 +229,6 @@ class Cache:
         *,
         sha256: str = "",
         strict: bool = False,
-        normalize_dot: bool = False,
     ) -> Entry:
         """Make a regular file the entry, replacing a former one; the size is checked before the file is copied.
 
@@ -242,7 +238,6 @@ class Cache:
             origin: Origin of the tarball.
             sha256: The expected digest; ``""`` for any.
             strict: Treat warnings as errors.
-            normalize_dot: Accept ``./crds/…`` for ``crds/…``; the tarball itself stays unchanged.
 
         Raises:
             CRDsError: USAGE if the file cannot be read or is not regular; LIMIT; else as `commit`.
@@ -255,7 +250,7 @@ class Cache:
         with self.staging() as staged:
             with translate_os_errors(f"copying {file}"):
                 (staged / TARBALL).write_bytes(tarball)
-            return self.commit(key, staged, origin, sha256=sha256, strict=strict, normalize_dot=normalize_dot)
+            return self.commit(key, staged, origin, sha256=sha256, strict=strict)
 
     def renew(self, entry: Entry, origin: Origin) -> Entry:
         """Record that the origin confirmed the entry as current."""

@@ -54,13 +54,8 @@ def fetch(
     proxy: option.Proxy = "",
     ca: option.CA = None,
     mirror: option.Mirror = None,
-    offline: option.Offline = False,
-    no_conditional: Annotated[
-        bool, Option("--no-conditional", help="Download the tarball even if it has not changed.")
-    ] = False,
     stale_if_error: option.Stale = False,
     strict: option.Strict = False,
-    normalize_dot: option.NormalizeDot = False,
     no_env_proxy: option.NoEnvProxy = False,
     progress: option.Progress = Style.AUTO,
     output: TextOutputOption = TextOutput.TEXT,
@@ -83,14 +78,14 @@ def fetch(
             for one in chosen:
                 warn(one.warnings)
                 pinned = one.source._replace(sha256=sha256 or one.source.sha256)
-                _print(import_file(kept, pinned, file, strict=strict, normalize_dot=normalize_dot), output)
+                _print(import_file(kept, pinned, file, strict=strict), output)
             return
         style = Style.NONE if output is TextOutput.JSON else progress
         for one in chosen:
             fetched = fetch_chosen(
-                kept, one, sha256=sha256, proxy=proxy, ca=ca, mirror=mirror, policy=policy, offline=offline,
-                progress=style, conditional=not no_conditional, stale_if_error=stale_if_error, strict=strict,
-                normalize_dot=normalize_dot, env_proxies=not no_env_proxy,
+                kept, one, sha256=sha256, proxy=proxy, ca=ca, mirror=mirror, policy=policy,
+                progress=style, stale_if_error=stale_if_error, strict=strict,
+                env_proxies=not no_env_proxy,
             )  # fmt: skip
             _print(fetched, output)
 
@@ -110,7 +105,6 @@ def verify(
     file: Annotated[Path, Argument(help="Path of the tarball.")],
     sha256: option.SHA256 = "",
     strict: option.Strict = False,
-    normalize_dot: option.NormalizeDot = False,
     output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
     """Check that a tarball is complete, safe and has CRDs, and whether Karmada's own operator can use it.
@@ -120,7 +114,7 @@ def verify(
     """
     with exit_on_error():
         sha256 = check_sha256(sha256)
-        manifest, tree = archive.read_tree(file, strict=strict, normalize_dot=normalize_dot)
+        manifest, tree = archive.read_tree(file, strict=strict)
         if sha256 and manifest.sha256 != sha256:
             raise CRDsError(Exit.INTEGRITY, f"{file} has digest {manifest.sha256}, and {sha256} is expected")
         render_tree(tree)
@@ -134,7 +128,6 @@ def pin(
     url: Annotated[str, Argument(help="Address of the tarball.")],
     proxy: option.Proxy = "",
     ca: option.CA = None,
-    normalize_dot: option.NormalizeDot = False,
     progress: option.Progress = Style.AUTO,
     output: TextOutputOption = TextOutput.TEXT,
 ) -> None:
@@ -144,7 +137,7 @@ def pin(
         path = Path(directory, "crds.tar.gz")
         with show_download(Style.NONE if output is TextOutput.JSON else progress, redact(url)) as report:
             download(source, path, progress=report)
-        manifest = archive.verify(path, normalize_dot=normalize_dot)
+        manifest = archive.verify(path)
         if output is TextOutput.JSON:
             _print_manifest(manifest, output)
         else:

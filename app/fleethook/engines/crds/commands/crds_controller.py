@@ -200,10 +200,6 @@ def controller(
     local_root: Annotated[
         Path | None, Option(help="Directory of the files that localSource may name (default: none).")
     ] = None,
-    faithful_backoff: Annotated[
-        bool,
-        Option("--faithful-backoff", help="Retry at the Go operator's pace: after 5 ms, doubled, up to 1000 s."),
-    ] = False,
     namespace: Annotated[str, Option("--namespace", "-n", help="Namespace of the Lease.")] = "karmada-system",
     lease_duration: Annotated[
         float, Option(help="Seconds after which another replica takes over from one that has ended.", minimum=1)
@@ -234,7 +230,6 @@ def controller(
             stale_if_error=stale_if_error,
             strict=strict,
             env_proxies=not no_env_proxy,
-            faithful_backoff=faithful_backoff,
             reach=Reach(not no_private, tuple(allow_host or ()), local_root),
         )
         run_controller(

@@ -68,16 +68,11 @@ SHA256 = Annotated[str, Option(help="Expected SHA-256 digest of the tarball.")]
 Proxy = Annotated[str, Option(help="URL of a proxy; takes precedence over those of the environment.")]
 CA = Annotated[Path | None, Option(help="PEM file of certificate authorities to trust instead of the system's.")]
 Mirror = Annotated[list[str] | None, Option(help="URL to try if the first one fails; may be repeated.")]
-Offline = Annotated[bool, Option("--offline", help="Use the cache only, as policy Never does.")]
 Stale = Annotated[
     bool,
     Option("--stale-if-error", help="With policy Always, fall back to the cached tarball if the download fails."),
 ]
 Strict = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
-NormalizeDot = Annotated[
-    bool,
-    Option("--normalize-dot", help="Accept names with a leading ./ (`tar -C directory .`); upstream refuses them."),
-]
 NoEnvProxy = Annotated[bool, Option("--no-env-proxy", help="Ignore proxies of the environment, such as HTTPS_PROXY.")]
 Progress = Annotated[Style, Option(help="Progress display on standard error.")]
 
@@ -144,7 +139,6 @@ def fetch_chosen(
     ca: Path | None,
     mirror: list[str] | None,
     policy: Policy | None,
-    offline: bool,
     progress: Style,
     **rest: JSON,
 ) -> Fetched:
@@ -158,7 +152,6 @@ def fetch_chosen(
         ca: File of certificate authorities.
         mirror: URLs of mirrors.
         policy: Download policy.
-        offline: Use the cache only.
         progress: Style of the progress display.
         rest: More arguments of `fleethook.engines.crds.fetch.fetch`.
 
@@ -173,7 +166,7 @@ def fetch_chosen(
     }  # fmt: skip
     source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
     with show_download(progress, redact(source.url)) as report:
-        fetched = fetch(kept, source, Policy.NEVER if offline else policy or chosen.policy, progress=report, **rest)
+        fetched = fetch(kept, source, policy or chosen.policy, progress=report, **rest)
     warn(fetched.warnings)
     return fetched
 

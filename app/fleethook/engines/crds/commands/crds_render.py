@@ -67,9 +67,7 @@ class ReleaseOptions(NamedTuple):
     proxy: option.Proxy = ""
     ca: option.CA = None
     mirror: option.Mirror = None
-    offline: option.Offline = False
     strict: option.Strict = False
-    normalize_dot: option.NormalizeDot = False
     no_env_proxy: option.NoEnvProxy = False
     progress: option.Progress = Style.AUTO
     name: NameOption = ""
@@ -137,19 +135,19 @@ def _select_source(wanted: ReleaseOptions, instance: JSONObject | None) -> Selec
 def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> Tree:
     fetched = fetch_chosen(
         kept, chosen, sha256=wanted.sha256, proxy=wanted.proxy, ca=wanted.ca, mirror=wanted.mirror,
-        policy=wanted.policy, offline=wanted.offline, progress=wanted.progress, strict=wanted.strict,
-        normalize_dot=wanted.normalize_dot, env_proxies=not wanted.no_env_proxy,
+        policy=wanted.policy, progress=wanted.progress, strict=wanted.strict,
+        env_proxies=not wanted.no_env_proxy,
     )  # fmt: skip
     found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
         raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
-    return archive.read_tree(found[1], normalize_dot=found[0].record.normalize_dot)[1]
+    return archive.read_tree(found[1])[1]
 
 
 def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:
     if wanted.url is not None or wanted.version is not None:
         raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
-    manifest, tree = archive.read_tree(tarball, strict=wanted.strict, normalize_dot=wanted.normalize_dot)
+    manifest, tree = archive.read_tree(tarball, strict=wanted.strict)
     if wanted.sha256 and manifest.sha256 != wanted.sha256:
         raise CRDsError(Exit.INTEGRITY, f"{tarball} has digest {manifest.sha256}, and {wanted.sha256} is expected")
     warn(manifest.warnings)

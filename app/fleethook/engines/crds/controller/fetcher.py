@@ -46,8 +46,6 @@ class Options(NamedTuple):
     stale_if_error: bool = False
     strict: bool = False
     env_proxies: bool = True
-    faithful_backoff: bool = False
-    """Whether all failures are retried with the backoff of Karmada's operator: 5 ms, doubled up to 1000 s."""
     reach: Reach = Reach()
 
 

@@ -65,7 +65,6 @@ RESERVED: Final = 224
 """Workers that are reserved for namespaces without a worker. A namespace gets a second worker only while fewer than 32
 are busy, so instances that wait for a slow origin do not delay other namespaces."""
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
-_FAITHFUL_BACKOFF_SECONDS: Final = (0.005, 1000.0)
 _SLOWLY_SECONDS: Final = 300.0
 _CONFLICTS: Final = 5
 _NOT_FOUND: Final = 404
@@ -107,9 +106,8 @@ class KarmadaController:
             absent_seconds: Interval of retries while the API server does not serve the kind of the instances.
             now: Returns the time for conditions and events.
         """
-        first, longest = _FAITHFUL_BACKOFF_SECONDS if options.faithful_backoff else _BACKOFF_SECONDS
         self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
-            backoff=(first, longest), lane=lambda key: key.namespace, limits=Limits(WORKERS, reserved=RESERVED)
+            backoff=_BACKOFF_SECONDS, lane=lambda key: key.namespace, limits=Limits(WORKERS, reserved=RESERVED)
         )
         self._store: Final = Store()
         self.source: Final = KubernetesSource((KARMADAS,), connection, self._store, absent_seconds=absent_seconds)
@@ -211,8 +209,6 @@ class KarmadaController:
         found = (outcome.prepared,) if self._options.beside else (outcome.ready, outcome.prepared)
         await self._write_conditions(key, found, generation=generation)
         retry = outcome.retry
-        if self._options.faithful_backoff:
-            return retry == "never"
         if retry == "slowly":
             self.queue.add_after(key, _SLOWLY_SECONDS)
         return retry != "soon"

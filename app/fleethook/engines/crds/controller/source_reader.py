@@ -2,18 +2,15 @@
 
 import base64
 import binascii
-import functools
-import os
-import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import errno
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from fleethook.engines.crds.archive.archive import read_regular
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
-from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.transfer import TarballFile
 from fleethook.engines.crds.fetch import Downloader
 from fleethook.engines.crds.instance.source_selection import SelectedSource
@@ -117,9 +114,6 @@ def _insert_user(url: str, username: str, password: str) -> str:
     return f"{scheme}//{quote(username, safe='')}:{quote(password, safe='')}@{host}{rest[end:]}"
 
 
-_CHUNK: Final = 65536
-
-
 ReadSecret = Callable[[str], JSONObject | None]
 """Returns a Secret in the namespace of an instance by name, or None without one. It blocks."""
 
@@ -145,8 +139,7 @@ def build_downloader(
     ) -> Downloaded:
         starting()
         if chosen.local is not None:
-            with _open_local(Path(chosen.local.path), reach.local) as pieces:
-                return _copy_to_file(pieces, into, source)
+            return _copy_local(Path(chosen.local.path), reach.local, into, source)
         return download(
             apply_secrets(chosen, _read_secrets(chosen, read_secret)),
             into,
@@ -160,33 +153,24 @@ def build_downloader(
     return fetch_bytes
 
 
-def _copy_to_file(pieces: Iterator[bytes], into: Path, source: Source) -> Downloaded:
-    try:
-        with TarballFile(into, max_bytes=source.max_bytes) as file:
-            for piece in pieces:
-                file.add(piece)
-            return Downloaded(True, file.finish(), file.size, Validators(), source.url, 0)
-    except AttemptError as error:
-        raise CRDsError(error.exit, f"{source.url}: {error}") from None
-
-
-@contextmanager
-def _open_local(path: Path, allowed: Path | None) -> Iterator[Iterator[bytes]]:
+def _copy_local(path: Path, allowed: Path | None, into: Path, source: Source) -> Downloaded:
     if allowed is None:
         raise CRDsError(Exit.USAGE, f"{path}: the controller has no directory of local tarballs (--local-root)")
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(allowed.resolve()):
             raise CRDsError(Exit.USAGE, f"{path} is not below the directory of local tarballs (--local-root {allowed})")
-        # O_NONBLOCK, because opening a named pipe would wait for a writer.
-        with os.fdopen(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise CRDsError(Exit.DISK, f"{path} is not a regular file")
-            yield iter(functools.partial(file.read, _CHUNK), b"")
+        data = read_regular(real, most=source.max_bytes)
     except FileNotFoundError:
         raise CRDsError(Exit.USAGE, f"there is no {path}", transient=True) from None
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            text = f"{source.url}: larger than the limit of {source.max_bytes} bytes"
+            raise CRDsError(Exit.LIMIT, text) from None
         raise CRDsError(Exit.DISK, f"cannot read {path}: {error.strerror or error}", transient=True) from error
+    with TarballFile(into, max_bytes=source.max_bytes) as file:
+        file.add(data)
+        return Downloaded(True, file.finish(), file.size, Validators(), source.url, 0)
 
 
 def _read_secrets(chosen: SelectedSource, read_secret: ReadSecret) -> Mapping[str, Mapping[str, bytes]]:

@@ -235,20 +235,15 @@ def find_redirect(status: int, headers: Mapping[str, str], url: str) -> str | No
     if status not in _REDIRECTING or not location:
         return None
     # http.client reads headers as Latin-1, servers write UTF-8.
-    target = _join(url, location.encode("latin-1", "replace").decode("utf-8", "replace").strip())
+    target = location.encode("latin-1", "replace").decode("utf-8", "replace").strip()
+    with contextlib.suppress(ValueError):  # parse_address then refuses the URL
+        target = urljoin(url, target)
     address = parse_address(target)
     if address is None:
         raise AttemptError(Exit.HTTP, f"redirected to a URL that is not http or https: {redact(target)[:300]}")
     if urlsplit(url).scheme == "https" and address.origin[0] == "http":
         raise AttemptError(Exit.HTTP, f"redirected from https to http, which is refused: {redact(address.url)[:300]}")
     return address.url
-
-
-def _join(url: str, location: str) -> str:
-    try:
-        return urljoin(url, location)
-    except ValueError:
-        return location
 
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -197,7 +197,6 @@ def _find_number_problems(value: JSON, field: str, *, limit: int) -> Iterator[Pr
 
 FIELD: Final = "spec.crdTarball"
 
-_SOURCES: Final = ("httpSource", "localSource")
 _MAX_PATH: Final = 4096
 
 
@@ -235,9 +234,9 @@ def aggregate_problems(found: Iterable[Problem]) -> str:
 
 
 def _find_source_conflicts(tarball: JSONObject) -> Iterator[Problem]:
-    first, *others = [name for name in _SOURCES if tarball.get(name) is not None] or [""]
-    for other in others:
-        yield Problem(f"{FIELD}.{other}", f"Forbidden: may not be set together with {first}: set at most one source")
+    if tarball.get("httpSource") is not None and tarball.get("localSource") is not None:
+        text = "Forbidden: may not be set together with httpSource: set at most one source"
+        yield Problem(f"{FIELD}.localSource", text)
 
 
 def _find_version_problems(tarball: JSONObject) -> Iterator[Problem]:
@@ -251,8 +250,8 @@ def _find_version_problems(tarball: JSONObject) -> Iterator[Problem]:
     # An httpSource without a URL only configures the download of the release.
     elif as_object(tarball.get("httpSource")).get("url") is not None:
         yield Problem(field, "Forbidden: may not be set together with httpSource.url, which names the tarball")
-    elif named := next((name for name in _SOURCES[1:] if tarball.get(name) is not None), ""):
-        yield Problem(field, f"Forbidden: may not be set together with {named}, which names the tarball")
+    elif tarball.get("localSource") is not None:
+        yield Problem(field, "Forbidden: may not be set together with localSource, which names the tarball")
 
 
 def _find_local_problems(source: JSON, field: str) -> Iterator[Problem]:

@@ -68,8 +68,7 @@ def read_content(cache: Cache, key: str) -> EntryContent:
     found = cache.tarball(key) if listed.state == "ready" else None
     if found is None:
         return EntryContent(listed, None)
-    entry, tarball = found
-    return EntryContent(listed, archive.list_files(tarball, normalize_dot=entry.record.normalize_dot))
+    return EntryContent(listed, archive.list_files(found[1]))
 
 
 SHORT_KEY: Final = 12
