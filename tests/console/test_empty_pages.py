@@ -14,7 +14,6 @@ PATHS = {
     "/": 2,
     "/overriders": 1,
     "/dispatch": 1,
-    "/dispatch/map": 1,
     "/rules": 1,
     "/crds": 2,
     "/reviews": 1,
@@ -45,11 +44,11 @@ async def test_no_page_counts_pages_that_do_not_exist(path: str, tmp_path: Path)
 
 
 async def test_objects_come_from_a_cluster_to_the_files_of_the_console(tmp_path: Path) -> None:
-    listed = "kubectl get apibindings,apiexports --all-namespaces --output yaml"
+    listed = "kubectl get yurtappsets,yurtappdaemons,yurtappoverriders,nodepools --all-namespaces --output yaml"
     for source, command in (
         ("-f 'my examples'", f"{listed} &gt; &#39;my examples/objects.yaml&#39;"),
         ("-f now.yaml", f"{listed} &gt;&gt; now.yaml"),
         ("--kubeconfig k --context c --kcp", "kubectl --kubeconfig k --context c apply --filename FILE"),
         ("--in-cluster", "kubectl apply --filename FILE"),
     ):
-        assert await find_commands(console_of(command_source=source), "/dispatch/map") == [command]
+        assert await find_commands(console_of(command_source=source), "/overriders") == [command]

@@ -26,7 +26,6 @@ PAGES: Final = {
     "overriders-overrider": "/overriders/overrider?namespace=default&name=orders-web",
     "dispatch": "/dispatch",
     "dispatch-explained": f"/dispatch?{urlencode({'choice': write_choice(_HOOK), 'operation': 'CREATE'})}",
-    "dispatch-map": "/dispatch/map",
     "dispatch-object": f"/dispatch/object?{urlencode({'choice': write_choice(_HOOK)})}",
     "interpreters": "/interpreters",
     "interpreters-playground": "/interpreters/playground",

@@ -30,7 +30,6 @@ PAGES: Final = {
     "overriders": "/overriders",
     "overriders-pool": f"/overriders/pool?{POOL}",
     "dispatch": "/dispatch",
-    "dispatch-map": "/dispatch/map",
     "interpreters": "/interpreters",
     "interpreters-playground": "/interpreters/playground",
     "rules": "/rules",

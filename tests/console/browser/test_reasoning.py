@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ import yaml
 
 from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.pages.reading import HOSTILE
-from tests.engines.dispatch.builders import binding, configuration, export, webhook
+from tests.engines.dispatch.builders import binding, configuration, webhook
 from tests.serving import EXAMPLES
 
 PAGES = (
     "/dispatch",
     "/dispatch?choice=ws2/example.org/Widget/default/b",
-    "/dispatch/map",
     "/interpreters",
     "/interpreters/playground",
 )
@@ -59,37 +57,6 @@ def test_a_pasted_object_is_explained(open_page: Callable[..., Any], console: st
     # The summary of a called webhook says all; the question is why another one is not called.
     page.locator(".hook.call > details:not([open])").first.wait_for()
     page.locator(".hook.skip > details[open]").first.filter(has_text="near miss").wait_for()
-
-
-def test_the_map_is_a_picture_that_focuses_on_a_cluster(open_page: Callable[..., Any], console: str) -> None:
-    page = open_page(f"{console}/dispatch/map")
-    nodes = page.locator("[data-cluster-map] svg a")
-    nodes.first.wait_for()
-    assert nodes.count() >= 3
-    page.locator("[data-cluster-map] svg a", has_text="ws2").click()
-    page.wait_for_url("**/dispatch/map?focus=ws2")
-    page.locator("[data-cluster-map] svg a.focus").wait_for()
-    assert page.locator("[data-cluster-map] svg a").count() == 2
-
-
-def test_a_map_of_two_hundred_clusters_has_few_nodes_without_overlaps(
-    open_page: Callable[..., Any], start_console: Callable[..., str], tmp_path: Path
-) -> None:
-    documents = [binding(f"c{number:03}", "p", "widgets.example.org") for number in range(200)]
-    documents += [export("p", "widgets.example.org")]
-    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all(documents))
-    address = start_console(tmp_path)
-    page = open_page(f"{address}/dispatch/map")
-    page.locator("[data-cluster-map] svg a").first.wait_for()
-    assert page.locator("[data-cluster-map] svg a").count() == 2
-    page.goto(f"{address}/dispatch/map?expanded=true")
-    page.locator("[data-cluster-map] svg a").first.wait_for()
-    boxes = page.evaluate(
-        "[...document.querySelectorAll('[data-cluster-map] rect')].map((one) => [one.x.baseVal.value, one.y.baseVal.value])"
-    )
-    assert len(boxes) == 201
-    rows = sorted(map(tuple, boxes))
-    assert all(x1 != x2 or y2 - y1 >= 34 for (x1, y1), (x2, y2) in pairwise(rows))
 
 
 @pytest.mark.parametrize("scripts", [True, False])
@@ -134,8 +101,6 @@ def test_pages_are_accessible(
     open_page: Callable[..., Any], console: str, find_faults: Callable[[Any], list[str]], path: str, scheme: str
 ) -> None:
     page = open_page(console + path, color_scheme=scheme)
-    if path == "/dispatch/map":
-        page.locator("[data-cluster-map] svg").wait_for()
     assert find_faults(page) == []
 
 
@@ -154,7 +119,7 @@ def test_hostile_texts_run_nothing(
         documents.append(configuration(f"c{number}", "mutating", webhook(text, rules=[{"operations": [text]}])))
     (tmp_path / "hostile.yaml").write_text(yaml.safe_dump_all(documents))
     address = start_console(tmp_path)
-    for path in ("/dispatch", "/dispatch/map", "/interpreters"):
+    for path in ("/dispatch", "/interpreters"):
         page = open_page(address + path)
         page.wait_for_load_state("networkidle")
     page = open_page(f"{address}/interpreters/playground")

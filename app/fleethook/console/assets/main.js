@@ -2,7 +2,6 @@ import "htmx.org";
 import "./connection.js";
 import "./copy.js";
 import "./find.js";
-import "./pages/dispatch.js";
 import "./pages/overview.js";
 import "./pages/playground.js";
 import { apply } from "./behaviours.js";

@@ -16,7 +16,6 @@ from fleethook.engines.dispatch.pages.dispatch import (
     object_url,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.work.turns import Worker
 from tests.cli.commands import invoke
 from tests.console.pages.reading import HOSTILE, get, read, submit
 from tests.console.visits import console_of, make_context, send_form, visit
@@ -35,12 +34,9 @@ from tests.serving import EXAMPLES
 
 async def test_the_values_follow_the_store() -> None:
     store = make_context(binding("c", "p", "widgets.example.org")).store
-    state, worker = make_state(store), Worker()
-    assert [one.consumer for one in (await state.fleet.get(worker)).bindings] == ["c"]
+    state = make_state(store)
     assert "no-rules" not in {one.code for one in (await state.findings.get()).value or ()}
-    store.put(binding("d", "p", "widgets.example.org"))
     store.put(configuration("p", "mutating", webhook(rules=[])))
-    assert [one.consumer for one in (await state.fleet.get(worker)).bindings] == ["c", "d"]
     assert "no-rules" in {one.code for one in (await state.findings.get()).value or ()}
 
 
@@ -105,31 +101,13 @@ async def test_a_form_without_the_token_of_its_page_is_refused() -> None:
     assert (await send_form(console_of(*FLEET), "/dispatch", {"document": OBJECT, "cluster": "c"})).status == 403
 
 
-async def test_the_map_has_a_table_and_a_picture() -> None:
-    app = console_of(*FLEET)
-    page = await get(app, "/dispatch/map")
-    assert "c widgets p widgets widgets.example.org bound" in page.text
-    body = (await visit(app, "/dispatch/map")).body.decode()
-    assert "data-cluster-map=" in body
-    assert "/dispatch/map?focus=c" in page.addresses
-    focused = await get(app, "/dispatch/map", "focus=nobody")
-    assert "No binding matches." in focused.text
-
-
-async def test_a_large_map_is_collapsed_until_it_is_expanded() -> None:
-    app = console_of(*(binding(f"c{number:03}", "p", "widgets.example.org") for number in range(200)), FLEET[1])
-    assert "200 clusters: c000 …" in (await get(app, "/dispatch/map")).text
-    assert "200 clusters: c000 …" not in (await get(app, "/dispatch/map", "expanded=true")).text
-
-
 EMPTY = object_url(ObjectKey("p", MUTATING, "", "empty")).partition("?")[2]
 
 
-async def test_an_object_has_its_findings_and_leads_to_the_map() -> None:
+async def test_an_object_has_its_findings() -> None:
     page = await get(console_of(*FLEET), "/dispatch/object", EMPTY)
     assert "MutatingWebhookConfiguration empty" in page.text
     assert "error [no-rules]: " in page.text
-    assert "/dispatch/map?focus=p" in page.addresses
 
 
 async def test_findings_follow_the_store() -> None:
@@ -156,7 +134,7 @@ async def test_hostile_texts_stay_texts(text: str) -> None:
         ),
     )
     app = console_of(*fleet)
-    for path in ("/dispatch", "/dispatch/map"):
+    for path in ("/dispatch",):
         await get(app, path)
         for name in ("q", "focus", "code", "cluster", "level", "operation", "user"):
             read(

@@ -1,4 +1,4 @@
-"""The section ``/dispatch``: explains requests, shows the map of logical clusters, and objects with their findings."""
+"""The section ``/dispatch``: explains requests, and shows objects with their findings."""
 
 import shlex
 from collections import Counter
@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-import msgspec
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -21,13 +20,12 @@ from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section, has_kinds
-from fleethook.console.shared_value import KeptValue, Memo, Watch
+from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.hooks.hooks import PHASES
 from fleethook.engines.dispatch.lint.codes import WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
-from fleethook.engines.dispatch.pages.cluster_map import FLEET_KINDS, Fleet, MapFilter, draw_map, read_fleet
 from fleethook.engines.dispatch.pages.dispatch_view import (
     RequestForm,
     VerdictTree,
@@ -70,12 +68,10 @@ class DispatchState(NamedTuple):
 
     Attributes:
         dispatcher: Keeps the compiled webhooks of the store.
-        fleet: The bindings and exports.
         findings: The findings of ``fleethook lint``.
     """
 
     dispatcher: Dispatcher
-    fleet: Memo[Fleet]
     findings: Watch[tuple[WebhookFinding, ...]]
 
 
@@ -83,7 +79,6 @@ def make_state(store: Store) -> DispatchState:
     """Return the values for a store. Each one is computed when a page first needs it."""
     return DispatchState(
         build_offline_dispatcher(store),
-        Memo(store, FLEET_KINDS, read_fleet),
         Watch(store, lambda: partial(find_all, store.copy(LINTED))),
     )
 
@@ -207,7 +202,6 @@ async def show_object(request: Request, context: Context, choice: str = "") -> H
         webhooks=_list_names(document),
         problem=findings.problem,
         found=[one for one in findings.value or () if find_key(one) == key],
-        tab="object",
     )
 
 
@@ -265,7 +259,6 @@ async def _show(
         choice=choice,
         choices=list_choices(context.store, context.store.counts(), text=q),
         operations=_OPERATIONS,
-        tab="explain",
     )
 
 
@@ -293,23 +286,3 @@ def _make_object_command(context: ConsoleContext, key: ObjectKey) -> str:
     kind = f"{key.group_kind.kind}.{key.group_kind.group}" if key.group_kind.group else key.group_kind.kind
     namespace = ["--namespace", key.namespace] if key.namespace else []
     return context.kubectl("get", kind, key.name, *namespace, "--output", "yaml")
-
-
-@router.get("/map")
-async def show_map(
-    request: Request, context: Context, q: str = "", focus: str = "", expanded: str = ""
-) -> HTMLResponse:
-    """Show the map of logical clusters, and the table of their bindings."""
-    state = DISPATCH.find(request)
-    wanted = MapFilter(q.strip(), focus.strip(), expanded == "true")
-    drawn = draw_map(await state.fleet.get(context.worker), wanted)
-    picture = msgspec.json.encode({"nodes": drawn.nodes, "edges": drawn.edges}).decode()
-    return await render(
-        request,
-        "dispatch/map.html",
-        fill_command=context.fill_command("apibindings,apiexports"),
-        drawn=drawn,
-        picture=picture,
-        wanted=wanted,
-        tab="map",
-    )
