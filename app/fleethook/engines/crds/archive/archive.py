@@ -102,8 +102,9 @@ def _decompress(stream: "zlib._Decompress", data: bytes, *, first: bool) -> byte
 _EXTENSIONS: Final = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
 )  # fmt: skip
-_MAX_EXTENSION: Final = 4096
-"""Bytes of a header that only carries a name or attributes of the next entry: a path has at most 1,024."""
+_MAX_EXTENSION: Final = 1536
+"""Bytes of a header that only carries a name or attributes of the next entry: a path has at most 1,024. The time for it
+grows with the square in versions before 3.11.10."""
 _END: Final = 2 * tarfile.BLOCKSIZE
 _MAX_MTIME: Final = 2**31 - 1
 
