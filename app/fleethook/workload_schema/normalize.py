@@ -98,12 +98,6 @@ class _Member(NamedTuple):
     """The type whose zero value is dropped, None if none is."""
 
 
-def decode_member(struct: str, name: str, value: JSON) -> JSON:
-    """Return a member of a struct as `decode_workload` does; None if it is dropped."""
-    decoded: JSONObject = _compile_named(struct)({name: value}, _Decoding({}))
-    return decoded.get(name)
-
-
 def _compile_rules(kind: Kind) -> _Rule:
     return _compile_named(root_name(kind))
 

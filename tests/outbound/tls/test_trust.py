@@ -20,9 +20,7 @@ from fleethook.outbound.client import HookClient
 from fleethook.outbound.tls.trust import (
     MAX_BUNDLE,
     BundleError,
-    Validity,
     bundle_problems,
-    find_end,
     list_skipped,
     read_bundle,
 )
@@ -138,28 +136,7 @@ def test_a_bundle_is_limited() -> None:
     assert problem.text == f"Too long: must have at most {MAX_BUNDLE} characters"
 
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def lasting(start: int, end: int) -> Validity:
-    return Validity(NOW + timedelta(days=start), NOW + timedelta(days=end))
-
-
 @pytest.mark.parametrize("text", ["", "%%", base64.b64encode(b"no certificate").decode()])
 def test_a_bundle_without_certificates_is_an_error(text: str) -> None:
     with pytest.raises(BundleError, match="not PEM in base64"):
         read_bundle(text)
-
-
-@pytest.mark.parametrize(
-    ("authorities", "end"),
-    [
-        ([lasting(-1, 5), lasting(-1, 9)], 9),
-        ([lasting(-1, 5), lasting(1, 9)], 5),
-        ([lasting(-9, -1), lasting(-1, 2)], 2),
-        ([lasting(-9, -1), lasting(1, 9)], None),
-        ([], None),
-    ],
-)
-def test_the_last_end_of_a_valid_authority_counts(authorities: list[Validity], end: int | None) -> None:
-    assert find_end(authorities, NOW) == (None if end is None else NOW + timedelta(days=end))

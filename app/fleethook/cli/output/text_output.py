@@ -122,8 +122,6 @@ def find_width() -> int:
 Report = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""
 
-_PARTS_PER_UPDATE: Final = 64
-"""Parts of files that are read for each update of the display. An update takes as long as a review."""
 # At most one line per second, to keep logs short.
 _LINE_SECONDS: Final = 1.0
 _MEBIBYTE: Final = 1 << 20

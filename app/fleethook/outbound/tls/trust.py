@@ -7,7 +7,7 @@ import base64
 import contextlib
 import functools
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -167,11 +167,6 @@ def read_bundle(bundle: str) -> list[Validity]:
     if not found:
         raise BundleError("caBundle is not PEM in base64")
     return [Validity(one.not_valid_before_utc, one.not_valid_after_utc) for one in found]
-
-
-def find_end(authorities: Sequence[Validity], now: datetime) -> datetime | None:
-    """Return the latest end of the authorities that are valid now, None if none is valid now."""
-    return max((one.end for one in authorities if one.start <= now <= one.end), default=None)
 
 
 def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:

@@ -9,12 +9,10 @@ from fleethook.engines.crds.instance.karmada_instance import (
     CASCADE_LABEL,
     FINALIZER,
     Instance,
-    admin_config_secret_name,
     build_ownership_patch,
     build_release_patch,
     build_release_url,
     cascades_deletion,
-    cert_secret_name,
     is_being_deleted,
     is_release,
     is_suspended,
@@ -104,8 +102,7 @@ def test_an_instance_without_tags_has_no_release_and_no_warning(karmada: dict[st
     ("instance", "prefix"), [("demo", "demo-karmada"), ("karmada", "karmada"), ("my-karmada", "my-karmada")]
 )
 def test_a_name_has_karmada_once(instance: str, prefix: str) -> None:
-    names = (webhook_name(instance), cert_secret_name(instance), admin_config_secret_name(instance))
-    assert names == (f"{prefix}-webhook", f"{prefix}-cert", f"{prefix}-admin-config")
+    assert webhook_name(instance) == f"{prefix}-webhook"
 
 
 def karmada(*, spec: Any = None, **metadata: Any) -> dict[str, Any]:

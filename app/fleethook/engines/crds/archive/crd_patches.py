@@ -175,12 +175,6 @@ def _read_host(patch: JSONObject) -> str:
     return "" if host is None else host[1]
 
 
-def check_patches(crds: Mapping[str, JSONObject], patches: Sequence[Patch]) -> None:
-    """Raise the CRDsError that `render_crds` raises, with one CRD in memory at a time."""
-    for name in dict.fromkeys(patch.crd for patch in patches):
-        render_one(name, crds, patches)
-
-
 def _build_patch(tree: Tree, path: str, text: str, budget: YAMLBudget) -> Patch:
     crd = name_patched_crd(path)
     if crd not in tree.crds:
