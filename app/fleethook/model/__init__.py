@@ -28,22 +28,18 @@ __all__ = [
     "parse_api_version",
 ]
 
-_MODULES: Final = {
-    "JSON": "fleethook.model.json",
-    "JSONObject": "fleethook.model.json",
-    "Quantity": "fleethook.model.formats.quantity",
-    "GroupKind": "fleethook.model.gvk",
-    "GroupVersionKind": "fleethook.model.gvk",
-    "GroupVersionResource": "fleethook.model.gvk",
-    "gvk_of": "fleethook.model.gvk",
-    "parse_api_version": "fleethook.model.gvk",
+_NAMES: Final = {
+    "fleethook.model.json": ("JSON", "JSONObject"),
+    "fleethook.model.formats.quantity": ("Quantity",),
+    "fleethook.model.gvk": ("GroupKind", "GroupVersionKind", "GroupVersionResource", "gvk_of", "parse_api_version"),
 }
 
 if not TYPE_CHECKING:
     # Each module of fleethook imports this package, and most need few of these modules.
     def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers see the imports above
-        if name in _MODULES:
-            return getattr(importlib.import_module(_MODULES[name]), name)
+        for module, names in _NAMES.items():
+            if name in names:
+                return getattr(importlib.import_module(module), name)
         if name in __all__:
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,10 @@
 """Compares requests with the rules of webhooks (upstream: webhook/predicates/rules)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fleethook.model.gvk import GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, list_objects, list_texts
+from fleethook.model.json import JSON, list_objects, list_texts
 
 EVERY: Final = "*"
 # The namespace of a request for a Namespace is that Namespace's own name.
@@ -25,17 +25,6 @@ class Rule(NamedTuple):
 def read_rules(webhook: Mapping[str, JSON]) -> tuple[Rule, ...]:
     """Return the rules of a webhook in a configuration. Members of a wrong type are ignored."""
     return tuple(map(_read_rule, list_objects(webhook.get("rules"))))
-
-
-def write_rule(group: str, version: str, resources: Iterable[str], operations: Iterable[str], scope: str) -> JSONObject:
-    """Return an element of ``rules`` of a webhook, or of ``resourceRules`` of a policy."""
-    return {
-        "apiGroups": [group],
-        "apiVersions": [version],
-        "operations": list(operations),
-        "resources": list(resources),
-        "scope": scope,
-    }
 
 
 def _read_rule(rule: Mapping[str, JSON]) -> Rule:

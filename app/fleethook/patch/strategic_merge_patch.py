@@ -17,7 +17,7 @@ More patches are rejected than upstream rejects:
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch.diff import identical
 from fleethook.patch.pointer import StrategicMergeError, escape
@@ -108,9 +108,7 @@ def identify_element(element: JSON, key: str | None, path: str) -> Hashable:
 
 def parse_edits(patch: list[JSON], key: str, path: str) -> Edits:
     """Return the edits in the elements of ``patch``; raises StrategicMergeError for an invalid element."""
-    edits: Edits = Edits(
-        [], set(), any(isinstance(element, dict) and _is_replace_directive(element) for element in patch)
-    )
+    edits: Edits = Edits([], set(), any(as_object(element).get(_DIRECTIVE) == "replace" for element in patch))
     for number, element in enumerate(patch):
         place = f"{path}/{number}"
         action = element.get(_DIRECTIVE, "merge") if isinstance(element, dict) else "merge"
@@ -126,10 +124,6 @@ def parse_edits(patch: list[JSON], key: str, path: str) -> Edits:
         else:
             raise StrategicMergeError(f"{place}/{_DIRECTIVE}", f"must be delete, replace or merge, not {action!r}")
     return edits
-
-
-def _is_replace_directive(element: JSONObject) -> bool:
-    return bool(element.get(_DIRECTIVE) == "replace")
 
 
 def drop_deleted(original: list[JSON], key: str, *, deleted: set[Hashable], path: str) -> list[JSON]:

@@ -14,7 +14,6 @@ from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWN
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.webhook_rules import write_rule
 
 if TYPE_CHECKING:  # Commands that read the definitions in this package start faster without pydantic.
     from fleethook.settings import Settings
@@ -236,7 +235,15 @@ def build_configuration(
 
 
 def _rules(webhook: Webhook) -> list[JSONObject]:
-    return [write_rule(webhook.group, webhook.version, webhook.resources, webhook.operations, webhook.scope)]
+    return [
+        {
+            "apiGroups": [webhook.group],
+            "apiVersions": [webhook.version],
+            "operations": list(webhook.operations),
+            "resources": list(webhook.resources),
+            "scope": webhook.scope,
+        }
+    ]
 
 
 def exclude_namespaces(selector: JSONObject, exempt: Sequence[str]) -> JSONObject:
