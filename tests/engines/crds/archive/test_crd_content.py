@@ -132,8 +132,8 @@ def test_a_refusal_is_short_however_long_the_name_is(member: bytes) -> None:
         (WORKS + b"kind: Other\n", "duplicate key 'kind'"),
         (WORKS.replace(b"  name: works.", b"  name: x\n  name: works."), "duplicate key 'name'"),
         (WORKS + b"x: {y: {z: 1, z: 2}}\n", "duplicate key 'z'"),
-        (WORKS + b"x: !!binary y\n", "!!binary value contains invalid base64 data"),
-        (WORKS + b"x: .nan\n", "'.nan' is not a number that JSON has"),
+        (WORKS + b"x: !!binary y\n", "the tag !!binary is not supported"),
+        (WORKS + b"x: .nan\n", "nan is not a number that JSON has"),
     ],
 )
 def test_a_base_that_cannot_be_rendered_is_refused(body: bytes, text: str) -> None:
