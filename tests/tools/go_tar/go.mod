@@ -1,3 +1,0 @@
-module fleethook.io/go-tar
-
-go 1.21
