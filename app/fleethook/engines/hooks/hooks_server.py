@@ -51,7 +51,7 @@ class HooksServer(EngineServer):
         """Load the rules; raises EngineStartError."""
         super().__init__(context)
         settings = self._settings = context.settings.section(HooksSettings)
-        self.registers = settings.registration == "all"
+        self.registers = settings.registers_hooks
         # The chart gives this name to the Service and to the ClusterRole of its server.
         self._name: Final = "fleethook" if settings.service is None else service_of(settings.service).name
         self.registration_owner = self._name if settings.in_cluster else ""

@@ -16,6 +16,14 @@ class HooksSettings(ServerSettings):
     hooks alone."""
     hook_settings: dict[str, Any] = Field(default_factory=dict)
     """Values that admission rules get as their parameter settings."""
+    hook_registration: bool | None = None
+    """The leader maintains the webhook configurations of admission rules. Default: with --register."""
+
+    @property
+    def registers_hooks(self) -> bool:
+        """Whether the leader maintains the webhook configurations of rules."""
+        wanted = self.hook_registration
+        return (self.registration == "all" if wanted is None else wanted) and "hooks" in self.engines
 
     @model_validator(mode="after")
     def _check_hooks(self) -> Self:
@@ -25,4 +33,10 @@ class HooksSettings(ServerSettings):
             self.model_fields_set.discard("engines")  # The summary of a start tells defaults from settings.
         if self.hooks and "hooks" not in self.engines:
             raise ValueError("--hooks needs the engine hooks: add it to engines, or remove engines")
+        if self.hook_registration and not self.follows_cluster:
+            raise ValueError("hook_registration needs a cluster: give --kubeconfig or --in-cluster")
+        if self.hook_registration and self.service is None and self.webhook_url is None:
+            raise ValueError(
+                "hook_registration needs the address of this server: give either --service or --webhook-url"
+            )
         return self
