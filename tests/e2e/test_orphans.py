@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.builders import entry, overrider, pool, yurt_app_set
+from tests.builders import entry
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import OPENYURT, run_registered_server
+from tests.e2e.fleet import run_registered_server
 from tests.e2e.subject import TO_2, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import Server
@@ -61,22 +61,3 @@ def test_the_condition_is_true_again_when_the_orphan_is_deleted(subject: Subject
     wait_for(lambda: subject.condition("Rendered")[1] == "OrphanedWorkloads")
     subject.admin.delete(released)
     wait_for(lambda: subject.condition("Rendered") == ("True", "AllRendered", "2 of 2 workloads"))
-
-
-def test_an_orphan_whose_generated_name_was_cut_is_found(server: Server, admin: Api, namespace: str) -> None:
-    name, pool_name = "s" * 40, "p" * 30
-    made = yurt_app_set(name, pools=[pool(pool_name)])
-    made["metadata"] = {"name": name, "namespace": namespace}
-    stored = admin.create(f"{OPENYURT}/namespaces/{namespace}/yurtappsets", made)
-    workload = workload_of(stored, pool_name)
-    path = path_of(admin.create(path_of(workload), workload))
-    rule = overrider(entry("*", items=TO_2), subject={"kind": "YurtAppSet", "name": name})
-    rule["metadata"]["namespace"] = namespace
-    where = f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders/demo1"
-    admin.apply(where, rule)
-    wait_for(lambda: (admin[where].get("status") or {}).get("summary") == "1/1")
-    admin.merge(path, {"metadata": {"ownerReferences": None}})
-    orphan = path.rpartition("/")[2]
-    assert len(orphan) == 63
-    assert f"{name}-{pool_name}-".startswith(orphan[:-5])
-    wait_for(lambda: f"Deployment {orphan} in {pool_name}" in str(admin[where]["status"]["conditions"]))

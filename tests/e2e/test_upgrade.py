@@ -73,6 +73,8 @@ def upgrade(api: Api, tmp_path: Path) -> Iterator[Upgrade]:
             install_openyurt_crds(
                 api, sets_conversion=conversion, yurtappsets=("v1alpha1", "v1beta1"), nodepools=NODE_POOLS
             )
+            # A new yurt-manager needs longer than this until it leads.
+            wait_for(lambda: condition(demo)[1] == "OwnedByOtherVersion", what="the server reads v1beta1")
             demo.form = form_of_1_6()
             # No client reads the former version once no webhook converts it.
             stack.callback(clear, api, demo.namespace, demo.form)

@@ -12,7 +12,7 @@ import pytest
 from fleethook.workload_schema import check_workload, normalize_workload
 from fleethook.workload_schema.go_structs import load_structs, root_name
 from fleethook.workload_schema.json_schema import load_json_schema
-from schemas import builtins, quantities
+from schemas import quantities
 from schemas.workloads import (
     FIELDS_FILE,
     OPENAPI_FILE,
@@ -78,7 +78,6 @@ def test_the_openapi_schemas_are_those_of_kube_apiserver(admin: Api, same_versio
 def test_the_fields_are_those_of_the_go_types(go: None) -> None:
     fields = with_list_keys(go_fields(), json.loads(OPENAPI_FILE.read_text()))
     assert fields_text(fields) == FIELDS_FILE.read_text(), "run `python -m schemas.workloads`"
-    assert builtins.types_text() == builtins.TYPES.read_text(), "run `python -m schemas.builtins`"
 
 
 def test_the_table_of_quantities_is_that_of_apimachinery(go: None) -> None:
