@@ -25,6 +25,7 @@ from fleethook.workload_schema.value_marks import PoolValues, has_mark
 T = TypeVar("T")
 
 _REPLICAS: Final = "/spec/replicas"
+_MEMORY_NAMES: Final = frozenset(MEMORY_ANNOTATIONS)
 _ANNOTATION_POINTERS: Final = {name: format_pointer(("metadata", "annotations", name)) for name in MEMORY_ANNOTATIONS}
 
 
@@ -117,7 +118,9 @@ class PrecompiledPatch(NamedTuple):
         annotations = workload["metadata"].get("annotations")
         if type(annotations) is not dict or not self.bare.fits(workload, self.template, values):
             return None
-        if any(name in annotations and not text for name, text in zip(MEMORY_ANNOTATIONS, wanted, strict=True)):
+        if not _MEMORY_NAMES.isdisjoint(annotations) and any(
+            name in annotations and not text for name, text in zip(MEMORY_ANNOTATIONS, wanted, strict=True)
+        ):
             return None  # A client has forged the annotation; only rendering removes it.
         made = map(values.fill, self.operations) if self.is_marked else self.operations
         return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]

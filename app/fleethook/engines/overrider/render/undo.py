@@ -72,7 +72,7 @@ def remembered(workload: Mapping[str, JSON]) -> Memory | None:
     """Return the memory of the last render of ``workload``, None if it was never rendered."""
     annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
     found = [annotations.get(name) for name in MEMORY_ANNOTATIONS]
-    if all(text is None for text in found):
+    if found.count(None) == len(found):
         return None
     return Memory(*(text if isinstance(text, str) else "" for text in found))
 
