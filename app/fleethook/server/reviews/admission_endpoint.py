@@ -96,7 +96,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             response = to_response(explain_failure(error, route=self._path, uid=request.uid))
         if self._conclude is not None:
             response = (yield self._conclude(request, response)) or response
-        if self._hint and find_outcome(response) == "errored":
+        if self._hint and not response.allowed and find_outcome(response) == "errored":
             response = msgspec.structs.replace(response, message=f"{response.message}{self._hint}")
         if is_large:
             encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)

@@ -136,9 +136,9 @@ _Known = MutableMapping[SharedPlan, dict[int | None, list[Remark]]]
 
 def _cache_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _Known) -> list[Remark]:
     by_replicas = known.setdefault(plan.shared, {})
-    if plan.replicas not in by_replicas:
-        by_replicas[plan.replicas] = list(_find_remarks(plan, group_kind, kind=kind))
-    return by_replicas[plan.replicas]
+    if plan.values.replicas not in by_replicas:
+        by_replicas[plan.values.replicas] = list(_find_remarks(plan, group_kind, kind=kind))
+    return by_replicas[plan.values.replicas]
 
 
 def _join_pools(names: Sequence[str]) -> str:
@@ -152,7 +152,7 @@ def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterat
     unknown = frozenset(warn_about_unknown_containers(shared.bare, shared.steps))
     yield from (Remark("unknown-container" if text in unknown else "dropped", text) for text in shared.warnings)
     before = shared.bare["spec"].get("replicas")
-    topology = plan.replicas if before == REPLICAS_MARK else before
+    topology = plan.values.replicas if before == REPLICAS_MARK else before
     counting = [step for step in shared.steps if step.path == REPLICAS]
     yield from _find_idle_steps(plan, counting, topology)
     # Only v1alpha1 has a topology, and only the controller of OpenYurt 1.4 compares its replicas.

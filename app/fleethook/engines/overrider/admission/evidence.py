@@ -30,11 +30,12 @@ from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.render import (
     RenderTarget,
     find_kept_replicas,
     has_template,
-    select_compiled_plan,
+    select_plan,
 )
 from fleethook.engines.overrider.render.undo import Memory
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of
@@ -189,9 +190,10 @@ class Doubts:
         memory = read_memory(request, document)
         target = RenderTarget(request.kind.kind, self.workload.namespace, owner, self.workload.is_new)
         try:
-            found = yield from select_compiled_plan(
-                document, target, memory=memory, store=self._store, plans=self._plans
-            )
+            found = select_plan(document, target, memory=memory, store=self._store, plans=self._plans)
+            while isinstance(found, LongCompilation):
+                yield found.run
+                found = select_plan(document, target, memory=memory, store=self._store, plans=self._plans)
         except (SubjectError, RenderError) as error:
             self._refused = isinstance(error, RenderError)
             return False

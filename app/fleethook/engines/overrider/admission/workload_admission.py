@@ -12,6 +12,7 @@ import msgspec
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.member_differences import find_differences
 from fleethook.engines.overrider.render.render import (
     NEVER_RENDERED,
@@ -20,7 +21,7 @@ from fleethook.engines.overrider.render.render import (
     RenderTarget,
     keep_replicas,
     render_selected,
-    select_compiled_plan,
+    select_plan,
 )
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner
@@ -188,7 +189,11 @@ def _mutate_owned(
     memory = read_memory(request, workload)
     try:
         yield Slice.READS_STORE
-        found = yield from select_compiled_plan(workload, target, memory=memory, store=store, plans=plans)
+        found = select_plan(workload, target, memory=memory, store=store, plans=plans)
+        while isinstance(found, LongCompilation):
+            # The objects may change during the compilation, so the plan is selected again.
+            yield found.run
+            found = select_plan(workload, target, memory=memory, store=store, plans=plans)
         yield Slice.PURE
         rendering = NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
     except SubjectError as error:

@@ -27,7 +27,7 @@ class PlanCache:
     becomes ready, the plans stay.
 
     Attributes:
-        weight: Number of pools and plans, as in `SubjectPlans.weight`.
+        weight: Number of pools and plans, as in `SubjectPlans`.
     """
 
     def __init__(self, *, max_weight: int = MAX_WEIGHT) -> None:
@@ -74,7 +74,7 @@ class PlanCache:
     ) -> PoolPlan | LongCompilation:
         """Return a plan as `plan` does, or its compilation if that would block the event loop."""
         plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
-        node_pool = _find_node_pool(plans, pool=pool, cluster=cluster, store=store)
+        node_pool = store.get(cluster, NODE_POOL, "", pool) if plans.depends_on_node_pools else None
         try:
             return plans.find(kind, pool, node_pool, kept=kept)
         finally:
@@ -115,9 +115,3 @@ class PlanCache:
 def _key_of(group_kind: GroupKind, subject: JSONObject, *, cluster: str) -> _Key:
     metadata = subject["metadata"]
     return cluster, metadata.get("namespace") or "", group_kind.kind, metadata["name"]
-
-
-def _find_node_pool(plans: SubjectPlans, *, pool: str, cluster: str, store: StoreView) -> JSONObject | None:
-    """Return the NodePool object, None if plans do not depend on it."""
-    found: JSONObject | None = store.get(cluster, NODE_POOL, "", pool) if plans.depends_on_node_pools else None
-    return found

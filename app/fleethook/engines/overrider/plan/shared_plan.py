@@ -130,24 +130,19 @@ class FilledPlans:
 class PoolPlan:
     """The plan of one pool: a shared plan and the values of the pool."""
 
-    __slots__ = ("_filled", "digest", "pool", "replicas", "shared", "undo_text")
+    __slots__ = ("_filled", "digest", "shared", "undo_text", "values")
 
     def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
         """Compute the hash and the undo of the pool."""
         self._filled: Final = filled
         self.shared: Final = shared
-        self.pool: Final = values.pool
-        self.replicas: Final = values.replicas
+        self.values: Final = values
+        """The values of the pool for the marks of the plan."""
         self.digest: Final = shared.digest(values)
         """See `Plan`."""
         text = shared.plan.undo_text
         self.undo_text: Final = values.fill_text(text) if shared.is_marked else text
         """See `Plan`."""
-
-    @property
-    def values(self) -> PoolValues:
-        """The values of the pool for the marks of the plan."""
-        return PoolValues(self.pool, self.replicas)
 
     @property
     def applies(self) -> bool:

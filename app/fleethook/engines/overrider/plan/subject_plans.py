@@ -84,6 +84,7 @@ class SubjectPlans:
     Attributes:
         inputs: The subject and the overrider.
         compiled: Number of compiled plans.
+        weight: The number of pools and plans, in units of the memory that a pool takes.
         counted: The weight that a cache has counted.
         depends_on_node_pools: Whether the plans depend on NodePools.
     """
@@ -105,7 +106,7 @@ class SubjectPlans:
             filled: The cache of filled plans; None to create one.
         """
         self.inputs = (subject, overrider)
-        self.compiled = self.counted = 0
+        self.compiled = self.weight = self.counted = 0
         self._filled: Final = filled or FilledPlans()
         self._group_kind: Final = group_kind
         entries = as_object(overrider or {}).get("entries")
@@ -122,15 +123,11 @@ class SubjectPlans:
         self._plans: Final[dict[Hashable, _Shared]] = {}
         self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, str, Outcome]]] = {}
 
-    @property
-    def weight(self) -> int:
-        """The number of pools and plans, in units of the memory that a pool takes."""
-        return len(self._pools) + _PLAN_WEIGHT * len(self._plans)
-
     def clear(self) -> None:
         """Drop all plans."""
         self._plans.clear()
         self._pools.clear()
+        self.weight = 0
 
     def plan(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> PoolPlan:
         """Return the plan for the subject's workload of ``kind`` in ``pool``.
@@ -158,6 +155,7 @@ class SubjectPlans:
         if isinstance(outcome, LongCompilation):
             return outcome
         self._pools[kind, pool] = (node_pool, kept, outcome)
+        self.weight = len(self._pools) + _PLAN_WEIGHT * len(self._plans)
         return _unwrap(outcome)
 
     def _find_outcome(

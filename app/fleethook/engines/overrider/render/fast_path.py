@@ -13,7 +13,6 @@ from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches,
 from fleethook.engines.overrider.render.undo import (
     MEMORY_ANNOTATIONS,
     Memory,
-    annotations_of,
     remembered,
 )
 from fleethook.engines.overrider.template.node_affinity import PoolTemplate, is_placed
@@ -147,8 +146,8 @@ class PrecompiledPatch(NamedTuple):
 
 def _annotate(annotations: JSONObject, wanted: Memory) -> Iterator[JSONObject]:
     """Yield the operations that set the annotations of a render."""
-    for name, value in annotations_of(wanted).items():
-        if (known := annotations.get(name)) != value:
+    for name, value in zip(MEMORY_ANNOTATIONS, wanted, strict=True):
+        if value and (known := annotations.get(name)) != value:
             yield {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
 
 

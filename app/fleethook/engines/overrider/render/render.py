@@ -33,7 +33,6 @@ from fleethook.model.kcp import cluster_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON
 from fleethook.patch import diff
-from fleethook.work.pausing import Work, do_at_once
 
 NEVER_RENDERED: Final = Memory("", "")
 
@@ -80,7 +79,8 @@ def render(
         SubjectError: The owner or its template is missing or broken.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
-    found = do_at_once(select_compiled_plan(workload, target, memory=memory, store=store, plans=plans))
+    while isinstance(found := select_plan(workload, target, memory=memory, store=store, plans=plans), LongCompilation):
+        found.run()
     return NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
 
 
@@ -93,20 +93,6 @@ class SelectedPlan(NamedTuple):
     pool: str
     keeps_template: bool
     """Whether the workload keeps the template that it has, because no controller writes that of its owner."""
-
-
-def select_compiled_plan(
-    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
-) -> Work[SelectedPlan | None]:
-    """Return the plan of a workload as `select_plan` does, and yield its compilation if that takes long.
-
-    The objects may change in the meantime, so the plan is selected again: the result is from the objects of one moment.
-    """
-    while True:
-        found = select_plan(workload, target, memory=memory, store=store, plans=plans)
-        if not isinstance(found, LongCompilation):
-            return found
-        yield found.run
 
 
 def select_plan(
@@ -175,7 +161,7 @@ def _select_by_content(
 
     best, rating = plan, rate(plan)
     present = decode_tweaks(subject, plan.shared.plan.template.tweaks) or ()
-    for text in list_selections(subject, plan.pool, present):
+    for text in list_selections(subject, plan.values.pool, present):
         if all(rating):
             break
         try:

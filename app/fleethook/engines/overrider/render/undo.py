@@ -115,16 +115,11 @@ def as_annotation(undo: JSONObject) -> str:
     return msgspec.json.encode(undo, order="sorted").decode() if undo else ""
 
 
-def annotations_of(memory: Memory) -> dict[str, str]:
-    """Return the annotations that a render sets on a workload, without empty ones."""
-    return {name: text for name, text in zip(MEMORY_ANNOTATIONS, memory, strict=True) if text}
-
-
 def set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
     """Return a rendered workload with the annotations of its render, and without those of a former one."""
     metadata = rendered["metadata"]
     annotations = metadata.get("annotations") or {}
-    wanted = annotations_of(memory)
+    wanted = {name: text for name, text in zip(MEMORY_ANNOTATIONS, memory, strict=True) if text}
     known = {name: annotations[name] for name in MEMORY_ANNOTATIONS if name in annotations}
     if known == wanted:
         return rendered
