@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fleethook.patch import apply
+from tests.other_constants import VARIABLE
 from tests.waiting import NET
 
 ROOT = Path(__file__).parent.parent
@@ -65,7 +66,7 @@ def serving(
     command = [
         sys.executable,
         "-m",
-        "fleethook",
+        "tests.other_constants" if VARIABLE in environment else "fleethook",
         "serve",
         *([] if manifests is None else ["--manifests", str(manifests)]),
     ]

@@ -225,13 +225,12 @@ class Fleethook(FastAPI):
             await engine.close()
 
     def _check_part(self, part: PartState) -> Check:
-        """Return the check of one resource. A stale resource is ready, unless the settings say otherwise."""
-        stale = self.cluster is not None and part.age is not None and part.age > self.settings.stale_after
-        if not stale or part.age is None:
+        """Return the check of one resource. A stale resource is ready: the last known objects are better than none."""
+        if self.cluster is None or not part.is_stale:
             return Check(part.name, part.synced, part.detail, degraded=part.refused)
         staleness = f"no update from the apiserver for {part.age:.0f} s, answering from the last known objects"
         detail = f"{staleness}: {part.detail}" if part.detail else staleness
-        return Check(part.name, part.synced and not self.settings.stale_is_unready, detail)
+        return Check(part.name, part.synced, detail)
 
 
 def find_followed(settings: Settings, names: Collection[str]) -> list[Followed]:

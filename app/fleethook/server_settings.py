@@ -73,12 +73,6 @@ class ServerSettings(BaseSettings):
     kcp_cache_kubeconfig: Path | None = None
     """Kubeconfig of the cache server of a kcp with several shards. APIExports, their schemas and webhook configurations
     of all shards are then read from it. Default: those of one shard are read."""
-    discovery_interval: Annotated[float, Field(gt=0)] = 10.0
-    """Seconds between discovery requests while the apiserver does not serve a needed resource."""
-    stale_after: Annotated[float, Field(gt=0)] = 180.0
-    """Seconds without an answer from the apiserver until /readyz reports stale objects."""
-    stale_is_unready: bool = False
-    """Make a stale replica unready. It answers from its last known objects in both cases."""
     engines: Annotated[frozenset[str], AfterValidator(_check_engines)] = Field(
         default_factory=lambda: frozenset(installed_engines())
     )
@@ -97,8 +91,6 @@ class ServerSettings(BaseSettings):
     """Directory of the serving certificate. Created on first start."""
     cert_secret: Annotated[str | None, Field(pattern=_NAMESPACED)] = None
     """NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate."""
-    certificate_interval: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds between checks whether certificates need renewal."""
     client_ca_file: Path | None = None
     """PEM file of authorities. Review routes require a client certificate that one of them signed. Routes of logical
     clusters require a name in dispatch_callers or a bearer token instead."""
@@ -122,25 +114,13 @@ class ServerSettings(BaseSettings):
     """DNS names and addresses of a certificate that fleethook issues."""
     body_limit: Annotated[int, Field(gt=0)] = _BODY_LIMIT
     """Largest accepted review, in bytes."""
-    header_timeout: Annotated[float, Field(gt=0)] = 10.0
-    """Seconds from accepting a connection to the end of the request headers."""
-    request_timeout: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds for a client to send a complete request."""
-    write_timeout: Annotated[float, Field(gt=0)] = 15.0
-    """Seconds until a client that acknowledges no sent byte is disconnected."""
     max_connections: Annotated[int | None, Field(ge=1)] = None
     """Concurrent connections. Default: a quarter of the memory, at 1Mi each."""
     body_memory: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20)] | None = None
     """Memory for request bodies and decoded objects, for example 256Mi. Default: a quarter of the
     memory."""
-    # Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
-    # closes first, so no request meets a connection that is closing.
-    keep_alive: Annotated[int, Field(ge=1)] = 120
-    """Seconds until an idle connection is closed."""
     drain_delay: Annotated[float, Field(ge=0)] = 0.0
     """Seconds between becoming unready and closing the listener."""
-    shutdown_timeout: Annotated[int, Field(ge=0)] = 25
-    """Seconds for requests in flight to finish at shutdown."""
     log_reviews: bool = True
     """Write one log line per review."""
     log_format: Literal["auto", "text", "json"] = "auto"

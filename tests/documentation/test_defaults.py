@@ -77,7 +77,7 @@ def list_quoted_settings() -> Iterator[tuple[str, str, str]]:
 def test_a_quoted_default_is_that_of_the_setting() -> None:
     quoted = list(list_quoted_settings())
     assert [(page, name, cell) for page, name, cell in quoted if not quotes(cell, read_default(name))] == []
-    assert {"lua_instructions", "record_max", "dispatch_open"} <= {name for _, name, _ in quoted}
+    assert {"record_max", "dispatch_open"} <= {name for _, name, _ in quoted}
 
 
 def test_a_quoted_default_is_that_of_the_option() -> None:

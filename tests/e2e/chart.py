@@ -11,6 +11,7 @@ import yaml
 
 from tests.e2e.cluster import CRDS, Api, ControlPlane, free_port, is_established
 from tests.e2e.fleet import WEBHOOKS, is_ready
+from tests.other_constants import constants
 from tests.serving import ROOT, Server, serving
 from tests.waiting import NET, wait_for
 
@@ -81,7 +82,6 @@ class Release:
             "crds": {"install": False},
             "settings": {
                 "lease_duration": 3,
-                "certificate_interval": 0.2,
                 "dns_names": ["localhost", "127.0.0.1", "::1"],
             },
             "drainSeconds": 0,
@@ -119,6 +119,7 @@ class Release:
             del environment[replaced]
         kubeconfig = kubeconfig or self._plane.kubeconfig(f"sa-{self.namespace}", {"token": self.token()})
         given = ["--kubeconfig", str(kubeconfig), "--port", str(self.port), *arguments]
+        environment |= constants(certificates=0.2)
         with serving(directory, *given, manifests=None, **environment) as server:
             wait_for(lambda: is_ready(server), what="the server is ready")
             yield server

@@ -29,6 +29,7 @@ from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, is_ready, run_registered_server, service_account
 from tests.e2e.test_source_faults import config
 from tests.e2e.workloads import path_of, workload_of
+from tests.other_constants import constants
 from tests.serving import MUTATE, REVIEW, serving
 from tests.traffic import send_traffic
 from tests.waiting import NET, wait_for
@@ -178,7 +179,7 @@ def rotates_under_load(
 
     writer = threading.Thread(target=write)
     with run_registered_server(
-        plane, directory, *flags, kubeconfig=kubeconfig, FLEETHOOK_CERTIFICATE_INTERVAL="0.2"
+        plane, directory, *flags, kubeconfig=kubeconfig, **constants(certificates=0.2)
     ) as server:
         with replica(directory, kubeconfig, flags), send_traffic(server.port, trusting) as traffic:
             writer.start()
@@ -209,7 +210,7 @@ def replica(directory: Path, kubeconfig: Path, flags: list[str]) -> Iterator[Non
     other = directory / "replica"
     other.mkdir()
     with serving(
-        other, "--kubeconfig", str(kubeconfig), *flags, manifests=None, FLEETHOOK_CERTIFICATE_INTERVAL="0.2"
+        other, "--kubeconfig", str(kubeconfig), *flags, manifests=None, **constants(certificates=0.2)
     ) as server:
         wait_for(lambda: is_ready(server), what="the replica is ready")
         yield

@@ -43,7 +43,7 @@ MATRIX: dict[str, Values] = {
         "tracing": {"endpoint": "http://collector:4318", "sample": 0.5},
         "clientCAConfigMap": "apiserver-ca",
         "crds": {"subjects": True},
-        "settings": {"stale_is_unready": True, "body_limit": 1048576, "log_reviews": False},
+        "settings": {"body_limit": 1048576, "log_reviews": False},
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}],
         "record": {"enabled": True, "sample": 0.5, "routes": ["/explore"], "redact": ["password", "Foo:/spec/*/key"]},
         "podLabels": {"a": "b"},

@@ -18,6 +18,7 @@ from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, Fleet, is_ready, service_account
 from tests.e2e.test_certificates import build_rotating_credentials, read_credentials
 from tests.e2e.test_uninstall import kubeconfig_of
+from tests.other_constants import constants
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
@@ -261,7 +262,7 @@ def rotates_under_load(
     admin.call("DELETE", f"{secrets}/certs")
     admin.create(secrets, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "certs"}, "data": data})
     with balancer() as front, contextlib.ExitStack() as stack:
-        fleet = Fleet(plane, directory, namespace, front, stack, FLEETHOOK_CERTIFICATE_INTERVAL="0.2")
+        fleet = Fleet(plane, directory, namespace, front, stack, **constants(certificates=0.2))
         for _ in range(2):
             fleet.start("--hooks", str(directory.parent / "rules.py"))
         refused(admin, team)

@@ -25,6 +25,7 @@ from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.test_source_faults import config, definition, gadget, until
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.engines.overrider.controller.test_openyurt_conflicts import render_configuration, upstream
+from tests.other_constants import constants
 from tests.waiting import NET, wait_for
 
 SETS = f"{CRDS}/yurtappsets.apps.openyurt.io"
@@ -177,7 +178,7 @@ def test_on_a_fresh_cluster_overriders_are_followed_as_soon_as_they_are_defined(
     admin = fresh.api()
     directory = tmp_path / "server"
     directory.mkdir()
-    with Installation(fresh, directory).up(FLEETHOOK_DISCOVERY_INTERVAL="3600"):
+    with Installation(fresh, directory).up(**constants(absent=3600)):
         for resource in RESOURCES:
             wait_for(lambda name=f"{resource.plural}.{resource.group}": is_established(admin, name))
         subject = Subject(admin, "default", ["hangzhou"])

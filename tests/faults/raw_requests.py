@@ -4,6 +4,7 @@ import contextlib
 import ssl
 from pathlib import Path
 
+from tests.other_constants import constants
 from tests.serving import MUTATE, REVIEW, Server
 
 HEAD = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
@@ -11,11 +12,11 @@ BODY = REVIEW.read_bytes()
 REQUEST = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 
 
-def limits(seconds: float) -> dict[str, str]:
+def limits(seconds: float, **others: float) -> dict[str, str]:
     """Return the environment of a server that gives a client ``seconds`` for the header of a request."""
-    timeouts = {"FLEETHOOK_HEADER_TIMEOUT": str(seconds), "FLEETHOOK_REQUEST_TIMEOUT": str(2 * seconds)}
     # The keep-alive timeout must not end a connection first.
-    return {**timeouts, "FLEETHOOK_KEEP_ALIVE": "3600", "FLEETHOOK_BODY_LIMIT": "100000"}
+    timeouts = constants(header=seconds, request=2 * seconds, keep_alive=3600, **others)
+    return {**timeouts, "FLEETHOOK_BODY_LIMIT": "100000"}
 
 
 def read_to_end(connection: ssl.SSLSocket) -> bytes:

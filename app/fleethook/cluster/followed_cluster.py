@@ -51,7 +51,6 @@ class Cluster:
             list(self.resources.values()),
             self.connection,
             store,
-            absent_seconds=settings.discovery_interval,
             every_cluster=settings.kcp,
             cache=self.cache,
             advisory=[one.group_kind for one in advisory],

@@ -324,6 +324,10 @@ def _reuse_members(document: JSONObject, before: JSONObject) -> JSONObject:
     return {name: before[name] if before.get(name) == value else value for name, value in document.items()}
 
 
+STALE_SECONDS: Final = 180.0
+"""Without an answer from the apiserver, until objects are stale. An unchanged resource gets a bookmark each minute."""
+
+
 class PartState(NamedTuple):
     """The state of one part of a source: a directory or a resource."""
 
@@ -340,6 +344,11 @@ class PartState(NamedTuple):
     """Whether it was never read because the server failed each time: other replicas could not read it either."""
     needed: bool = True
     """Whether any response depends on it."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the apiserver has not answered for a long time."""
+        return self.age is not None and self.age > STALE_SECONDS
 
 
 class Source(Protocol):

@@ -181,12 +181,12 @@ def test_flags_override_the_environment_which_overrides_the_file(
     from fleethook.settings import Settings  # noqa: PLC0415 - the environment has to be set first
 
     file = tmp_path / "settings.yaml"
-    file.write_text("port: 1\nkeep_alive: 2\nbody_limit: 3\n")
+    file.write_text("port: 1\ndrain_delay: 2\nbody_limit: 3\n")
     monkeypatch.setenv("FLEETHOOK_CONFIG", str(file))
     monkeypatch.setenv("FLEETHOOK_PORT", "10")
-    monkeypatch.setenv("FLEETHOOK_KEEP_ALIVE", "20")
+    monkeypatch.setenv("FLEETHOOK_DRAIN_DELAY", "20")
     settings = Settings(port=100)
-    assert (settings.port, settings.keep_alive, settings.body_limit) == (100, 20, 3)
+    assert (settings.port, settings.drain_delay, settings.body_limit) == (100, 20, 3)
 
 
 @pytest.mark.parametrize(

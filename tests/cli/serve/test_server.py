@@ -19,13 +19,14 @@ from fleethook.app import create_app
 from fleethook.cli.serve.server import GracefulServer
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.settings import Settings
+from tests.other_constants import constants
 from tests.serving import EXAMPLES, MUTATE, REVIEW, ROOT, Server, serving
 from tests.waiting import NET, wait_for
 
 BODY: Final = REVIEW.read_bytes()
 HEAD: Final = f"POST {MUTATE} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
 REQUEST: Final = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
-NEVER: Final = "3600"
+NEVER: Final = 3600
 # uvicorn logs this when it gives up connections, after 25 s by default.
 GIVEN_UP: Final = "timeout graceful shutdown exceeded"
 
@@ -115,10 +116,10 @@ def send_incomplete_request(slow: SlowServer) -> Client:
 
 
 @contextlib.contextmanager
-def serve_slow_clients(directory: Path, *arguments: str, **environment: str) -> Iterator[SlowServer]:
+def serve_slow_clients(directory: Path, *arguments: str, **times: float) -> Iterator[SlowServer]:
     """Start a server without time limits for clients, so that only the shutdown ends connections."""
-    limits = {"FLEETHOOK_HEADER_TIMEOUT": NEVER, "FLEETHOOK_REQUEST_TIMEOUT": NEVER, "FLEETHOOK_KEEP_ALIVE": NEVER}
-    with serving(directory, *arguments, **limits, **environment) as server:
+    limits = constants(header=NEVER, request=NEVER, keep_alive=NEVER, **times)
+    with serving(directory, *arguments, **limits) as server:
         wait_for(lambda: server.log.read_text().count("Application startup complete") == 1)
         with contextlib.ExitStack() as stack:
             yield SlowServer(server, stack)
@@ -173,7 +174,7 @@ def is_refused(server: Server) -> bool:
 
 
 def test_after_sigterm_the_server_is_unready_and_answers_until_the_delay_ends(tmp_path: Path) -> None:
-    with serve_slow_clients(tmp_path, "--drain-delay", NEVER) as slow:
+    with serve_slow_clients(tmp_path, "--drain-delay", str(NEVER)) as slow:
         kept, half = connect_and_wait(slow), send_incomplete_request(slow)
         slow.server.process.send_signal(signal.SIGTERM)
         wait_for(lambda: slow.server.request("GET", "/readyz")[0] == 503)
@@ -216,7 +217,7 @@ def test_a_second_ctrl_c_ends_requests_without_a_traceback(tmp_path: Path) -> No
 
 
 def test_requests_that_outlast_the_shutdown_leave_no_traceback(tmp_path: Path) -> None:
-    with serve_slow_clients(tmp_path, FLEETHOOK_SHUTDOWN_TIMEOUT="1") as slow:
+    with serve_slow_clients(tmp_path, shutdown=1) as slow:
         send_incomplete_request(slow)
         slow.server.process.send_signal(signal.SIGINT)
         assert slow.server.process.wait(timeout=NET) == 0

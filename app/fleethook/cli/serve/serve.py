@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import uvloop
@@ -166,6 +166,9 @@ def _check_source(settings: Settings) -> None:
         find_kubeconfig_or_fail(settings.kubeconfig)
 
 
+CERTIFICATE_SECONDS: Final = 30.0
+"""Between two checks whether certificates need renewal."""
+
 StartTask = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
 """Starts a background task with a name. The task ends with the server."""
 
@@ -260,7 +263,7 @@ async def _prepare_certificates(
     if settings.cert_secret is None:
         files = ensure_certificates(settings.cert_dir, names=names, now=datetime.now(UTC))
         await start_task(
-            renew_certificates(settings.cert_dir, names=names, check_seconds=settings.certificate_interval),
+            renew_certificates(settings.cert_dir, names=names, check_seconds=CERTIFICATE_SECONDS),
             "certificate renewal",
         )
         return _Certificates(files, files.authority_certificate.read_bytes)
@@ -278,7 +281,7 @@ async def _prepare_certificates(
         SecretName(namespace, name),
         RotationPolicy(names),
         settings.cert_dir,
-        check_seconds=settings.certificate_interval,
+        check_seconds=CERTIFICATE_SECONDS,
     )
     await store.ensure()
     await start_task(store.run(), "certificates")

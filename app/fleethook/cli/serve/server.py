@@ -27,10 +27,21 @@ from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
+HEADER_SECONDS: Final = 10.0
+"""From accepting a connection to the end of the headers of its first request."""
+REQUEST_SECONDS: Final = 30.0
+"""From the first byte of a request to its last."""
+WRITE_SECONDS: Final = 15.0
+"""Until a client that acknowledges no sent byte is disconnected."""
+# Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
+# closes first, so no request meets a connection that is closing.
+KEEP_ALIVE_SECONDS: Final = 120
+SHUTDOWN_SECONDS: Final = 25
+"""For requests in flight to finish at shutdown."""
+
 
 def make_config(app: Fleethook) -> uvicorn.Config:
-    """Return uvicorn's configuration for an application and its settings."""
-    settings = app.settings
+    """Return uvicorn's configuration for an application."""
     return uvicorn.Config(
         app,
         loop="uvloop",
@@ -41,8 +52,8 @@ def make_config(app: Fleethook) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=settings.keep_alive,
-        timeout_graceful_shutdown=settings.shutdown_timeout,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
 
 
@@ -140,11 +151,11 @@ class GracefulServer(uvicorn.Server):
             await self.lifespan.shutdown()
 
     def _make_acceptor(self, sockets: list[socket.socket]) -> Acceptor:
-        settings, loop = self._app.settings, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         connections = Connections(self._app.capacity.connections)
         guard = Guard(
-            settings.header_timeout,
-            settings.request_timeout,
+            HEADER_SECONDS,
+            REQUEST_SECONDS,
             connections,
             HealthOnly(self._app),
             self._app.find_direct,
@@ -155,7 +166,7 @@ class GracefulServer(uvicorn.Server):
             return make(connection=connection)
 
         self._app.connections = connections
-        transports = Transports(self._context, settings.header_timeout, settings.write_timeout)
+        transports = Transports(self._context, HEADER_SECONDS, WRITE_SECONDS)
         return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
 
 

@@ -54,7 +54,8 @@ _WATCH_SECONDS: Final = (300, 600)
 _IDLE_SECONDS: Final = 150.0
 # A replica watches few resources, so a low maximum is no load for a starting apiserver, and keeps the store current.
 _BACKOFF_SECONDS: Final = (0.25, 5.0)
-_ABSENT_SECONDS: Final = 10.0
+ABSENT_SECONDS: Final = 10.0
+"""Between two requests for a resource that the apiserver does not serve."""
 # After a shorter stream the informer pauses; otherwise it would reconnect in a tight loop.
 _SHORT_STREAM_SECONDS: Final = 1.0
 _TRIES_BEFORE_RELIST: Final = 3
@@ -87,7 +88,7 @@ class Informer:
         store: Store,
         *,
         prefix: str = "",
-        absent_seconds: float = _ABSENT_SECONDS,
+        absent_seconds: float = ABSENT_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Pause | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import Final
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.informer import ABSENT_SECONDS, Informer
 from fleethook.cluster.kubernetes.list_reader import NOT_FOUND, Pause, Reader
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, as_number, decode_page
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
@@ -41,7 +41,7 @@ class KubernetesSource:
         reader: Reader,
         store: Store,
         *,
-        absent_seconds: float,
+        absent_seconds: float = ABSENT_SECONDS,
         every_cluster: bool = False,
         advisory: Collection[GroupKind] = (),
         cache: Reader | None = None,

@@ -183,7 +183,7 @@ class DispatchServer(EngineServer):
         if settings.dispatch_as_kcp:
             return ""
         parts = (part for part in cluster.source.parts() if part.name in _NAMES)
-        silent = (part for part in parts if (part.age or 0.0) > settings.stale_after)
+        silent = (part for part in parts if part.is_stale)
         return "; ".join(f"no update of {part.name} from the apiserver for {part.age:.0f} s" for part in silent)
 
     def checks(self) -> Iterator[Check]:

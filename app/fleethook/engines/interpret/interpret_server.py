@@ -28,7 +28,6 @@ from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.lua_layer import Customizations, record_refusals, validate_scripts_in_slices
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.engines.interpret.lua.vm import ScriptLimits
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
 from fleethook.interpret.interpreter import interpreter, load
 from fleethook.model.admission import AdmissionRequest, Response
@@ -210,9 +209,7 @@ class InterpretServer(EngineServer):
         self.client: Final = HookClient(allow_private=True, fixed=parse_fixed_addresses(settings.resolve))
         self.metrics: Final = InterpretMetrics()
         self.customizations: Final = Customizations(store, namespace=settings.karmada_namespace)
-        self.runner: Final = Runner(
-            ScriptLimits(settings.lua_seconds, settings.lua_instructions, settings.lua_memory << 20)
-        )
+        self.runner: Final = Runner()
         self.runner.prepare()
         make_hooks = RecordedHookLayer if context.is_replay else WebhookLayer
         self.chain: Final = assemble_chain(

@@ -1,16 +1,11 @@
 """The settings of interpreters."""
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from fleethook.model.karmada import ConventionsMode, InterpreterRegistration
 from fleethook.server_settings import ServerSettings
-
-LUA_SECONDS: Final = 1.0
-LUA_INSTRUCTIONS: Final = 20_000_000
-LUA_MEMORY: Final = 32
-"""MiB."""
 
 
 class InterpretSettings(ServerSettings):
@@ -26,12 +21,6 @@ class InterpretSettings(ServerSettings):
     interpreter_registration missing or all, Karmada then asks for all custom resources."""
     karmada_namespace: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")] = "karmada-system"
     """Namespace of the ConfigMap karmada-config."""
-    lua_seconds: Annotated[float, Field(gt=0, le=30)] = LUA_SECONDS
-    """Seconds that a Lua script may run for one answer."""
-    lua_instructions: Annotated[int, Field(ge=1000)] = LUA_INSTRUCTIONS
-    """Instructions that a Lua script may run for one answer."""
-    lua_memory: Annotated[int, Field(ge=1, le=1024)] = LUA_MEMORY
-    """Memory limit of a Lua script, in MiB."""
     interpreter_registration: InterpreterRegistration | None = None
     """Kinds and operations of the ResourceInterpreterWebhookConfiguration, with which Karmada calls this server: those
     of your own customizations and interpreters (own); with the bundled ones that Karmada does not interpret itself

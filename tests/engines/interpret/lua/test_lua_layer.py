@@ -351,7 +351,7 @@ async def test_the_bundle_can_be_switched_off() -> None:
 
 
 async def test_scripts_are_measured() -> None:
-    app = create_app(Settings(lua_instructions=200_000), log=None)
+    app = create_app(Settings(), log=None)
     app.store.put(
         customization(
             "a",
@@ -431,7 +431,7 @@ CUSTOMIZATIONS = "/validate-config-karmada-io-v1alpha1-resourceinterpretercustom
 
 @pytest.fixture
 def app() -> Fleethook:
-    return create_app(Settings(lua_seconds=0.2), log=None)
+    return create_app(Settings(), log=None)
 
 
 def make_review(document: JSONObject, operation: str = "CREATE") -> bytes:

@@ -139,7 +139,6 @@ class World:
             PlanCache(),
             turns=Turns(),
             per_second=50.0,
-            absent_seconds=10.0,
             every_cluster=False,
             now=lambda: START,
             scheduler=self.clock,

@@ -33,7 +33,7 @@ def test_collecting_many_workloads_pauses_and_finds_all_of_them() -> None:
     names = [f"p{number}" for number in range(COUNT)]
     store = store_of(yurt_app_set(pools=[pool(name) for name in names]), overrider())
     workloads = Workloads(
-        cast("Any", None), store, PlanCache(), turns=Turns(), per_second=50.0, absent_seconds=1.0,
+        cast("Any", None), store, PlanCache(), turns=Turns(), per_second=50.0,
         every_cluster=False, now=lambda: datetime.now(UTC), scheduler=Fleet().clock,
     )  # fmt: skip
     for name in names[1:]:

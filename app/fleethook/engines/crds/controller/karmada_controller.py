@@ -92,7 +92,6 @@ class KarmadaController:
         metrics: FetchMetrics,
         *,
         trace: StartRoot | None = None,
-        absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Create the controller.
@@ -103,14 +102,13 @@ class KarmadaController:
             options: Options of the controller.
             metrics: Metrics of fetches.
             trace: Starts the span of a fetch; None to trace nothing.
-            absent_seconds: Interval of retries while the API server does not serve the kind of the instances.
             now: Returns the time for conditions and events.
         """
         self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
             backoff=_BACKOFF_SECONDS, lane=lambda key: key.namespace, limits=Limits(WORKERS, reserved=RESERVED)
         )
         self._store: Final = Store()
-        self.source: Final = KubernetesSource((KARMADAS,), connection, self._store, absent_seconds=absent_seconds)
+        self.source: Final = KubernetesSource((KARMADAS,), connection, self._store)
         self._connection: Final = connection
         self._cache: Final = cache
         self._options: Final = options

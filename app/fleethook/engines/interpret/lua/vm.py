@@ -13,7 +13,6 @@ from weakref import WeakMethod
 
 from lupa import lua54
 
-from fleethook.engines.interpret.interpret_settings import LUA_INSTRUCTIONS, LUA_MEMORY, LUA_SECONDS
 from fleethook.engines.interpret.lua.convert import DocumentExchange, OutputLimitError, default_to_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.native.dependencies import list_template_dependencies
@@ -119,9 +118,9 @@ _SLACK: Final = 16 << 20
 class ScriptLimits(NamedTuple):
     """Limits of one call."""
 
-    seconds: float = LUA_SECONDS
-    instructions: int = LUA_INSTRUCTIONS
-    memory: int = LUA_MEMORY << 20
+    seconds: float = 1.0
+    instructions: int = 20_000_000
+    memory: int = 32 << 20
     """Bytes that the script allocates."""
 
 

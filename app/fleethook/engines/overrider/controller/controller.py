@@ -88,7 +88,6 @@ class OverriderController:
         *,
         per_second: float = WRITES_PER_SECOND,
         owner_seconds: float = OWNER_SECONDS,
-        absent_seconds: float = 10.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         registered: Callable[[], Awaitable[object]] | None = None,
         openyurt_conflict: Callable[[], str] = lambda: "",
@@ -105,7 +104,6 @@ class OverriderController:
             plans: The plans that were compiled from the objects.
             per_second: Touches per second on average.
             owner_seconds: The time for a subject's controller, in addition to that for its writes.
-            absent_seconds: The time between two requests for a resource that the apiserver does not serve.
             now: Returns the time.
             registered: Waits until the webhooks are registered. None if another process registers them.
             openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
@@ -124,7 +122,6 @@ class OverriderController:
             plans,
             turns=self._turns,
             per_second=per_second,
-            absent_seconds=absent_seconds,
             every_cluster=source.every_cluster,
             now=now,
             scheduler=clock,

@@ -69,7 +69,6 @@ class OverriderLeader:
             context.store,
             context.cluster.source,
             self._plans,
-            absent_seconds=self._settings.discovery_interval,
             registered=leadership.registered,
             turns=context.turns,
             reading=pause_garbage_collector,

@@ -95,7 +95,7 @@ class Workloads:
         failed: How often a workload could not be made to match its plan.
     """
 
-    def __init__(  # noqa: PLR0913 - all collaborators, by name
+    def __init__(
         self,
         connection: Connection,
         objects: StoreView,
@@ -103,7 +103,6 @@ class Workloads:
         *,
         turns: Turns,
         per_second: float,
-        absent_seconds: float,
         every_cluster: bool,
         now: Callable[[], datetime],
         scheduler: Scheduler,
@@ -116,7 +115,6 @@ class Workloads:
             plans: The plans compiled from them.
             turns: Shares the event loop while workloads are read and compared.
             per_second: Touches per second on average.
-            absent_seconds: Seconds between two requests for a resource that is not served.
             every_cluster: Whether the server is a kcp, and workloads of all logical clusters are watched.
             now: Returns the time.
             scheduler: The clock of the touches.
@@ -131,7 +129,6 @@ class Workloads:
             WORKLOADS,
             connection,
             self._store,
-            absent_seconds=absent_seconds,
             every_cluster=every_cluster,
             pause=turns.pause,
         )
