@@ -23,7 +23,7 @@ def test_no_two_sections_have_a_setting_of_one_name() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("given", [{"rollout_warning_share": 2}, {"dispatch_calls": 0}, {"policy_limit": -1}])
+@pytest.mark.parametrize("given", [{"rollout_warning_share": 2}, {"dispatch_callers": [""]}, {"policy_limit": -1}])
 def test_the_settings_of_engines_that_are_off_are_checked(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=next(iter(given))):
         Settings(engines=["crds"], **given)

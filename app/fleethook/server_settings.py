@@ -77,9 +77,6 @@ class ServerSettings(BaseSettings):
         default_factory=lambda: frozenset(installed_engines())
     )
     """Engines to serve. Objects of other engines are neither read nor kept."""
-    dispatch_workspace_requests: Annotated[int | None, Field(ge=1)] = None
-    """Concurrent requests of one logical cluster. Further requests are refused. Default: half of
-    max_connections."""
     resolve: Annotated[list[str], AfterValidator(_check_addresses)] = []
     """Addresses of webhooks that DNS does not know here, each as HOST:PORT:ADDRESS or HOST:PORT:ADDRESS:PORT. The host
     of a Service is NAME.NAMESPACE.svc. IPv6 addresses are in brackets."""

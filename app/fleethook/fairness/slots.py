@@ -26,45 +26,46 @@ class Shares:
         """
         self.limit: Final = limit
         self._multiple: Final = multiple
-        self._held: Final[Counter[str]] = Counter()
+        self.held: Final[Counter[str]] = Counter()
+        """The amounts by consumer, without consumers that hold nothing."""
         self.total = 0
         """The amount that all consumers hold."""
 
     def allows(self, consumer: str, size: int) -> bool:
         """Return whether a consumer may take an amount."""
         free = self.limit - self.total
-        return size <= free and self._held.get(consumer, 0) + size <= self._multiple * free
+        return size <= free and self.held.get(consumer, 0) + size <= self._multiple * free
 
     def take(self, consumer: str, size: int) -> bool:
         """Take an amount and return True, or return False if there is no room for it."""
         if not self.allows(consumer, size):
             return False
-        self._held[consumer] += size
+        self.held[consumer] += size
         self.total += size
         return True
 
     def move(self, size: int, *, source: str, target: str) -> bool:
         """Move an amount from one consumer to another and return True; return False if the target may not hold it."""
         free = self.limit - self.total + size
-        if self._held.get(target, 0) + size > self._multiple * free:
+        if self.held.get(target, 0) + size > self._multiple * free:
             return False
-        self._held[target] += size
-        self._held[source] -= size
-        if not self._held[source]:
-            del self._held[source]
+        self.held[target] += size
+        self.held[source] -= size
+        if not self.held[source]:
+            del self.held[source]
         return True
 
     def clear(self) -> None:
         """Release everything."""
-        self._held.clear()
+        self.held.clear()
         self.total = 0
 
     def give_back(self, consumer: str, size: int) -> None:
         """Release an amount."""
         self.total -= size
-        self._held[consumer] -= size
-        if not self._held[consumer]:
-            del self._held[consumer]
+        self.held[consumer] -= size
+        if not self.held[consumer]:
+            del self.held[consumer]
 
 
 Item = TypeVar("Item", bound=Hashable)

@@ -45,17 +45,7 @@ class NotCalledError(CallError):
 
 
 class OverloadedError(NotCalledError):
-    """This server had no capacity for the call: neither a failure of the webhook nor a verdict.
-
-    Attributes:
-        limit: The exhausted quota, a field of `fleethook.outbound.call_limits.Quotas`; ``""`` for a limit of the
-            operating system.
-    """
-
-    def __init__(self, reason: str, *, limit: str) -> None:
-        """Prepare."""
-        super().__init__(reason)
-        self.limit: Final = limit
+    """This server had no capacity for the call: neither a failure of the webhook nor a verdict."""
 
 
 def posting(url: URL | str, reason: str) -> str:

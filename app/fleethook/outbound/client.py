@@ -193,7 +193,7 @@ class HookClient:
         except FullError as error:
             count = getattr(self.slots.quotas, error.limit)
             reason = _FULL[error.limit].format(count, parties.consumer)
-            raise OverloadedError(posting(url, reason), limit=error.limit) from None
+            raise OverloadedError(posting(url, reason)) from None
 
     async def _call(self, call: _Call) -> bytes:
         endpoint, url, partition = call.endpoint, call.url, call.parties.owner
@@ -212,7 +212,7 @@ class HookClient:
                 raise _private(url, address) from error
             if isinstance(error, OSError) and error.errno in _EXHAUSTED:
                 reason = f"this server cannot open another connection: {describe_error(error, url)}"
-                raise OverloadedError(posting(url, reason), limit="") from error
+                raise OverloadedError(posting(url, reason)) from error
             raise CallError(posting(url, describe_error(error, url))) from error
 
     async def _send_with_retries(self, session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import Scope
 
+from fleethook.fairness.slots import Shares
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.server.protocol.request_body import BodyCharge
 
@@ -175,20 +176,16 @@ class FullQuotaError(Exception):
 
 
 class RequestQuota:
-    """Counts requests in flight by consumer.
+    """Counts requests in flight by consumer. Each may have as many as it leaves free, so half of all if it is alone.
 
     Attributes:
-        limit: The maximum number of requests in flight of one consumer.
-        total: The maximum number of requests in flight of all consumers together.
         in_flight: The number of requests by consumer; consumers without requests take no memory.
     """
 
-    def __init__(self, limit: int, *, total: int) -> None:
-        """Prepare."""
-        self.limit: Final = limit
-        self.total: Final = total
-        self.in_flight: Final[dict[str, int]] = {}
-        self._sum = 0
+    def __init__(self, limit: int) -> None:
+        """Prepare; ``limit`` is the maximum number of requests in flight of all consumers together."""
+        self._shares: Final = Shares(limit)
+        self.in_flight: Final = self._shares.held
 
     @contextlib.contextmanager
     def hold(self, consumer: str, charge: BodyCharge | None = None, *, size: int = 0) -> Iterator[None]:
@@ -200,29 +197,17 @@ class RequestQuota:
             size: Bytes of the body.
 
         Raises:
-            FullQuotaError: The consumer has reached the limit, or its share of the requests or the memory.
+            FullQuotaError: The consumer has reached its share of the requests or the memory.
         """
-        count = self.in_flight.get(consumer, 0)
-        if count >= self.limit:
+        if not self._shares.allows(consumer, 1):
             raise FullQuotaError(
-                f"{self.limit} requests of logical cluster {consumer} are being answered, which is the limit (setting "
-                "dispatch_workspace_requests)"
-            )
-        if count + 1 > self.total - self._sum:
-            raise FullQuotaError(
-                f"{count} requests of logical cluster {consumer} are being answered, which is its share of "
-                "max_connections"
+                f"{self.in_flight.get(consumer, 0)} requests of logical cluster {consumer} are being answered, which "
+                "is its share of max_connections"
             )
         if charge is not None and not charge.assign(f"logical cluster {consumer}", size):
             raise FullQuotaError(f"the requests of logical cluster {consumer} hold its share of body_memory")
-        self.in_flight[consumer] = count + 1
-        self._sum += 1
+        self._shares.take(consumer, 1)
         try:
             yield
         finally:
-            self._sum -= 1
-            left = self.in_flight[consumer] - 1
-            if left:
-                self.in_flight[consumer] = left
-            else:
-                del self.in_flight[consumer]
+            self._shares.give_back(consumer, 1)

@@ -76,7 +76,7 @@ def test_capacity_is_a_quarter_of_the_memory_each(
     given: dict[str, object], memory: int, open_files: int, connections: int, bodies: int
 ) -> None:
     found = derive_capacity(Settings.model_validate(given), memory=memory, open_files=open_files)
-    assert found == (connections, bodies, max(1, connections // 2))
+    assert found == (connections, bodies)
 
 
 TYPES = (

@@ -124,7 +124,7 @@ def _compare_paths(world: World, requests: list[bytes], cut: int) -> None:
     by_asgi, direct = Notes(), Notes()
 
     async def run(notes: Notes, *, direct: bool) -> Outcome:
-        app = dispatching(notes.add_line, dispatch_workspace_requests=1, **world.settings)
+        app = dispatching(notes.add_line, max_connections=2, **world.settings)
         with contextlib.ExitStack() as stack:
             if world.is_full:
                 stack.enter_context(app.find_engine(DispatchServer).requests.hold("a"))
@@ -191,7 +191,7 @@ async def test_a_changed_webhook_applies_to_the_next_review() -> None:
 
 
 async def test_a_request_beyond_the_quota_is_refused_at_once() -> None:
-    app = dispatching(dispatch_workspace_requests=1)
+    app = dispatching(max_connections=2)
     with app.find_engine(DispatchServer).requests.hold("a"):
         with pytest.raises(FullQuotaError), app.find_engine(DispatchServer).requests.hold("a"):
             pass

@@ -178,12 +178,12 @@ def test_another_answer_is_none_of_a_webhook(members: dict[str, Any]) -> None:
 
 
 async def test_a_request_beyond_the_quota_says_so(records: KeptReviews) -> None:
-    made = make_app(records, dispatch_workspace_requests=1)
+    made = make_app(records, max_connections=2)
     with made.find_engine(DispatchServer).requests.hold("ws1"):
         await call(made, CLUSTER_MUTATE, json.dumps(dispatched()).encode())
     ((refused,),) = [record.calls for record in records]
     assert refused[:2] == ("read", "RequestQuota")
-    assert "is the limit" in refused.error
+    assert "is its share of max_connections" in refused.error
 
 
 def question(operation: str, api_version: str = "example.com/v1") -> bytes:

@@ -31,7 +31,6 @@ from fleethook.fairness.slots import Limits, Slots
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
-from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.server.callers import NamedCallers, RequestQuota
@@ -94,7 +93,7 @@ class DispatchServer(EngineServer):
     def __init__(self, context: ServerContext) -> None:
         """Prepare."""
         super().__init__(context)
-        settings, capacity = context.settings.section(DispatchSettings), context.capacity
+        settings = context.settings.section(DispatchSettings)
         self._settings: Final = settings
         self.synced: Final = asyncio.Event()
         if context.cluster is None:
@@ -102,15 +101,10 @@ class DispatchServer(EngineServer):
         self.client: Final = HookClient(
             allow_private=settings.calls_private_webhooks,
             fixed=parse_fixed_addresses(settings.resolve),
-            quotas=Quotas(
-                connections=settings.dispatch_workspace_connections,
-                calls=settings.dispatch_workspace_calls,
-                total=settings.dispatch_calls,
-            ),
             headers=OUTGOING,
         )
-        self.metrics: Final = DispatchMetrics(max_clusters=self._settings.dispatch_metrics_clusters)
-        self.requests: Final = RequestQuota(capacity.workspace_requests, total=capacity.connections)
+        self.metrics: Final = DispatchMetrics()
+        self.requests: Final = RequestQuota(context.capacity.connections)
 
     def routes(self) -> list[ReviewRoute]:
         """Return the routes of logical clusters."""

@@ -12,15 +12,6 @@ class DispatchSettings(ServerSettings):
 
     dispatch_as_kcp: bool = False
     """Behave like kcp: allow requests whose schema owner is ambiguous, and report only the first denial."""
-    dispatch_metrics_clusters: Annotated[int, Field(ge=0, le=10_000)] = 100
-    """Logical clusters that metrics name. Others are counted as `other`; 0 names none."""
-    dispatch_workspace_connections: Annotated[int, Field(ge=1)] = 32
-    """Concurrent calls of one webhook for requests of one logical cluster."""
-    dispatch_workspace_calls: Annotated[int, Field(ge=1)] = 128
-    """Concurrent calls of all webhooks for requests of one logical cluster."""
-    dispatch_calls: Annotated[int, Field(ge=1)] = 512
-    """Concurrent calls of webhooks. Beyond it, each logical cluster without a call may make one, up to twice as many in
-    total."""
     dispatch_callers: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
     """Names in client certificates (common name, DNS name or URI). Their holders may dispatch and explain requests of
     every logical cluster, and name the cluster of an object (/dispatch/…). Needs client_ca_file."""

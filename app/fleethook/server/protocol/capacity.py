@@ -2,7 +2,6 @@
 
     max_connections    = memory limit / 4 / 1 MiB, at least 64, at most 16384 and at most the limit of open files - 256
     body_memory        = memory limit / 4, at least twice body_limit
-    dispatch_workspace_requests = max_connections / 2
 
 The other half of the memory is for the objects, their compiled plans and the program. With the chart's limit of 1 GiB:
 256 connections and 256 MiB of bodies.
@@ -90,8 +89,6 @@ class Capacity(NamedTuple):
     """Maximum number of open connections."""
     body_bytes: int
     """Maximum number of bytes of bodies and of the objects decoded from them."""
-    workspace_requests: int
-    """Maximum number of concurrent requests of one logical cluster."""
 
 
 def derive_capacity(settings: ServerSettings, *, memory: int, open_files: int) -> Capacity:
@@ -106,10 +103,7 @@ def derive_capacity(settings: ServerSettings, *, memory: int, open_files: int) -
     most = max(1, min(_MAX_CONNECTIONS, open_files - _OTHER_FILES))
     connections = min(most, max(_MIN_CONNECTIONS, share // _CONNECTION_BYTES))
     bodies = max(share, 2 * settings.body_limit)
-    allowed = settings.max_connections or connections
-    return Capacity(
-        allowed, settings.body_memory or bodies, settings.dispatch_workspace_requests or max(1, allowed // 2)
-    )
+    return Capacity(settings.max_connections or connections, settings.body_memory or bodies)
 
 
 def find_capacity(settings: ServerSettings) -> Capacity:

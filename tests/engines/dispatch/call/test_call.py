@@ -132,7 +132,7 @@ async def test_exhausted_quotas_refuse_the_request_even_with_ignore(
         assert response.message == (
             'admission webhook "w.example.org" was not called: failed to call webhook: '
             f'Post "https://127.0.0.1:{server.port}/w?timeout=1s": the limit of 1 calls in flight to this webhook for logical '
-            "cluster 'ws2' is reached (setting dispatch_workspace_connections); try again later"
+            "cluster 'ws2' is reached; try again later"
         )
         server.hold.set()
         assert "the webhook's own verdict" in (await first).response.message

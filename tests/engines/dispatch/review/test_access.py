@@ -211,7 +211,7 @@ async def test_a_refused_caller_uses_no_room_of_the_cluster(
     server: Webhooks, reviewer: Reviewer, tmp_path: Path
 ) -> None:
     reviewer.answering.clear()
-    async with dispatching(server, kubeconfig=tmp_path / "none", dispatch_workspace_requests=1) as app:
+    async with dispatching(server, kubeconfig=tmp_path / "none") as app:
         waiting = [asyncio.create_task(ask(app, token=f"Bearer invalid-{number}")) for number in range(5)]
         async with asyncio.timeout(NET):
             while len(reviewer.asked) < 5:

@@ -186,7 +186,7 @@ async def test_a_body_without_a_review_is_a_bad_request(app: Fleethook) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_request_counts_for_the_cluster_of_its_objects(app: Fleethook, verb: str) -> None:
     with contextlib.ExitStack() as others:
-        for _ in range(app.find_engine(DispatchServer).requests.limit):
+        for _ in range(app.capacity.connections // 2):
             others.enter_context(app.find_engine(DispatchServer).requests.hold("ws3"))
         refused = (await ask(app, verb, review(of("ws3")))).json()["response"]
         assert (refused["allowed"], refused["status"]["code"]) == (False, 429)

@@ -245,7 +245,7 @@ class SlowCaller:
 
 async def test_large_reviews_count_to_their_cluster_before_they_are_read(server: Webhooks) -> None:
     server.answers["/w"] = allow
-    app = create_app(Settings(dispatch_workspace_requests=1), log=None)
+    app = create_app(Settings(max_connections=2), log=None)
     for document in (*BOUND, configuration("ws1", "validating", webhook(clientConfig=server.client_config("/w")))):
         app.store.put(document)
     ours, theirs = socket.socketpair()

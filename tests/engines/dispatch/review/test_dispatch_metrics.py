@@ -65,7 +65,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Webhooks]:
 
 @pytest.fixture
 async def app(server: Webhooks) -> AsyncIterator[Fleethook]:
-    made = create_app(Settings(dispatch_workspace_requests=2), log=None)
+    made = create_app(Settings(max_connections=4), log=None)
     made.store.put(export("ws1", "widgets.example.org"))
     for consumer in ("ws2", "ws3"):
         made.store.put(binding(consumer, "ws1", "widgets.example.org"))
@@ -94,8 +94,7 @@ async def test_requests_beyond_the_quota_of_a_cluster_are_refused_and_others_are
         response = (await ask(app, "ws2", verb)).json()["response"]
         assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u-1", False, 429)
         assert response["status"]["message"] == (
-            "2 requests of logical cluster ws2 are being answered, which is the limit (setting "
-            "dispatch_workspace_requests); try again later"
+            "2 requests of logical cluster ws2 are being answered, which is its share of max_connections; try again later"
         )
     victim = asyncio.create_task(ask(app, "ws3"))
     async with asyncio.timeout(NET):
@@ -133,17 +132,6 @@ async def test_requests_are_counted_by_consumer(app: Fleethook) -> None:
     ]
     assert set(expected) <= set(lines)
     assert not any("nosuch" in line for line in lines)
-
-
-async def test_metrics_can_omit_names_of_clusters(server: Webhooks) -> None:
-    made = create_app(Settings(dispatch_metrics_clusters=0), log=None)
-    made.store.put(configuration("ws9", "validating", webhook(clientConfig=server.client_config("/w"))))
-    async with made.router.lifespan_context(made):
-        assert (await ask(made, "ws9")).json()["response"]["allowed"]
-        lines = await metrics(made)
-    assert 'fleethook_dispatch_requests_total{cluster="other",outcome="allowed",route="validate"} 1.0' in lines
-    assert len(server.calls) == 1
-    assert not any("ws9" in line for line in lines)
 
 
 def collect(metrics: DispatchMetrics, requests: dict[str, int]) -> str:

@@ -34,11 +34,6 @@ _SHORT_ANSWER: Final = 64 * 1024
 _SMALL_REVIEW: Final = 256 * 1024
 # The sideEffects that support dry runs.
 _WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
-_SETTINGS: Final = {
-    "connections": "dispatch_workspace_connections",
-    "calls": "dispatch_workspace_calls",
-    "total": "dispatch_calls",
-}
 
 
 class Deadline(NamedTuple):
@@ -141,7 +136,8 @@ class WebhookCaller:
             outcome, code = "answered", 200
         except OverloadedError as error:
             outcome = "refused"
-            raise too_many_requests(_describe_overload(hook, error)) from error
+            refused = f'admission webhook "{hook.name}" was not called: {error}; try again later'
+            raise too_many_requests(refused) from error
         except CallError as error:
             outcome, code = "timed out" if error.timed_out else "failed", error.code
             if not (code or error.timed_out or isinstance(error, NotCalledError)):
@@ -151,11 +147,6 @@ class WebhookCaller:
         finally:
             self._observe(hook, outcome=outcome, code=code, seconds=time.perf_counter() - started)
         return text
-
-
-def _describe_overload(hook: Hook, error: OverloadedError) -> str:
-    setting = f" (setting {_SETTINGS[error.limit]})" if error.limit else ""
-    return f'admission webhook "{hook.name}" was not called: {error}{setting}; try again later'
 
 
 def _check_dry_run(hook: Hook) -> None:

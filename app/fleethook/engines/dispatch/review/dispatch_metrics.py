@@ -81,7 +81,7 @@ class DispatchMetrics:
         )
         self._refused: Final = Counts(
             "fleethook_dispatch_requests_refused",
-            "Requests refused because of dispatch_workspace_requests, by logical cluster.",
+            "Requests refused because their logical cluster has its share of max_connections, by logical cluster.",
             ["cluster"],
         )
         self._seconds: Final = Observations(
@@ -92,8 +92,8 @@ class DispatchMetrics:
         )
         self._webhooks: Final = Counts(
             "fleethook_webhook_requests",
-            "Webhook calls made while dispatching reviews, by outcome and HTTP status. Clusters beyond "
-            "dispatch_metrics_clusters, and webhooks beyond 20 of a cluster, count as `other`.",
+            "Webhook calls made while dispatching reviews, by outcome and HTTP status. Clusters beyond 100, "
+            "and webhooks beyond 20 of a cluster, count as `other`.",
             ["cluster", "webhook", "type", "outcome", "code"],
         )
         self._webhook_seconds: Final = Observations(
