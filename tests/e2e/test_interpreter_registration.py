@@ -87,10 +87,6 @@ def foreign(kind: str, operation: str) -> dict[str, Any]:
     }
 
 
-DEPENDENCY = "InterpretDependency"
-"""Every kind of which Karmada interprets nothing has it, because an annotation lists dependencies."""
-
-
 def sent(admin: Api, group: str) -> dict[str, list[str]]:
     """Return the operations of each kind of a group that Karmada sends here."""
     status, found, _ = admin.call("GET", OWN)
@@ -114,16 +110,16 @@ def test_the_leader_registers_its_kinds_and_keeps_them_current(server: Server, a
     assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == server.authority.read_bytes()
 
     put(CUSTOMIZATIONS, customization("Game", "retention"))
-    only = {"Game": ["Retain", DEPENDENCY]}
+    only = {"Game": ["Retain"]}
     wait_for(lambda: sent(admin, "games.example.com") == only, what="the customization is registered")
     put(CUSTOMIZATIONS, customization("Game", "retention", "healthInterpretation"))
     put(CUSTOMIZATIONS, customization("Match", "healthInterpretation"))
-    both = {"Game": ["Retain", "InterpretHealth", DEPENDENCY], "Match": ["InterpretHealth", DEPENDENCY]}
+    both = {"Game": ["Retain", "InterpretHealth"], "Match": ["InterpretHealth"]}
     wait_for(lambda: sent(admin, "games.example.com") == both, what="the edit is registered")
 
     # Karmada calls only the first configuration by name.
     put(CONFIGURATIONS, foreign("Game", "Retain"))
-    other = {"Game": ["InterpretHealth", DEPENDENCY], "Match": ["InterpretHealth", DEPENDENCY]}
+    other = {"Game": ["InterpretHealth"], "Match": ["InterpretHealth"]}
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the foreign hook is left alone")
     admin.merge(OWN, {"webhooks": []})
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the configuration is written again")

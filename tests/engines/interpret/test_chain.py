@@ -1,7 +1,7 @@
 """Tests of the order in which layers are asked."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -15,11 +15,10 @@ from fleethook.engines.interpret.chain import (
     PythonLayer,
     Step,
 )
-from fleethook.engines.interpret.metadata_rules import DEPENDENCIES_ANNOTATION
 from fleethook.interpret.interpreter import Answer, Interpreter, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.model.karmada import Operation
 
 FOO = GroupVersionKind("example.org", "v1", "Foo")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
@@ -126,105 +125,6 @@ async def test_a_built_in_question_is_answered_by_the_native_layer_only() -> Non
 
 def test_a_chain_answers_all_that_its_layers_answer() -> None:
     assert Chain([StubLayer("a", lambda _: WELL)]).answers() == {"a": {(FOO, Operation.HEALTH)}}
-
-
-LABELLED: Final[dict[str, Any]] = {"metadata": {"name": "n", "labels": {RETAIN_REPLICAS_LABEL: "true"}}}
-
-
-def make_foo(**functions: Any) -> PythonLayer:
-    one = Interpreter("example.org/v1", "Foo")
-    for name, function in functions.items():
-        getattr(one, name)(function)
-    return PythonLayer([one])
-
-
-SCALED: Final = {
-    "replicas": lambda document: document.get("size", 0),
-    "revise_replicas": lambda document, replicas: {**document, "size": replicas},
-}
-
-
-@pytest.mark.parametrize("labels", [{}, {RETAIN_REPLICAS_LABEL: "false"}, {RETAIN_REPLICAS_LABEL: "true"}])
-@pytest.mark.parametrize("has_retain", [False, True])
-async def test_replicas_of_every_kind_are_retained_if_the_label_says_so(
-    labels: dict[str, str], has_retain: bool
-) -> None:
-    desired = {"metadata": {"labels": labels}, "size": 2}
-    own = {"retain": lambda desired, observed: {**desired, "kept": observed["kept"]}} if has_retain else {}
-    chain = Chain([make_foo(**SCALED, **own)])
-    explained = await chain.answer(Question(Operation.RETAIN, FOO, desired, {"size": 9, "kept": 1}))
-    is_labelled = labels.get(RETAIN_REPLICAS_LABEL) == "true"
-    assert explained.answer.object == {
-        **desired,
-        "size": 9 if is_labelled else 2,
-        **({"kept": 1} if has_retain else {}),
-    }
-
-
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
-async def test_replicas_of_native_kinds_are_retained(kind: str) -> None:
-    gvk = GroupVersionKind("batch" if kind == "Job" else "apps", "v1", kind)
-    name = "parallelism" if kind == "Job" else "replicas"
-    spec = {name: 2, "template": {"spec": {}}}
-    question = Question(Operation.RETAIN, gvk, {**LABELLED, "spec": spec}, {"spec": {**spec, name: 9}})
-    chain = Chain([NativeLayer()])
-    assert (await chain.answer(question)).answer.object == {**LABELLED, "spec": {**spec, name: 9}}
-    stopped = question._replace(observed={"spec": {**spec, name: 0}})
-    assert (await chain.answer(stopped)).answer.object == {**LABELLED, "spec": {**spec, name: 0}}
-    with pytest.raises(ChainError, match=f"failed to get spec.replicas from {kind} /n: .* no number of replicas"):
-        await chain.answer(question._replace(observed={"kind": kind, **LABELLED, "spec": {"template": {}}}))
-
-
-async def test_an_object_that_is_not_divided_is_not_scaled_to_zero() -> None:
-    def revise(document: dict[str, Any], replicas: int) -> dict[str, Any]:
-        return {**document, "size": replicas} if "size" in document else document
-
-    chain = Chain([make_foo(**{**SCALED, "revise_replicas": revise})])
-    question = Question(Operation.RETAIN, FOO, {**LABELLED, "size": 5}, {})
-    assert (await chain.answer(question)).answer.object == {**LABELLED, "size": 5}
-    stopped = question._replace(observed={"size": 0})
-    assert (await chain.answer(stopped)).answer.object == {**LABELLED, "size": 0}
-
-
-async def test_the_label_has_no_effect_on_kinds_without_replicas() -> None:
-    service = GroupVersionKind("", "v1", "Service")
-    question = Question(Operation.RETAIN, service, {**LABELLED, "spec": {}}, {"spec": {"clusterIP": "10.0.0.1"}})
-    found = (await Chain([NativeLayer()]).answer(question)).answer.object
-    assert found is not None
-    assert found["spec"]["clusterIP"] == "10.0.0.1"
-    with pytest.raises(ChainError, match="not found"):
-        await Chain([NativeLayer()]).answer(question._replace(kind=FOO))
-
-
-def annotated(dependencies: str) -> dict[str, Any]:
-    return {"metadata": {"namespace": "n", "annotations": {DEPENDENCIES_ANNOTATION: dependencies}}}
-
-
-SECRET: Final = {"apiVersion": "v1", "kind": "Secret", "namespace": "n", "name": "s"}
-
-
-async def test_listed_dependencies_are_added_to_those_of_every_layer() -> None:
-    listed = annotated(
-        '[{"apiVersion": "v1", "kind": "Secret", "name": "s"}, {"apiVersion": "v1", "kind": "Secret", "name": "a"}]'
-    )
-    both = [{**SECRET, "name": "a"}, SECRET]
-    question = Question(Operation.DEPENDENCY, FOO, listed)
-    for layers in ([], [NativeLayer()], [make_foo(dependencies=lambda _: [SECRET])]):
-        explained = await Chain(layers).answer(question)
-        assert explained.answer.dependencies == both
-        assert explained.steps[-1] == Step("annotation", DEPENDENCIES_ANNOTATION, "answered", "2 dependencies")
-    assert (await Chain([NativeLayer()]).answer(question._replace(object={}))).answer.dependencies == []
-
-
-async def test_a_malformed_list_of_dependencies_and_an_ignored_layer_lose_nothing() -> None:
-    question = Question(Operation.DEPENDENCY, FOO, annotated("[7]"))
-    with pytest.raises(
-        ChainError, match=r"/metadata/annotations/fleethook\.io~1dependencies/0: expected an object"
-    ) as caught:
-        await Chain([make_foo(dependencies=lambda _: [SECRET])]).answer(question)
-    assert (caught.value.code, caught.value.steps[-1].outcome) == (422, "failed")
-    with pytest.raises(ChainError, match="not found"):
-        await Chain([StubLayer("a", fail(IgnoredError("down")))]).answer(question._replace(object={}))
 
 
 def make_interpreters() -> Iterator[Interpreter]:

@@ -13,9 +13,9 @@ STATEFUL_SET = GroupVersionKind("apps", "v1", "StatefulSet")
 
 
 def test_native_table_has_karmadas_kinds_and_operations() -> None:
-    """The table is Karmada's, with health of Job and CronJob, and dependencies of PersistentVolume. The chain retains replicas, and lists dependencies of every kind."""
+    """The table is Karmada's, with health of Job and CronJob, and dependencies of PersistentVolume."""
     assert len(NATIVE) == 16
-    assert sum(len(rules) for rules in NATIVE.values()) == 58
+    assert sum(len(rules) for rules in NATIVE.values()) == 59
     assert find_native(GroupVersionKind("x", "v1", "Y"), Operation.HEALTH) is None
     for operation in (Operation.STATUS, Operation.PRUNE):
         assert find_native(GroupVersionKind("x", "v1", "Y"), operation) is not None

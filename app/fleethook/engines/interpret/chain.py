@@ -1,21 +1,15 @@
 """Asks the layers in order: the first layer with an interpreter for the kind and the operation answers."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from fleethook.engines.interpret.metadata_rules import (
-    DEPENDENCIES_ANNOTATION,
-    make_missing_count_error,
-    read_listed_dependencies,
-    retains_replicas,
-)
 from fleethook.engines.interpret.native import NATIVE, find_native
 from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.interpret.interpreter import Answer, Interpreter, Question, ask, locate_function
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.model.karmada import Operation
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.work.pausing import Done, Work, begin
 
@@ -113,20 +107,10 @@ class ChainError(InterpretError):
         self.calls: Final = calls
 
 
-class _NoInterpreterError(ChainError):
-    """No layer has an interpreter."""
-
-
-SCALED: Final = frozenset({Operation.REPLICA, Operation.REVISE_REPLICA})
-
-
 class Chain:
     """Layers that are asked in order.
 
     An error ends the search: a later layer must not guess for a kind that has an interpreter.
-
-    The rules for objects of every kind (`fleethook.engines.interpret.metadata_rules`) apply after the answer of a
-    layer, and without one: Retain for every kind whose replicas are interpreted, InterpretDependency for all kinds.
     """
 
     def __init__(self, layers: Sequence[Layer], *, traces: bool = False) -> None:
@@ -160,9 +144,7 @@ class Chain:
         The first layer answers. The chain asks a later layer only if it ignores the failures of all earlier ones.
         """
         found = ((layer.name, layer.find(question)) for layer in self._layers)
-        handlers = [(name, handler) for name, handler in found if handler is not None]
-        fallback = None if handlers else self._find_fallback(question)
-        return handlers if fallback is None else [fallback]
+        return [(name, handler) for name, handler in found if handler is not None]
 
     def begin(
         self, question: Question, *, off_loop: OffLoop | None = None
@@ -176,7 +158,7 @@ class Chain:
         Raises:
             ChainError: No layer has an interpreter, or the interpreter failed. The coroutine raises it, too.
         """
-        begun = begin(_RULES.get(question.operation, Chain._ask)(self, question, off_loop))
+        begun = begin(self._ask(question, off_loop))
         return begun.result if isinstance(begun, Done) else begun
 
     async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
@@ -211,78 +193,12 @@ class Chain:
                 raise ChainError(error, tuple(steps), tuple(calls)) from error
             if self._traces:
                 calls += _note_call(found, question, answer=final)
-            step = _make_answered_step(layer.name, found.hook, final.rule or "")
+            step = Step(layer.name, found.hook, "answered", final.rule or "")
             return Explained(final, (*steps, step), tuple(calls), found.place)
-        fallback = self._find_fallback(question) if all(step.outcome == "none" for step in steps) else None
-        if fallback is not None:
-            name, found = fallback
-            final = yield from _final(found, question, None)
-            return Explained(final, (*steps, _make_answered_step(name, found.hook, "")))
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'
-        raise _NoInterpreterError(InterpretError(message, code=_NOT_FOUND), tuple(steps), tuple(calls))
-
-    def _find_fallback(self, question: Question) -> tuple[str, Handler] | None:
-        """Return the rule for objects of every kind that answers if no layer has an interpreter, None without one."""
-        if question.operation is Operation.DEPENDENCY:
-            return _NO_DEPENDENCIES
-        if question.operation is Operation.RETAIN and all(
-            self.list_handlers(question._replace(operation=operation)) for operation in SCALED
-        ):
-            return _UNCHANGED
-        return None
-
-    def _retain(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
-        """Ask the layers, then retain the number of replicas if the label says so."""
-        explained = yield from self._ask(question, off_loop)
-        if not retains_replicas(question.object):
-            return explained
-        observed = question.observed or {}
-        asked = question._replace(operation=Operation.REPLICA, object=observed, observed=None)
-        try:
-            counted = yield from self._ask(asked, off_loop)
-            wanted = asked._replace(operation=Operation.REVISE_REPLICA, replicas=counted.answer.replicas or 0)
-            if not counted.answer.replicas:
-                # An interpreter also returns 0 for an object without a number. Setting 0 changes only such an object.
-                stopped = yield from self._ask(wanted, off_loop)
-                if stopped.answer.object != observed:
-                    raise ChainError(make_missing_count_error(observed), explained.steps, explained.calls)
-                # Some interpreters never add a number, because such an object runs on all nodes.
-                started = yield from self._ask(wanted._replace(replicas=1), off_loop)
-                if started.answer.object == observed:
-                    return explained
-            assert explained.answer.object is not None
-            revised = yield from self._ask(wanted._replace(object=explained.answer.object), off_loop)
-        except _NoInterpreterError:
-            return explained
-        step = Step("label", RETAIN_REPLICAS_LABEL, "answered", f"{wanted.replicas} replicas of the member cluster")
-        calls = (*explained.calls, *counted.calls, *revised.calls)
-        return Explained(Answer(object=revised.answer.object), (*explained.steps, step), calls)
-
-    def _list_dependencies(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
-        """Ask the layers, and add the dependencies that the annotation lists."""
-        explained = yield from self._ask(question, off_loop)
-        try:
-            if off_loop is not None and question.large:
-                listed = yield off_loop(read_listed_dependencies, question.object)
-            else:
-                listed = read_listed_dependencies(question.object)
-        except InterpretError as error:
-            step = Step("annotation", DEPENDENCIES_ANNOTATION, "failed", str(error))
-            raise ChainError(error, (*explained.steps, step), explained.calls) from error
-        if not listed:
-            return explained
-        answer = Answer(dependencies=[*(explained.answer.dependencies or []), *listed])
-        step = Step("annotation", DEPENDENCIES_ANNOTATION, "answered", f"{len(listed)} dependencies")
-        return explained._replace(answer=validate_answer(question, answer), steps=(*explained.steps, step))
-
-
-_RULES: Final = {Operation.RETAIN: Chain._retain, Operation.DEPENDENCY: Chain._list_dependencies}  # noqa: SLF001
-
-
-_NO_DEPENDENCIES: Final = "annotation", Handler(DEPENDENCIES_ANNOTATION, lambda _: Answer(dependencies=[]))
-_UNCHANGED: Final = "label", Handler(RETAIN_REPLICAS_LABEL, lambda question: Answer(object=question.object))
+        raise ChainError(InterpretError(message, code=_NOT_FOUND), tuple(steps), tuple(calls))
 
 
 def _note_call(
@@ -325,11 +241,6 @@ def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Work
     return answer
 
 
-@lru_cache(maxsize=1024)
-def _make_answered_step(layer: str, hook: str, rule: str) -> Step:
-    return Step(layer, hook, "answered", rule)
-
-
 class NativeLayer:
     """The native interpreters of Kubernetes' own kinds."""
 
@@ -341,17 +252,12 @@ class NativeLayer:
 
     def find(self, question: Question) -> Handler | None:
         """Return the native interpreter for a kind and operation."""
-        return _find_native_handler(question.kind, question.operation)
+        function = find_native(question.kind, question.operation)
+        return None if function is None else Handler(function.__name__, partial(ask, function), in_thread=True)
 
     def answers(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
         """Return Kubernetes' kinds with their operations, without the operations that are answered for any kind."""
         return ((kind, operation) for kind, functions in NATIVE.items() for operation in functions)
-
-
-@lru_cache(maxsize=1024)
-def _find_native_handler(kind: GroupVersionKind, operation: Operation) -> Handler | None:
-    function = find_native(kind, operation)
-    return None if function is None else Handler(function.__name__, partial(ask, function), in_thread=True)
 
 
 class PythonLayer:

@@ -104,16 +104,6 @@ def test_configuration_without_rules_has_no_webhook() -> None:
     assert build_configuration([], {"url": "https://x"})["webhooks"] == []
 
 
-def test_everything_has_the_rules_by_metadata_for_kubernetes_kinds() -> None:
-    answers = choose_answers(Chain([NativeLayer()]).answers(), ALL, read_karmada_interpreters())
-    native = {(kind, operation) for kind, functions in NATIVE.items() for operation in functions}
-    scaled = {kind for kind in NATIVE if {(kind, Operation.REPLICA), (kind, Operation.REVISE_REPLICA)} <= native}
-    assert {kind.kind for kind in scaled} == {"Deployment", "ReplicaSet", "StatefulSet", "Job"}
-    every = {(kind, Operation.DEPENDENCY) for kind in NATIVE} | {(kind, Operation.RETAIN) for kind in scaled}
-    assert answers == native | every
-    assert not any(kind.kind == "ConfigMap" for kind, _ in answers)
-
-
 KARMADA = KarmadaInterpreters(
     {(BAR, one) for one in (Operation.HEALTH, Operation.RETAIN)},
     {(BAZ, one) for one in (Operation.REPLICA, Operation.AGGREGATE_STATUS)},
@@ -131,51 +121,41 @@ def read_pairs(text: str) -> set[tuple[GroupVersionKind, Operation]]:
 @pytest.mark.parametrize(
     ("layers", "own", "missing", "everything"),
     [
-        # The user's interpreters replace Karmada's; a kind that Karmada interprets has no rules by metadata.
+        # The user's interpreters replace Karmada's.
         ({"lua": "Foo Health", "python": "Bar Retain"},
          "Foo Health, Bar Retain",
-         "Foo Health Dependency, Bar Retain",
-         "Foo Health Dependency, Bar Retain Dependency"),
+         "Foo Health, Bar Retain",
+         "Foo Health, Bar Retain"),
         # Karmada lacks kinds or operations, which the bundle and the conventions answer.
         ({"bundle": "Baz Replica Retain", "conventions": "Bar Health"},
          "",
          "Baz Retain",
-         "Baz Replica Retain Dependency, Bar Health Dependency"),
+         "Baz Replica Retain, Bar Health"),
         # The kinds of Kubernetes are Karmada's.
         ({"native": "Bar Health, Foo Health"},
          "",
          "",
-         "Bar Health Dependency, Foo Health Dependency"),
+         "Bar Health, Foo Health"),
         # Components would replace the replicas that Karmada reads.
         ({"bundle": "Baz Component, Foo Component"},
          "",
-         "Foo Component Dependency",
-         "Foo Component Dependency, Baz Component Dependency"),
+         "Foo Component",
+         "Foo Component, Baz Component"),
         # The bundle's status is for its own aggregation, or for the user's.
         ({"bundle": "Baz Status AggregateStatus, Bar Status"},
          "",
          "",
-         "Baz Status AggregateStatus Dependency, Bar Status Dependency"),
+         "Baz Status AggregateStatus, Bar Status"),
         ({"bundle": "Baz Status", "python": "Baz AggregateStatus, Bar Status"},
          "Baz AggregateStatus, Bar Status",
          "Baz AggregateStatus Status, Bar Status",
-         "Baz AggregateStatus Status Dependency, Bar Status Dependency"),
-        # The label retains replicas that are divided.
-        ({"python": "Foo Replica ReviseReplica"},
-         "Foo Replica ReviseReplica",
-         "Foo Replica ReviseReplica Retain Dependency",
-         "Foo Replica ReviseReplica Retain Dependency"),
+         "Baz AggregateStatus Status, Bar Status"),
     ],
 )  # fmt: skip
 def test_the_choice_decides_what_karmada_asks(layers: dict[str, str], own: str, missing: str, everything: str) -> None:
     given = {name: read_pairs(answers) for name, answers in layers.items()}
     for choice, expected in zip(InterpreterRegistration, ("", own, missing, everything), strict=True):
         assert choose_answers(given, choice, KARMADA) == read_pairs(expected), choice
-
-
-def test_without_the_bundle_no_rule_by_metadata_hides_an_interpreter_of_karmada() -> None:
-    karmada = KarmadaInterpreters((), {(FOO, Operation.DEPENDENCY)})
-    assert choose_answers({"python": {(FOO, Operation.HEALTH)}}, ALL, karmada) == {(FOO, Operation.HEALTH)}
 
 
 def test_karmadas_interpreters_are_the_operations_of_its_fixtures() -> None:

@@ -15,7 +15,7 @@ from fleethook.engines.interpret.lua.lua_layer import index_rules
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.model.karmada import Operation
 
 KINDS = list(read_bundle())
 CASES = [(kind.folder, case) for kind in KINDS for case in kind.cases()]
@@ -90,30 +90,6 @@ async def test_aggregating_again_changes_nothing(chain: Chain, kind: BundledKind
             once = (await chain.answer(case.question)).answer.object
             assert once is not None
             assert (await chain.answer(case.question._replace(object=once))).answer.object == once
-
-
-REVISED = [(folder, case) for folder, case in CASES if case.question.operation is Operation.REVISE_REPLICA]
-
-
-@pytest.mark.parametrize(
-    ("folder", "case"), REVISED, ids=[f"{folder}-{number}" for number, (folder, _) in enumerate(REVISED)]
-)
-async def test_the_label_retains_the_replicas_of_every_kind_that_has_some(
-    chain: Chain, folder: str, case: Fixture
-) -> None:
-    async def ask(operation: Operation, document: Any, **rest: Any) -> Any:
-        question = Question(operation, case.question.kind, document, **rest)
-        return (await chain.answer(question)).answer
-
-    template = case.question.object
-    observed = (await ask(Operation.REVISE_REPLICA, template, replicas=7)).object
-    scaled = (await ask(Operation.REPLICA, observed)).replicas
-    labels = {**template["metadata"].get("labels", {}), RETAIN_REPLICAS_LABEL: "true"}
-    desired = {**template, "metadata": {**template["metadata"], "labels": labels}}
-    retained = (await ask(Operation.RETAIN, desired, observed=observed)).object
-    assert (await ask(Operation.REPLICA, retained)).replicas == scaled, folder
-    # Members beside the number are those of the template.
-    assert {**retained, "spec": {}} == {**desired, "spec": {}}
 
 
 # The CRDs of the kinds require spec.

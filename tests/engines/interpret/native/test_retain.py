@@ -157,3 +157,10 @@ def test_prune_compares_group_and_kind() -> None:
     assert retain.prune(job)["spec"]["template"]["metadata"]["labels"] == {}
     other = {**job, "apiVersion": "batch.volcano.sh/v1alpha1"}
     assert retain.prune(other)["spec"]["template"]["metadata"]["labels"] == labels
+
+
+def test_only_the_value_true_of_the_label_retains_the_replicas_of_a_deployment() -> None:
+    labels = "resourcetemplate.karmada.io/retain-replicas"
+    for value, replicas in (("true", 9), ("True", 2), ("", 2)):
+        desired = {"metadata": {"labels": {labels: value}}, "spec": {"replicas": 2}}
+        assert retain.deployment(desired, {"spec": {"replicas": 9}})["spec"] == {"replicas": replicas}

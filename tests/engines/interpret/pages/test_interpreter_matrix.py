@@ -72,8 +72,7 @@ def layer_of_examples(interpreters: Interpreters, kind: GroupVersionKind, operat
 
 def test_each_layer_answers_a_cell_of_the_examples(interpreters: Interpreters) -> None:
     found = {cell.layer for row in _all_rows(interpreters) for cell in row.cells}
-    # The conventions list the dependencies of every kind.
-    assert found == {*LAYERS, ""} - {"annotation"}
+    assert found == {*LAYERS, ""}
 
 
 def _all_rows(interpreters: Interpreters) -> list[Any]:

@@ -87,7 +87,7 @@ async def test_bundle_and_namespace_are_those_of_the_settings(tmp_path: Path) ->
         interpreters = await make_state(context).interpreters.get(context.worker)
     assert context.settings is settings
     layers = {find_cell(interpreters, kind, operation).layer for kind in interpreters.kinds for operation in OPERATIONS}
-    assert layers == {"native", "annotation", "label", ""}
+    assert layers == {"native", ""}
 
 
 async def test_the_customizations_of_karmada_config_are_those_of_its_namespace() -> None:

@@ -30,7 +30,7 @@ from fleethook.engines.interpret.pages.playground import (
 )
 from fleethook.interpret.interpreter import Question
 from fleethook.model.json import JSONObject
-from fleethook.model.karmada import RETAIN_REPLICAS_LABEL, Operation
+from fleethook.model.karmada import Operation
 from tests.cli.interpreting import RETENTION
 from tests.cli.interpreting import run as run_interpret
 
@@ -234,9 +234,7 @@ def read_bundled() -> Iterator[tuple[str, PlaygroundForm]]:
             for rule in kind.rules
         }
         for number, case in enumerate(kind.cases()):
-            # The chain answers the label by the rules for replicas, which the playground does not have.
-            labels = case.question.object.get("metadata", {}).get("labels") or {}
-            if (code := scripts.get(case.question.operation)) and RETAIN_REPLICAS_LABEL not in labels:
+            if code := scripts.get(case.question.operation):
                 yield f"{kind.folder} {number}", ask_of(case.question, code)
 
 

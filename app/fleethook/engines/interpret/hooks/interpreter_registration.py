@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.chain import SCALED
 from fleethook.engines.interpret.hooks.hook_configuration import (
     CONFIGURATIONS,
     Hook,
@@ -88,30 +87,15 @@ def choose_answers(
     if choice is InterpreterRegistration.OWN:
         return frozenset(own)
     if choice is InterpreterRegistration.ALL:
-        everything = {one for answers in layers.values() for one in answers}
-        # Without the bundle, these would hide interpreters of Karmada that no layer replaces.
-        return frozenset(everything | (_add_rules_by_metadata(everything) - set(karmada.thirdparty)))
+        return frozenset(one for answers in layers.values() for one in answers)
     known = {*karmada.native, *karmada.thirdparty}
     # Karmada does not ask about replicas if anybody answers about components (pkg/detector/detector.go).
     known |= {(kind, Operation.COMPONENT) for kind, operation in known if operation is Operation.REPLICA}
     chosen = own | ({*layers.get("bundle", ()), *layers.get("conventions", ())} - known)
     # Karmada copies the status of any kind. Only an aggregation of ours needs the generations that ours adds.
-    chosen -= {
+    return frozenset(chosen) - {
         one for one in chosen - own if one[1] is Operation.STATUS and (one[0], Operation.AGGREGATE_STATUS) not in chosen
     }
-    partly = {kind for kind, _ in known}
-    return frozenset(chosen | {one for one in _add_rules_by_metadata(chosen) if one[0] not in partly})
-
-
-def _add_rules_by_metadata(answers: Answers) -> set[tuple[GroupVersionKind, Operation]]:
-    """Return answers with those that the chain adds for a label and an annotation of objects of interpreted kinds."""
-    found: dict[GroupVersionKind, set[Operation]] = {}
-    for kind, operation in answers:
-        found.setdefault(kind, {Operation.DEPENDENCY}).add(operation)
-    for operations in found.values():
-        if operations >= SCALED:
-            operations.add(Operation.RETAIN)
-    return {(kind, operation) for kind, operations in found.items() for operation in operations}
 
 
 class LeftOut(NamedTuple):

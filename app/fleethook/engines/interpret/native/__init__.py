@@ -33,6 +33,7 @@ _WORKLOAD: Final[_Rules] = {
 NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     GroupVersionKind("apps", "v1", "Deployment"): {
         **_WORKLOAD,
+        Operation.RETAIN: retain.deployment,
         Operation.HEALTH: health.deployment,
         Operation.STATUS: status.workload(*_REPLICAS, "unavailableReplicas", "observedGeneration"),
         Operation.AGGREGATE_STATUS: aggregate.workload(*_REPLICAS, "unavailableReplicas"),

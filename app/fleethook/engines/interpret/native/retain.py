@@ -15,6 +15,7 @@ from fleethook.interpret.typed_members import (
     InterpretError,
     listing,
     mapping,
+    number,
     objects,
     present,
     text,
@@ -23,6 +24,7 @@ from fleethook.interpret.typed_members import (
 )
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
+from fleethook.model.karmada import RETAIN_REPLICAS_LABEL
 
 _POD_OF_THE_CLUSTER: Final = (
     "nodeName", "serviceAccountName", "serviceAccount", "volumes", "priority", "preemptionPolicy", "resources",
@@ -41,6 +43,20 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "envFrom": ("prefix", "configMapRef", "secretRef"), "tolerations": ("key", "operator", "value", "effect"),
 }  # fmt: skip
 """The members that identify an element of each list."""
+
+
+def deployment(desired: JSONObject, observed: JSONObject) -> JSONObject:
+    """Retain the replicas of a Deployment that the member cluster scales, for example by a HorizontalPodAutoscaler."""
+    if text(desired, "metadata", "labels", RETAIN_REPLICAS_LABEL) != "true":
+        return desired
+    replicas = number(observed, "spec", "replicas")
+    if replicas is None:
+        name = f"{text(observed, 'metadata', 'namespace')}/{text(observed, 'metadata', 'name')}"
+        raise InterpretError(
+            f"failed to get spec.replicas from Deployment {name}: the object has the label {RETAIN_REPLICAS_LABEL}, "
+            "but no number of replicas in the member cluster"
+        )
+    return with_member(desired, replicas, "spec", "replicas")
 
 
 def pod(desired: JSONObject, observed: JSONObject) -> JSONObject:

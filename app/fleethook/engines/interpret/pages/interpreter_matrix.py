@@ -31,7 +31,7 @@ from fleethook.model.karmada import (
 )
 from fleethook.outbound.client import HookClient
 
-LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions", "annotation", "label")
+LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions")
 """The layers in the order in which they are asked."""
 NONE: Final = "none"
 """The filter for cells that no layer answers."""
