@@ -34,8 +34,6 @@ class Question(NamedTuple):
     """AggregateStatus: the AggregatedStatusItems of the review. Scripts get nil for None, an empty list for ``[]``."""
     large: bool = False
     """Whether the review is so large that no work on it may run on the event loop."""
-    built_in: bool = False
-    """Whether only the native layer can be asked. Then ``object`` may lack members that this layer does not read."""
 
 
 class Answer(NamedTuple):

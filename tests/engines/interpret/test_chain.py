@@ -33,9 +33,6 @@ class StubLayer:
         self.name = name
         self._answer = answer
 
-    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        return self._answer is not None and (kind, operation) == (FOO, Operation.HEALTH)
-
     def find(self, question: Question) -> Handler | None:
         del question  # It answers questions about any kind.
         return None if self._answer is None else Handler(f"{self.name}-hook", self._answer, in_thread=True)
@@ -109,18 +106,6 @@ async def test_a_malformed_object_is_an_error_of_the_caller_in_the_native_layer(
     with pytest.raises(ChainError) as caught:
         await Chain([NativeLayer()]).answer(question)
     assert caught.value.code == 422
-
-
-def test_only_other_layers_make_a_kind_not_built_in() -> None:
-    chain = Chain([StubLayer("a", lambda _: WELL), NativeLayer()])
-    assert chain.built_in(DEPLOYMENT, Operation.REPLICA)
-    assert not chain.built_in(FOO, Operation.HEALTH)
-
-
-async def test_a_built_in_question_is_answered_by_the_native_layer_only() -> None:
-    question = Question(Operation.REPLICA, DEPLOYMENT, {"spec": {"replicas": 3}}, built_in=True)
-    found = await Chain([StubLayer("a", fail(AssertionError())), NativeLayer()]).answer(question)
-    assert (found.answer.replicas, [one.outcome for one in found.steps]) == (3, ["none", "answered"])
 
 
 def test_a_chain_answers_all_that_its_layers_answer() -> None:

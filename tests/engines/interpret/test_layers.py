@@ -90,13 +90,6 @@ async def test_explanations_name_the_rule_and_what_decided() -> None:
         await chain.answer(Question(Operation.AGGREGATE_STATUS, FOO, document))
 
 
-def test_the_native_layer_keeps_its_fast_path() -> None:
-    deployment = GroupVersionKind("apps", "v1", "Deployment")
-    chain = Chain([NativeLayer(), layer_of(ALL)])
-    assert chain.built_in(deployment, Operation.HEALTH)
-    assert not chain.built_in(FOO, Operation.HEALTH)
-
-
 @pytest.mark.parametrize("mode", ConventionsMode)
 def test_there_is_no_layer_if_the_setting_is_off(mode: ConventionsMode) -> None:
     assert (make_conventions_layer(Store([DEFINITIONS_BY_KIND]), mode) is None) is (mode is OFF)

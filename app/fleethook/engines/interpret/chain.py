@@ -62,9 +62,6 @@ class Layer(Protocol):
     def name(self) -> str:
         """Its name in explanations."""
 
-    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether this layer may have an interpreter for some object; False means it has none for any object."""
-
     def find(self, question: Question) -> Handler | None:
         """Return the interpreter for a question, None if there is none."""
 
@@ -122,17 +119,6 @@ class Chain:
         """
         self._layers: Final = tuple(layers)
         self._traces: Final = traces
-        self._none: Final = {layer.name: Step(layer.name, "", "none") for layer in layers}
-        natives = [number for number, layer in enumerate(layers) if isinstance(layer, NativeLayer)]
-        self._native: Final = natives[0] if natives else len(layers)
-        self._others: Final = tuple(layer for layer in layers if not isinstance(layer, NativeLayer))
-
-    def built_in(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether only the native layer can be asked."""
-        for layer in self._others:  # noqa: SIM110 - a generator would take longer than all that it asks
-            if layer.knows(kind, operation):
-                return False
-        return True
 
     def answers(self) -> dict[str, frozenset[tuple[GroupVersionKind, Operation]]]:
         """Return the kinds and operations that each layer answers without calling other servers, by its name."""
@@ -168,13 +154,12 @@ class Chain:
 
     def _ask(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
         """Ask the layers; yields the answers for which it waits, and receives their results."""
-        first = self._native if question.built_in else 0
-        steps = [self._none[layer.name] for layer in self._layers[:first]]
+        steps: list[Step] = []
         calls: list[AskedCall] = []
-        for layer in self._layers[first:]:
+        for layer in self._layers:
             found = layer.find(question)
             if found is None:
-                steps.append(self._none[layer.name])
+                steps.append(Step(layer.name, "", "none"))
                 continue
             try:
                 final = yield from _final(found, question, off_loop if question.large else None)
@@ -246,10 +231,6 @@ class NativeLayer:
 
     name = "native"
 
-    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether there is a native interpreter."""
-        return find_native(kind, operation) is not None
-
     def find(self, question: Question) -> Handler | None:
         """Return the native interpreter for a kind and operation."""
         function = find_native(question.kind, question.operation)
@@ -272,10 +253,6 @@ class PythonLayer:
             for operation in one.functions:
                 found.setdefault((one.kind, operation), one)
         self._found: Final[Mapping[tuple[GroupVersionKind, Operation], Interpreter]] = found
-
-    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether there is an interpreter."""
-        return (kind, operation) in self._found
 
     def find(self, question: Question) -> Handler | None:
         """Return the interpreter for a kind and operation."""

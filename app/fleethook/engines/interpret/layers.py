@@ -52,13 +52,10 @@ class ConventionsLayer:
         self._store: Final = store
         self._operations: Final = _OPERATIONS[mode]
 
-    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether the layer may answer; the native layer answers first."""
-        return operation in self._operations and find_native(kind, operation) is None
-
     def find(self, question: Question) -> Handler | None:
         """Return the rule of an operation, None if the kind has no scale subresource for it."""
-        if not self.knows(question.kind, question.operation):
+        # The native layer answers first.
+        if question.operation not in self._operations or find_native(question.kind, question.operation) is not None:
             return None
         found = self._store.find(DEFINITIONS_BY_KIND, "", tuple(question.kind.group_kind))
         kind = _read_kind(question.kind, found[0] if found else None)

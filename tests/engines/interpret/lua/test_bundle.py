@@ -169,9 +169,8 @@ def test_categories_or_the_group_of_a_provider_tell_the_kinds(
     kind: GroupVersionKind, categories: tuple[Any, ...] | None, *, known: bool
 ) -> None:
     layer = make_layer(*(() if categories is None else [define(kind, *categories)]))
-    assert layer.knows(kind, Operation.RETAIN) is known
     assert (layer.find(Question(Operation.RETAIN, kind, {})) is not None) is known
-    assert not layer.knows(kind, Operation.REPLICA)
+    assert layer.find(Question(Operation.REPLICA, kind, {})) is None
     registered = {one.version for one, _ in layer.answers() if one.group_kind == kind.group_kind}
     assert registered == ({kind.version} if known and categories is not None else set())
 

@@ -89,8 +89,6 @@ def test_the_first_rule_of_an_operation_counts_and_all_of_dependencies() -> None
 def test_a_layer_knows_only_kinds_and_operations_with_scripts(runner: Runner) -> None:
     rules = index_rules(rules_of("a", Operation.HEALTH, "return true"))
     layer = LuaLayer("lua", lambda: rules, runner, observe=lambda *_: None)
-    assert layer.knows(FOO_IN_LAYER, Operation.HEALTH)
-    assert not layer.knows(FOO_IN_LAYER, Operation.STATUS)
     assert list(layer.answers()) == [(FOO_IN_LAYER, Operation.HEALTH)]
     assert layer.find(Question(Operation.STATUS, FOO_IN_LAYER, OBJECT)) is None
 

@@ -3,57 +3,14 @@
 import json
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fleethook.engines.interpret.hooks.webhook_layer import build_review, read_response
-from fleethook.engines.interpret.native import NATIVE
 from fleethook.engines.interpret.review.answer_validation import validate_answer
-from fleethook.engines.interpret.review.codec import decode_partially, decode_review, encode_answer, read_question
+from fleethook.engines.interpret.review.codec import decode_review, encode_answer, read_question
 from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import PATCHING, Operation, operation_named, proposed_name
-from tests.engines.interpret.test_fuzz import members, natives
-
-OPERATIONS = (Operation.HEALTH, Operation.STATUS, Operation.REPLICA)
-
-
-def answer_or_explain(function: Any, document: Any) -> Any:
-    try:
-        return function(document)
-    except InterpretError as error:
-        return str(error)
-
-
-@given(kind=natives, document=members, operation=st.sampled_from(OPERATIONS))
-def test_partial_decoding_gives_the_same_answer(kind: Any, document: Any, operation: Operation) -> None:
-    function = NATIVE[kind].get(operation)
-    if function is None:
-        return
-    text = json.dumps({**document, "apiVersion": kind.api_version, "kind": kind.kind}).encode()
-    partial = decode_partially(msgspec.Raw(text), operation)
-    if partial is not None:
-        assert answer_or_explain(function, partial) == answer_or_explain(function, json.loads(text))
-
-
-def test_templates_with_the_same_text_are_decoded_once() -> None:
-    def template(image: str) -> Any:
-        spec = {"template": {"spec": {"containers": [{"image": image, "resources": {"requests": {"cpu": "1"}}}]}}}
-        document = decode_partially(msgspec.Raw(json.dumps({"spec": spec}).encode()), Operation.REPLICA)
-        assert document is not None
-        return document["spec"]["template"]
-
-    assert template("a") is template("a")
-    assert template("a") is not template("b")
-
-
-@pytest.mark.parametrize("operation", [Operation.RETAIN, Operation.PRUNE, Operation.DEPENDENCY])
-def test_other_operations_get_the_complete_object(operation: Operation) -> None:
-    assert decode_partially(msgspec.Raw(b"{}"), operation) is None
-
 
 KIND = GroupVersionKind("foo.example.com", "v1", "Foo")
 FOO = {
@@ -85,7 +42,7 @@ def test_question_and_answer_survive_encoding_and_decoding(operation: Operation,
     question = QUESTIONS.get(operation, Question(operation, KIND, FOO))
     body = json.dumps(build_review(question, uid="u-1", proposed=proposed)).encode()
     asked = decode_review(body)
-    read = read_question(asked, built_in=lambda *_: False)
+    read = read_question(asked)
     assert read == question
     answer = Answer(**({"object": CHANGED} if operation in PATCHING else ANSWERS[operation]))
     text = encode_answer(asked, read, answer, None)

@@ -23,7 +23,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import (
 )
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes
 from fleethook.model.karmada import (
     API_VERSION,
@@ -81,7 +81,8 @@ class WebhookLayer:
         if key.group_kind in CONFIGURATIONS:
             self._hooks = None
 
-    def _list_hooks(self) -> list[Hook]:
+    def list_hooks(self) -> list[Hook]:
+        """Return the hooks by name, without those of this server."""
         if self._hooks is None:
             found = [
                 hook
@@ -98,18 +99,13 @@ class WebhookLayer:
         found = self._store.find(DEFINITIONS_BY_KIND, "", tuple(group_kind))
         return found[0] if found else None
 
-    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether there are any hooks."""
-        del kind, operation
-        return bool(self._list_hooks())
-
     def answers(self) -> tuple[()]:
         """Return nothing, because Karmada calls these hooks itself."""
         return ()
 
     def find(self, question: Question) -> Handler | None:
         """Return the first hook by name with a matching rule, None if there is none."""
-        hooks = self._list_hooks()
+        hooks = self.list_hooks()
         if not hooks:
             return None
         target = find_target(question.kind, question.object, self._find_definition)

@@ -213,12 +213,6 @@ class BundleLayer:
         load_bundle_rules()
         known_globals()  # creates the machine that compiles scripts
 
-    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether there is a rule for a kind and operation."""
-        if self._scripts.knows(kind, operation) or (kind, operation) in self._conventions:
-            return True
-        return self._scripts.knows(STAND_IN, operation) and is_defined_by_users(kind, self._definitions)
-
     def find(self, question: Question) -> Handler | None:
         """Return the rule for a kind and operation."""
         found = self._scripts.find(question) or self._conventions.get((question.kind, question.operation))

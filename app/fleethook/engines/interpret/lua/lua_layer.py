@@ -70,10 +70,6 @@ class LuaLayer:
         self._runner: Final = runner
         self._observe: Final = observe
 
-    def knows(self, kind: GroupVersionKind, operation: Operation) -> bool:
-        """Return whether there is a script for a kind and operation."""
-        return (kind, operation) in self._rules()
-
     def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
         """Return the kinds and operations that have scripts."""
         return self._rules()

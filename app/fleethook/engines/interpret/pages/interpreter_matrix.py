@@ -166,7 +166,7 @@ def build_interpreters(
     refused, answers = _list_refused(customizations), chain.answers()
     own = {kind for name in ("lua", "python") for kind, _ in answers[name]} | set(_list_rule_kinds(store))
     own |= {one.kind for one in refused if one.kind}
-    own |= {kind for kind in defined if any(hooks.knows(kind, operation) for operation in OPERATIONS)}
+    own |= defined if hooks.list_hooks() else set()
     kinds = {kind for pairs in answers.values() for kind, _ in pairs} | defined | own
     return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), frozenset(kinds - defined), refused)
 

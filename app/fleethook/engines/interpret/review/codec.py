@@ -1,14 +1,7 @@
-"""Decodes and encodes interpreter reviews of both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``.
-
-For a question that only a native interpreter can answer, this module decodes only the members that the interpreter
-reads, because most of a workload's text is its template. If a value has an unexpected type, the module decodes the
-complete object, and the interpreter reports the problem.
-"""
+"""Decodes and encodes interpreter reviews of both shapes: ``ExploreReview`` and ``ResourceInterpreterContext``."""
 
 import base64
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypedDict, cast
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
@@ -31,110 +24,6 @@ from fleethook.model.karmada import (
 )
 from fleethook.patch import diff
 from fleethook.server.reviews.codec import BadReviewError, salvage
-
-
-class _Meta(TypedDict, total=False):
-    name: Any
-    namespace: Any
-    generation: Any
-    labels: Any
-    annotations: Any
-
-
-class _Scalars(TypedDict, total=False):
-    replicas: Any
-    type: Any
-    paused: Any
-    updateStrategy: Any
-
-
-class _Observed(TypedDict, total=False):
-    """The members that health and status interpreters read."""
-
-    apiVersion: str
-    kind: str
-    metadata: _Meta
-    spec: _Scalars
-    status: Any
-
-
-class _Container(TypedDict, total=False):
-    resources: Any
-    restartPolicy: Any
-
-
-class _PodSpec(TypedDict, total=False):
-    containers: list[_Container]
-    initContainers: list[_Container]
-    nodeSelector: Any
-    tolerations: Any
-    affinity: Any
-    overhead: Any
-    resources: Any
-
-
-class _Template(TypedDict, total=False):
-    spec: _PodSpec
-
-
-class _Replicated(_PodSpec, total=False):
-    """The spec of a workload or of a Pod."""
-
-    replicas: Any
-    parallelism: Any
-    completions: Any
-    template: msgspec.Raw
-
-
-class _Declared(TypedDict, total=False):
-    """The members that replica interpreters read."""
-
-    apiVersion: str
-    kind: str
-    metadata: _Meta
-    spec: _Replicated
-
-
-_MAX_TEMPLATES: Final = 512
-
-_decode_template: Final = msgspec.json.Decoder(_Template).decode
-_observed: Final = msgspec.json.Decoder(_Observed)
-_DECODERS: Final[dict[Operation, msgspec.json.Decoder[Any]]] = {
-    Operation.HEALTH: _observed,
-    Operation.STATUS: _observed,
-    Operation.REPLICA: msgspec.json.Decoder(_Declared),
-}
-
-
-def decode_partially(raw: msgspec.Raw, operation: Operation) -> JSONObject | None:
-    """Return the members of an object that an operation needs; None if the operation needs the complete object."""
-    decoder = _DECODERS.get(operation)
-    if decoder is None:
-        return None
-    try:
-        document: JSON = decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    found: JSONObject = document
-    try:
-        return _decode_pod_template(found) if operation is Operation.REPLICA else found
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _decode_pod_template(document: JSONObject) -> JSONObject:
-    spec = document.get("spec")
-    if spec is not None and "template" in spec:
-        spec["template"] = _decode_cached(bytes(spec["template"]))
-    return document
-
-
-# Karmada asks about the same workload many times, and the template is most of its text. Sharing the result is safe:
-# native interpreters do not change their arguments.
-@lru_cache(maxsize=_MAX_TEMPLATES)
-def _decode_cached(text: bytes) -> JSONObject:
-    return dict(_decode_template(text))
-
 
 KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)
 
@@ -177,17 +66,8 @@ def _is_review(document: JSONObject) -> bool:
     return document.get("kind") in KINDS and document.get("apiVersion") == API_VERSION
 
 
-def read_question(asked: DecodedReview, *, built_in: Callable[[GroupVersionKind, Operation], bool]) -> Question:
-    """Return the question of a review.
-
-    Args:
-        asked: The review.
-        built_in: Returns whether only the native layer can be asked about a kind. Then the object may be decoded
-            partially.
-
-    Raises:
-        InterpretError: The request is malformed; the text names the member.
-    """
+def read_question(asked: DecodedReview) -> Question:
+    """Return the question of a review; raises InterpretError with the name of a malformed member."""
     request = asked.request
     if request is None:
         raise InterpretError(f"the review cannot be read: {asked.problem}", code=400)
@@ -196,10 +76,7 @@ def read_question(asked: DecodedReview, *, built_in: Callable[[GroupVersionKind,
         known = ", ".join(sorted(proposed_name(one) if asked.kind == EXPLORE_REVIEW else one for one in Operation))
         raise InterpretError(f"request.operation {request.operation!r} is unknown: use one of {known}", code=400)
     said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
-    is_built_in = bool(said.kind) and built_in(said, operation)
-    document = decode_partially(request.object_raw, operation) if is_built_in else None
-    if document is None:
-        document = _decode_object(request.object_raw, "object")
+    document = _decode_object(request.object_raw, "object")
     observed = None
     if operation is Operation.RETAIN:
         if bytes(request.observed_raw) == b"null":
@@ -218,7 +95,7 @@ def read_question(asked: DecodedReview, *, built_in: Callable[[GroupVersionKind,
         )
     items = cast("list[JSONObject] | None", request.aggregated_status)
     kind = _require_same_kind(said, document)
-    return Question(operation, kind, document, observed, replicas or 0, items, built_in=is_built_in)
+    return Question(operation, kind, document, observed, replicas or 0, items)
 
 
 def _decode_object(raw: msgspec.Raw, name: str) -> JSONObject:
@@ -234,11 +111,6 @@ def _decode_object(raw: msgspec.Raw, name: str) -> JSONObject:
     return document
 
 
-@lru_cache(maxsize=1024)
-def _parse_kind(api_version: str, kind: str) -> GroupVersionKind:
-    return GroupVersionKind(*parse_api_version(api_version), kind)
-
-
 def _require_same_kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
     """Return the kind of the object; raises InterpretError if the request has another one."""
     api_version, kind = document.get("apiVersion"), document.get("kind")
@@ -246,7 +118,7 @@ def _require_same_kind(said: GroupVersionKind, document: JSONObject) -> GroupVer
         if api_version is None and kind is None and said.kind:
             return said
         raise InterpretError("request.object has no apiVersion and kind", code=400)
-    found = _parse_kind(api_version, kind)
+    found = GroupVersionKind(*parse_api_version(api_version), kind)
     if said.kind and said != found:
         raise InterpretError(f"request.kind is {'/'.join(said)}, but request.object is {'/'.join(found)}", code=400)
     return found

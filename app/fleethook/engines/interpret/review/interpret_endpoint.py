@@ -1,7 +1,6 @@
 """Answering interpreter reviews: ``ExploreReview`` and ``ResourceInterpreterContext`` on any of their routes."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
@@ -73,7 +72,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
             if is_large:
                 question = yield from self._read_large(received)
             else:
-                question = read_question(review, built_in=self._chain.built_in)
+                question = read_question(review)
             explained = self._chain.begin(question, off_loop=self._off_loop if is_large else None)
             if not isinstance(explained, Explained):
                 explained = yield explained
@@ -92,8 +91,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
 
     def _read_large(self, received: Received[DecodedReview, bool]) -> Work[Question]:
         # The chain does not run in a thread, because the store may change its rules meanwhile.
-        decode = partial(read_question, received.review, built_in=lambda _kind, _operation: False)
-        question: Question = yield self._off_loop(decode)
+        question: Question = yield self._off_loop(read_question, received.review)
         return question._replace(large=True)
 
     def _find_problem(self, error: Exception, uid: str) -> InterpretError:
