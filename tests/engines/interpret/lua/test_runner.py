@@ -1,4 +1,4 @@
-"""The places where scripts run: on the event loop, or in one of two pools of threads."""
+"""The places where scripts run: on the event loop, or on threads."""
 
 import asyncio
 import threading
@@ -11,10 +11,9 @@ from fleethook.engines.interpret.lua.runner import Call, Runner
 from fleethook.engines.interpret.lua.vm import FUNCTIONS, LuaError, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from tests.engines.interpret.lua.machines import program
-from tests.waiting import NET
 
 QUICK = program("function F(a) return a.x end")
-# More than the limits of the event loop, less than those of the first pool.
+# More than the limits of the event loop.
 SLOW = program("function F(a) for i = 1, 300000 do end return a.x end")
 WRONG = program("function F(a) error('no') end")
 ENDLESS = program("function F(a) while true do end end")
@@ -35,7 +34,7 @@ async def test_fast_script_runs_on_the_event_loop(runner: Runner) -> None:
     assert runner.run(make_call(QUICK)) == [7]
     with pytest.raises(LuaError, match="no"):
         runner.run(make_call(WRONG))
-    assert [pool._executor for pool in runner._pools] == [None, None]
+    assert runner._worker._executor is None
 
 
 async def test_slow_script_is_restarted_on_a_thread(runner: Runner) -> None:
@@ -64,14 +63,6 @@ async def test_slow_script_is_retried_on_the_event_loop(runner: Runner, monkeypa
     assert at_once == [True, False, False, False, True, False]
 
 
-async def test_only_so_many_slow_scripts_are_remembered(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_REMEMBERED", 2)
-    for number in range(5):
-        slow = program(f"function F(a) for i = 1, 300000 do end return {number} end")
-        assert await runner.run(make_call(slow)) == [number]  # type: ignore[misc]
-    assert len(runner._slow) == 2
-
-
 async def test_endless_script_fails_at_its_full_limits() -> None:
     runner = Runner(ScriptLimits(seconds=0.2, instructions=10**9))
     with pytest.raises(LuaError, match=r"took more than 0\.2 s") as caught:
@@ -84,7 +75,7 @@ async def test_limits_below_those_of_the_event_loop_need_no_thread() -> None:
     runner = Runner(ScriptLimits(seconds=0.001, instructions=10_000, memory=1 << 20))
     with pytest.raises(LuaError, match="took more than"):
         runner.run(make_call(ENDLESS))
-    assert [pool._executor for pool in runner._pools] == [None, None]
+    assert runner._worker._executor is None
 
 
 @pytest.mark.parametrize(("limit", "is_shared"), [("MAX_WAITING", False), ("MAX_WAITING_EACH", True)])
@@ -92,14 +83,14 @@ async def test_too_many_calls_fail_with_503(
     runner: Runner, monkeypatch: pytest.MonkeyPatch, limit: str, *, is_shared: bool
 ) -> None:
     monkeypatch.setattr(module, limit, 2)
-    runner._remember(SLOW.id, 0, 50)
+    runner._slow[SLOW.id] = 50
     tasks = [asyncio.ensure_future(runner.run(make_call(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)
     with pytest.raises(InterpretError, match="try again later") as caught:
         await runner.run(make_call(SLOW))  # type: ignore[misc]
     assert caught.value.code == 503
     other = program("function F(a) for i = 1, 300001 do end return a.x end")
-    runner._remember(other.id, 0, 50)
+    runner._slow[other.id] = 50
     if is_shared:
         tasks.append(asyncio.ensure_future(runner.run(make_call(other))))  # type: ignore[arg-type]
     else:
@@ -128,52 +119,3 @@ def test_a_machine_is_discarded_after_an_unexpected_error(runner: Runner, monkey
     with pytest.raises(RuntimeError, match="unexpected"):
         runner.run(make_call(program("function F(a) return require('kube').resourceAdd('1', '2') end")))
     assert runner._idle == []
-
-
-async def test_slow_script_starts_in_the_pool_where_it_ended() -> None:
-    runner = Runner(ScriptLimits(seconds=NET, instructions=3_000_000))
-    slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
-    pools_of: list[str] = []
-    names = {id(pool): pool._name for pool in runner._pools}
-    for pool in runner._pools:
-        run = pool.run
-
-        def noted(*arguments: Any, pool: Any = pool, run: Any = run) -> Any:
-            pools_of.append(names[id(pool)])
-            return run(*arguments)
-
-        pool.run = noted  # type: ignore[method-assign]
-    for _ in range(2):
-        assert await runner.run(make_call(slower)) == [7]  # type: ignore[misc]
-    assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
-    assert pools_of == ["lua-soon", "lua-slow", "lua-slow", "lua-soon"]
-    runner.close()
-
-
-async def test_waiting_calls_of_a_slow_script_move_to_the_second_pool() -> None:
-    runner = Runner(ScriptLimits(seconds=NET, instructions=3_000_000))
-    slower = program("function F(a) for i = 1, 2000000 do end return a.x end")
-    tried: list[int] = []
-    run = runner._run
-
-    def counted(call: Call, limits: ScriptLimits) -> Any:
-        tried.append(limits.instructions)
-        return run(call, limits)
-
-    runner._run = counted  # type: ignore[method-assign]
-    answers = [runner.run(make_call(slower)) for _ in range(5)]
-    assert await asyncio.gather(*answers) == [[7]] * 5  # type: ignore[arg-type]
-    assert sorted(tried) == [100_000, 1_000_000, *[3_000_000] * 5]
-    runner.close()
-
-
-async def test_memory_of_slow_calls_returns_to_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[None] = []
-    monkeypatch.setattr(module, "trim_memory", lambda: given.append(None))
-    runner = Runner(ScriptLimits(seconds=NET, instructions=10**9))
-    hog = program("function F(a) local t = {} for i = 1, 1e7 do t[i] = {} end return a.x end")
-    with pytest.raises(LuaError, match="took more than 32 MiB"):
-        await runner.run(make_call(hog))  # type: ignore[misc]
-    assert len(given) == 2
-    assert runner._idle == []
-    runner.close()
