@@ -27,8 +27,8 @@ def show(document: Any) -> Any:
 
 
 def plan(case: dict[str, Any], phase: str) -> AdmissionRequest:
-    stored, subresource = case.get("stored"), case.get("subresource", "")
-    options = RequestOptions(Operation.UPDATE if stored else None, subresource, {}, stored, False, "")
+    stored, resource = case.get("stored"), f"/{case['subresource']}" if "subresource" in case else ""
+    options = RequestOptions(Operation.UPDATE if stored else None, {}, stored, False, "", resource)
     planned = plan_request(STORE, InputDocument(case["given"], "m.yaml:1", None), options)
     return planned.request if phase == "mutating" else planned.validating
 

@@ -23,12 +23,11 @@ def test_a_manifest_becomes_the_request_that_an_apiserver_sends(case: dict[str, 
     manifest, options = case.get("manifest", case.get("body")), case.get("options", {})
     assert find_problem(manifest) == ""
     operation = Operation(options["operation"]) if "operation" in options else None
-    wanted = RequestOptions(operation, options.get("subresource", ""), {}, None, False, "", options.get("resource", ""))
+    wanted = RequestOptions(operation, {}, None, False, "", options.get("resource", ""))
     planned = plan_request(store_of(CASES["definition"]), InputDocument(manifest, "m.yaml:1", None), wanted)
     if case["reviewed"] is None:
         assert [note for note in planned.notes if note.startswith("no apiserver sends ")]
         return
     reviewed = [describe_review(msgspec.json.decode(msgspec.json.encode(one))) for one in planned[:2]]
     assert reviewed == [case.get("mutating", case["reviewed"]), case["reviewed"]]
-    # Only a Binding may be sent to two resources.
-    assert len(planned.notes) == (case["reviewed"][1] == "v1/pods/binding")
+    assert not planned.notes

@@ -180,24 +180,6 @@ def test_explain_shows_the_webhooks_of_an_edit(user: User, subject: dict[str, An
     user.assert_lists_only()
 
 
-@pytest.mark.parametrize("user", ["explain"], indirect=True)
-def test_explain_all_lists_the_resources_of_changed_webhooks(
-    user: User, subject: dict[str, Any], admin: Api, namespace: str
-) -> None:
-    result = run_command(
-        "explain", "--all", "--change", "-", "--kubeconfig", str(user.kubeconfig), stdin=manifest(_HOOK)
-    )
-    assert result.returncode == 2
-    assert '{apiGroups: ["apps.openyurt.io"], resources: [yurtappsets], verbs: [list]}' in result.stderr
-    role = read_roles()["ClusterRole", "fleethook-render"]
-    sets = {**role, "rules": [{"apiGroups": ["apps.openyurt.io"], "resources": ["yurtappsets"], "verbs": ["list"]}]}
-    bind(admin, Caller(admin, namespace, "reader"), f"{namespace}-sets", sets)
-    printed = user.run("explain", "--all", "--change", "-", stdin=manifest(_HOOK))
-    assert f"YurtAppSet {namespace}/demo" in printed
-    assert "+what-if/sets.example.org/0" in printed
-    user.assert_lists_only(("apps.openyurt.io", "yurtappsets"))
-
-
 @pytest.mark.parametrize("user", ["diff"], indirect=True)
 def test_diff_reads_the_subjects_and_workloads(user: User, subject: dict[str, Any]) -> None:
     namespace = subject["metadata"]["namespace"]

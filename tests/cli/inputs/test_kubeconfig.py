@@ -70,7 +70,7 @@ CLUSTER_COMMANDS = pytest.mark.parametrize(
         "lint",
         "doctor",
         "diff --without a/b",
-        "explain --all",
+        "explain --request -",
         "replay {recording}",
         "console",
         "serve",

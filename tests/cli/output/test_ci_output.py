@@ -28,7 +28,7 @@ from tests.serving import EXAMPLES, REVIEW
 STORY = EXAMPLES / "yurtappoverrider" / "story-2"
 ERRORS = {"broken.yaml:2", "broken.yaml:5", "latin.yaml:1", "packed.yaml:1"}
 COMMANDS = [
-    ("lint", "-f"), ("render", "-f"), ("explain", "--all", "-f"),
+    ("lint", "-f"), ("render", "-f"), ("explain", "--request", "-", "-f"),
     ("diff", "--without", "NodePool/beijing", "--against"), ("interpret", "check"), ("interpret", "test"),
     ("replay", str(REVIEW), "-f"),
 ]  # fmt: skip

@@ -1,40 +1,36 @@
 """The objects and reviews that ``fleethook explain`` reads."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_all
+from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_objects
+from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import explain
 from tests.cli.fake_cluster import Cluster
 from tests.engines.dispatch.builders import (
     WIDGETS,
-    binding,
     configuration,
     definition,
-    export,
     in_cluster,
-    namespace,
     review,
     webhook,
     widget,
 )
 
 
-@pytest.mark.parametrize(("cluster", "names"), [(None, ["plain", "inside"]), ("", ["plain"]), ("ws1", ["inside"])])
-def test_all_objects_but_configuration_are_selected_by_cluster(cluster: str | None, names: list[str]) -> None:
+def test_all_objects_but_configuration_are_sent() -> None:
     objects = [
         widget("plain"),
         in_cluster("ws1", "v1", "ConfigMap", "inside"),
         configuration("ws1", "mutating", webhook()),
         definition("", "widgets.example.org", "v1"),
     ]
-    stored = [Document(one, "m.yaml", 1) for one in objects]
-    assert [one.document["metadata"]["name"] for one in select_all(stored, cluster)] == names
+    found = select_objects([Document(one, "m.yaml", 1) for one in objects])
+    assert [(one.document["metadata"]["name"], one.cluster) for one in found] == [("plain", ""), ("inside", "ws1")]
 
 
 def test_an_object_keeps_its_place_and_its_own_cluster(write_yaml: WriteYAML) -> None:
@@ -88,9 +84,7 @@ def test_the_old_object_is_the_only_one_of_its_file(write_yaml: WriteYAML, capsy
         assert f"{path} holds {count} objects, expected one" in capsys.readouterr().err
 
 
-HOOKS = "/apis/admissionregistration.k8s.io/v1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-KCP = "/clusters/*/apis/apis.kcp.io/v1alpha2"
 Served = tuple[Cluster, tuple[str, ...]]
 
 
@@ -100,80 +94,8 @@ def plain(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": metadata}
 
 
-def listed_in_cluster(cluster: str, document: dict[str, Any]) -> dict[str, Any]:
-    return {**document, "metadata": {**document["metadata"], "annotations": {"kcp.io/cluster": cluster}}}
-
-
-def hooks(*names: str, **members: Any) -> dict[str, Any]:
-    return configuration("", "validating", *(webhook(name, **members) for name in names))
-
-
 def list_paths(held: Cluster, part: str) -> list[str]:
     return [path for _, path in held.requests if part in path]
-
-
-def test_objects_of_the_resources_in_changed_rules_are_listed(cluster: Served, write_yaml: WriteYAML) -> None:
-    held, options = cluster
-    held.lists = {
-        CRDS: [plain(definition("", "widgets.example.org", "v2", "v1"))],
-        f"{HOOKS}/validatingwebhookconfigurations": [plain(hooks("old.example.org"))],
-        "/apis/example.org/v1/widgets": [widget("a"), widget("b", size=9)],
-    }
-    sized = {"expression": "object.spec.size > 5", "name": "sized"}
-    change = write_yaml("change.yaml", plain(hooks("new.example.org", matchConditions=[sized])))
-    code, out, err = explain("--all", *options, "--change", change, "-o", "json")
-    assert (code, err) == (1, "2 of 2 requests are sent to other webhooks\n")
-    rows = json.loads(out)
-    assert [row["before"]["called"] for row in rows] == [["hooks/old.example.org/0"]] * 2
-    assert rows[0]["after"]["refused"].startswith("hooks/new.example.org/0: matchConditions: ")
-    assert rows[1]["after"]["called"] == ["hooks/new.example.org/0"]
-    _, out, _ = explain("--all", *options, "--change", change)
-    assert "-hooks/old.example.org/0, +hooks/new.example.org/0" in out.splitlines()[2]
-
-
-def test_requests_with_the_same_webhooks_are_not_listed(cluster: Served, write_yaml: WriteYAML) -> None:
-    held, options = cluster
-    held.lists = {
-        f"{HOOKS}/validatingwebhookconfigurations": [plain(hooks("a.example.org"))],
-        "/apis/example.org/v1/widgets": [widget("a")],
-    }
-    change = write_yaml("change.yaml", plain(hooks("a.example.org", timeoutSeconds=3)))
-    code, out, err = explain("--all", *options, "--change", change)
-    assert (code, out) == (0, "")
-    assert err.splitlines() == [
-        "note: no CRD or APIBinding defines Widget; assuming resource widgets",
-        "0 of 1 requests are sent to other webhooks",
-    ]
-
-
-def test_consumers_in_each_logical_cluster_are_listed(cluster: Served, write_yaml: WriteYAML) -> None:
-    held, options = cluster
-    held.lists = {
-        f"{KCP}/apibindings": [binding("c", "p", "widgets.example.org"), binding("d", "q", "widgets.example.org")],
-        f"{KCP}/apiexports": [export("p", "widgets.example.org"), export("q", "widgets.example.org")],
-        "/clusters/*/api/v1/namespaces": [namespace("c"), namespace("d"), namespace("p")],
-        "/clusters/c/apis/example.org/v1/widgets": [listed_in_cluster("c", widget("a"))],
-        "/clusters/d/apis/example.org/v1/widgets": [listed_in_cluster("d", widget("a"))],
-    }
-    change = write_yaml("change.yaml", configuration("p", "validating", webhook("new.example.org")))
-    code, out, err = explain("--all", "--kcp", *options, "--change", change)
-    assert (code, err) == (0, "1 of 2 requests are sent to other webhooks\n")
-    assert out.splitlines()[1:] == ["c        Widget default/a  p      +hooks/new.example.org/0"]
-    assert list_paths(held, "widgets") == [f"/clusters/{one}/apis/example.org/v1/widgets" for one in "cd"]
-    held.requests.clear()
-    explain("--all", "--kcp", *options, "--change", change, "--cluster", "c")
-    assert list_paths(held, "widgets") == ["/clusters/c/apis/example.org/v1/widgets"]
-
-
-def test_a_removed_configuration_names_the_resources_too(cluster: Served) -> None:
-    held, options = cluster
-    held.lists = {
-        f"{HOOKS}/validatingwebhookconfigurations": [plain(hooks("a.example.org"))],
-        "/api/v1/namespaces": [namespace("")],
-        "/apis/example.org/v1/widgets": [widget("a")],
-    }
-    _, out, _ = explain("--all", *options, "--without", "ValidatingWebhookConfiguration/hooks")
-    assert out.splitlines()[1].endswith("-hooks/a.example.org/0")
 
 
 @pytest.mark.parametrize(
@@ -186,16 +108,16 @@ def test_a_removed_configuration_names_the_resources_too(cluster: Served) -> Non
         ({"resources": ["*"]}, []),
     ],
 )
-def test_only_named_resources_are_listed(
+def test_only_resources_that_rules_name_are_listed(
     cluster: Served, write_yaml: WriteYAML, rule: dict[str, Any], path: list[str]
 ) -> None:
     held, options = cluster
     held.lists = {"/apis/example.org/v1/widgets": [widget("a")]}
-    change = write_yaml("change.yaml", plain(hooks("a.example.org", rules=[{**WIDGETS, **rule}])))
-    code, _, err = explain("--all", *options, "--change", change)
+    made = plain(configuration("", "validating", webhook("a.example.org", rules=[{**WIDGETS, **rule}])))
+    result = invoke(["webhook", "test", "-f", write_yaml("hooks.yaml", made), *options])
     assert list_paths(held, "/widgets") == path
-    assert (code == 2) is (path == [])
-    assert ("name further ones by --resource" in err) is (
+    assert ("no rule names a resource: give --resource PLURAL.GROUP" in result.stderr) is (path == [])
+    assert ("name further ones by --resource" in result.stderr) is (
         "*" in (*rule.get("resources", ()), *rule.get("apiGroups", ()))
     )
 
@@ -210,30 +132,17 @@ def test_only_named_resources_are_listed(
         ("deployments.apps", "/apis/apps/v1/deployments"),
     ],
 )
-def test_a_resource_is_named_with_or_without_its_version(cluster: Served, name: str, path: str) -> None:
+def test_a_resource_is_named_with_or_without_its_version(
+    cluster: Served, write_yaml: WriteYAML, name: str, path: str
+) -> None:
     held, options = cluster
     held.lists = {CRDS: [plain(definition("", "widgets.example.org", "v1", "v2"))], path: [plain(widget("a"))]}
-    code, out, _ = explain("--all", *options, "--resource", name)
-    assert code == 0
-    assert "a" in out.splitlines()[1]
+    hooks = write_yaml("hooks.yaml", plain(configuration("", "validating", webhook())))
+    assert invoke(["webhook", "test", "-f", hooks, *options, "--resource", name]).exit_code != 2
     assert list_paths(held, path.rpartition("/")[2]) == [path]
 
 
-def test_a_cluster_without_named_resources_exits_2(cluster: Served) -> None:
-    _, options = cluster
-    code, out, err = explain("--all", *options)
-    assert (code, out) == (2, "")
-    assert "--all needs the resources to explain: give --resource PLURAL.GROUP, or --change" in err
-
-
-def test_with_all_resources_need_a_cluster(write_yaml: WriteYAML) -> None:
-    path = write_yaml("a.yaml", widget())
-    code, _, err = explain("--all", "-f", path, "--resource", "widgets.example.org")
-    assert code == 2
-    assert "--resource needs a cluster with --all" in err
-
-
-def test_without_all_one_resource_says_where_the_object_is_sent_to(write_yaml: WriteYAML) -> None:
+def test_a_resource_says_where_the_object_is_sent_to(write_yaml: WriteYAML) -> None:
     rule = {"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/scale"]}
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 3}}
     arguments = (
@@ -247,6 +156,7 @@ def test_without_all_one_resource_says_where_the_object_is_sent_to(write_yaml: W
     code, out, err = explain(*arguments)
     assert (code, out) == (2, "")
     assert "scale.yaml:1: Scale is sent to deployments.apps/scale or" in err
+    assert err.endswith(": name one, as in --resource statefulsets.apps/scale\n")
     code, out, err = explain(*arguments, "--resource", "deployments/scale")
     assert (code, err, out.splitlines()[0]) == (
         0,
@@ -254,5 +164,3 @@ def test_without_all_one_resource_says_where_the_object_is_sent_to(write_yaml: W
         "UPDATE of deployments.apps/scale, Scale default/a, in the cluster",
     )
     assert "  call   hooks/w.example.org/0" in out
-    code, _, err = explain(*arguments, "--resource", "deployments/scale", "--resource", "statefulsets/scale")
-    assert (code, err) == (2, "fleethook: --resource may be repeated only with --all\n")

@@ -36,13 +36,11 @@ def test_options_override_every_part_of_a_review(write_yaml: WriteYAML) -> None:
         "--dry-run",
         "--operation",
         "UPDATE",
-        "--subresource",
-        "status",
         "--old",
         write_yaml("o.yaml", widget(size=1)),
     )
     found = explain_as_json(*arguments, *options, stdin=json.dumps(review(widget(size=2))))
-    assert (found["resource"], found["operation"]) == ("widgets.example.org/status", "UPDATE")
+    assert (found["resource"], found["operation"]) == ("widgets.example.org", "UPDATE")
     assert found["validating"][0]["decision"] == "call", found["validating"][0]["reason"]
 
 
@@ -144,10 +142,10 @@ def test_a_subresource_is_sent_as_its_own_kind(write_yaml: WriteYAML) -> None:
         "--operation",
         "UPDATE",
     )
-    scale = explain_as_json(*arguments, "--subresource", "scale")
+    scale = explain_as_json(*arguments, "--resource", "/scale")
     assert scale["resource"] == "deployments.apps/scale"
     assert scale["validating"][0]["sentAs"] == "autoscaling/v1, Kind=Scale"
-    status = explain_as_json(*arguments, "--subresource", "status")
+    status = explain_as_json(*arguments, "--resource", "/status")
     assert status["validating"][0]["sentAs"] == "apps/v1, Kind=Deployment"
 
 
@@ -161,7 +159,7 @@ def test_connect_sends_its_options(write_yaml: WriteYAML) -> None:
     )
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     arguments = ("--request", write_yaml("p.yaml", pod), "--cluster", "", "-f", manifests)
-    found = explain_as_json(*arguments, "--operation", "CONNECT", "--subresource", "exec")
+    found = explain_as_json(*arguments, "--operation", "CONNECT", "--resource", "/exec")
     assert found["validating"][0]["decision"] == "call", found["validating"][0]["reason"]
 
 

@@ -20,7 +20,6 @@ from tests.engines.dispatch.builders import binding, definition, in_cluster, sto
 
 WIDGET = GroupVersionKind("example.org", "v1", "Widget")
 SHEEP = {"names": {"plural": "sheep", "kind": "Widget"}}
-SCALED = [{"name": "v1", "served": True, "subresources": {"scale": {"specReplicasPath": ".spec.replicas"}}}]
 
 
 def schema(**spec: Any) -> dict[str, Any]:
@@ -38,9 +37,9 @@ def to(group: str, version: str, resource: str, subresource: str = "") -> Destin
     [
         ("c", WIDGET, "sheep", True),
         ("d", WIDGET, "sheep", True),
-        # Definitions of another group do not count, those of other clusters make a better guess.
+        # Definitions of another group or another cluster do not count.
         ("c", WIDGET._replace(group="example.com"), "widgets", False),
-        ("e", WIDGET, "sheep", False),
+        ("e", WIDGET, "widgets", False),
         ("e", WIDGET._replace(kind="Index"), "indexs", False),
     ],
 )
@@ -56,22 +55,6 @@ def test_a_crd_or_a_bound_schema_names_the_plural(
 def test_a_bound_resource_without_a_schema_is_known_by_its_name() -> None:
     store = store_of(binding("c", "p", "widgets.example.org"))
     assert map_kind(store, cluster="c", kind=WIDGET) == ((to("example.org", "v1", "widgets"),), True)
-
-
-def test_a_scale_is_sent_to_each_resource_with_that_subresource() -> None:
-    crd = definition("c", "sheep.example.org", names=SHEEP["names"], versions=SCALED)
-    unscaled = definition("c", "goats.example.org", "v1", kind="Goat")
-    scale = GroupVersionKind("autoscaling", "v1", "Scale")
-    built_in = [
-        to("apps", "v1", "deployments", "scale"),
-        to("apps", "v1", "replicasets", "scale"),
-        to("", "v1", "replicationcontrollers", "scale"),
-        to("apps", "v1", "statefulsets", "scale"),
-    ]
-    store = store_of(crd, unscaled, binding("d", "p", "sheep.example.org"), schema(**SHEEP, versions=SCALED))
-    for cluster, others in {"c": ["sheep"], "d": ["sheep"], "e": []}.items():
-        found = map_kind(store, cluster=cluster, kind=scale)
-        assert list(found.destinations) == [*built_in, *(to("example.org", "v1", one, "scale") for one in others)]
 
 
 def test_every_built_in_kind_has_its_resources_and_subresources() -> None:
@@ -131,24 +114,22 @@ def test_plurals_are_guessed_as_by_apimachinery(singular: str, plural: str) -> N
 
 BODIES = [
     ("autoscaling/v1 Scale", "", "deployments.apps/scale or replicasets.apps/scale or replicationcontrollers/scale or"),
-    ("autoscaling/v1 Scale", "/status", r"Scale is sent to deployments\.apps/scale .*, not to \*/status"),
+    ("autoscaling/v1 Scale", "/status", r"Scale is sent to deployments\.apps/scale .*, not to /status"),
     ("policy/v1 Eviction", "pods", "Eviction is sent to pods/eviction, not to pods"),
-    ("v1 Pod", "services/status", "Pod is sent to pods, not to services"),
-    ("v1 DeleteOptions", "", "DeleteOptions is the body of a request and no object: give the object with --operation DELETE"),
-    ("apps/v1 PatchOptions", "", "with --operation UPDATE"),
+    ("v1 Pod", "services/status", "Pod is sent to pods, not to services/status"),
+    ("v1 Binding", "", "Binding is sent to bindings or pods/binding: name one, as in --resource pods/binding"),
 ]  # fmt: skip
 
 
 def choose(text: str, wanted: str = "", operation: str = "") -> tuple[str, str, tuple[str, ...]]:
-    """Return destination with version, operation and notes; ``/SUBRESOURCE`` is the option of that name."""
+    """Return destination with version, operation and notes."""
     api_version, _, kind = text.partition(" ")
     crd = definition("c", "sheep.example.org", "v1", names={"plural": "sheep", "kind": "Flock"})
     chosen = choose_destination(
         store_of(crd, binding("c", "p", "widgets.example.org")),
         cluster="c",
         kind=GroupVersionKind(*parse_api_version(api_version), kind),
-        wanted="" if wanted.startswith("/") else wanted,
-        subresource=wanted[1:] if wanted.startswith("/") else "",
+        wanted=wanted,
         operation=operation,
     )
     return f"{chosen.destination.resource.version} {chosen.destination}", chosen.operation, chosen.notes
@@ -183,7 +164,6 @@ def test_a_kind_has_its_resource_and_operation(kind: str, wanted: str, destinati
 @pytest.mark.parametrize(
     ("kind", "wanted", "operation", "note"),
     [
-        ("v1 Binding", "", "", "Binding is sent to bindings or pods/binding; assuming pods/binding"),
         ("example.com/v1 Foot", "", "", "no CRD or APIBinding defines Foot; assuming resource foots"),
         ("v1 Pod", "/status", "CREATE", "no apiserver sends CREATE of pods/status to admission, only UPDATE"),
         ("v1 Pod", "/log", "", "no apiserver sends CREATE of pods/log to admission"),
@@ -193,12 +173,6 @@ def test_a_kind_has_its_resource_and_operation(kind: str, wanted: str, destinati
 )
 def test_guesses_and_requests_without_admission_are_noted(kind: str, wanted: str, operation: str, note: str) -> None:
     assert choose(kind, wanted, operation)[2] == (note,)
-
-
-def test_two_subresources_contradict_each_other() -> None:
-    store, kind = store_of(), GroupVersionKind("", "v1", "Pod")
-    with pytest.raises(DestinationError, match="--resource names the subresource exec, --subresource status"):
-        choose_destination(store, cluster="", kind=kind, wanted="pods/exec", subresource="status", operation="")
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ async def test_hostile_texts_stay_texts(text: str) -> None:
                     .decode(),
                 )
             )
-    fields = dict.fromkeys(("document", "old", "cluster", "user", "groups", "subresource", "operation"), text)
+    fields = dict.fromkeys(("document", "old", "cluster", "user", "groups", "resource", "operation"), text)
     await submit(app, "/dispatch", fields)
     named = json.dumps({**widget(), "metadata": {"name": text, "labels": {text: text}}})
     assert (await submit(app, "/dispatch", {"document": named, "cluster": "c", "user": text}))[0] == 200

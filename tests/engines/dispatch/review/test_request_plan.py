@@ -13,7 +13,7 @@ from fleethook.engines.dispatch.review.request_plan import (
 )
 from tests.engines.dispatch.builders import binding, review, store_of, widget
 
-NO_OPTIONS = RequestOptions(None, "", {}, None, dry_run=False)
+NO_OPTIONS = RequestOptions(None, {}, None, dry_run=False)
 
 
 def document(value: dict[str, Any], cluster: str | None = "c") -> InputDocument:

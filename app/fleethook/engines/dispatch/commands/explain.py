@@ -3,40 +3,24 @@
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-import msgspec
+from typing import Annotated, Final, NamedTuple
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, read_source, select_dispatching, warn_about
+from fleethook.cli.inputs.sources import ClusterOptions, read_source, select_dispatching, warn_about
 from fleethook.cli.options import FilesArgument, InputOptions, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
-from fleethook.cli.output.text_output import write_error
+from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.cli.parameters import Option
 from fleethook.cluster.store import Store, StoreView, key_of
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.commands.explain_inputs import (
-    read_inputs,
-    read_objects,
-    read_old,
-    resolve_cluster,
-    select_all,
-)
-from fleethook.engines.dispatch.commands.explain_output import (
-    ExplainedRequest,
-    View,
-    describe_refusal,
-    print_differences,
-    print_explained,
-)
+from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import BUDGET_SECONDS, Explanation
+from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Explanation
 from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
-from fleethook.engines.dispatch.hooks.hooks import PHASES
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
     Operation,
@@ -50,12 +34,7 @@ from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject, as_object
 
-
-class PhaseName(StrEnum):
-    """The two phases of admission."""
-
-    MUTATING = "mutating"
-    VALIDATING = "validating"
+_STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red", "unknown": "yellow"}
 
 
 def explain(
@@ -75,18 +54,14 @@ def explain(
     ] = None,
     live: ClusterOptions = ClusterOptions(),
     reading: InputOptions = InputOptions(),
-    every: Annotated[
-        bool, Option("--all", help="Explain every object of the manifests, or of --resource in a cluster.")
-    ] = False,
     resource: Annotated[
-        list[str] | None,
+        str,
         Option(
-            metavar="PLURAL[.VERSION][.GROUP][/SUBRESOURCE]",
-            help="Resource that the objects are sent to, such as deployments.apps/scale (default: that of their kind). "
-            "With --all, resource of a cluster to explain (default: those in the rules of changed webhooks); may be "
-            "repeated.",
+            metavar="[PLURAL[.VERSION][.GROUP]][/SUBRESOURCE]",
+            help="Resource that the objects are sent to, such as deployments.apps/scale or /status (default: that of "
+            "their kind).",
         ),
-    ] = None,
+    ] = "",
     cluster: Annotated[
         str | None,
         Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's)."),
@@ -98,12 +73,10 @@ def explain(
             "DELETECOLLECTION is the DELETE of an object with its collection or namespace: request.name is empty."
         ),
     ] = None,
-    subresource: Annotated[str, Option(help="Subresource, such as status or scale.")] = "",
     old: Annotated[Path | None, Option(help="Stored object, for UPDATE and DELETE.")] = None,
     user: Annotated[str, Option(help="User name of the request.")] = "",
     group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Explain a dry run.")] = False,
-    phase: Annotated[PhaseName | None, Option(help="Explain only this phase.")] = None,
     as_kcp: Annotated[
         bool, Option("--as-kcp", help="Behave like kcp: allow requests whose schema owner is ambiguous.")
     ] = False,
@@ -112,69 +85,56 @@ def explain(
     """List the webhooks that a request is sent to, and the reason for skipping each other one.
 
     The command calls neither admission webhooks nor conversion webhooks. Configurations come from
-    FILES or a cluster. `--output json` prints one document for each object, or a list with `--all`.
+    FILES or a cluster. `--output json` prints one document for each object.
 
     With --change or --without, each request is explained before and after the change, and the differences are printed.
-    With `--all`, only requests that are sent to other webhooks are listed.
 
     --verbose also shows all checks, and those of webhooks that are called.
 
     Exit codes: 0 success; 1 a request is refused before any webhook is called, because its schema owner is unclear or a
     check cannot be evaluated; 2 invalid arguments or unreadable input.
     """
-    given = [*(files or ()), *(filename or ())]
-    if bool(request) == every:
-        fail("give either --request OBJECT or --all")
-    source_options = live.beside(given, reading=reading)
-    _check_selection(source_options, resource or (), every=every)
+    if not request:
+        fail("give the object to explain: --request OBJECT")
+    source_options = live.beside([*(files or ()), *(filename or ())], reading=reading)
     with report_input_errors(output):
         resources = select_dispatching(kcp=live.kcp or live.kcp_export is not None)
-        source = read_source(source_options, resources, every_kind=every, expects_namespace=False)
+        source = read_source(source_options, resources, expects_namespace=False)
         stored = None if old is None else read_old(old)
     warn_about(source.documents, {one.group_kind for one in resources})
     store = source.store(INDEXES)
     named = None if cluster is None else resolve_cluster(store, cluster, source.unread)
-    if request:
-        with report_input_errors(output):
-            inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
-    elif source_options.reads_cluster:
-        inputs = read_objects(source, store, source_options, resource or (), subresource=subresource, cluster=named)
-    else:
-        inputs = list(select_all(source.documents, named))
+    with report_input_errors(output):
+        inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
     if old is not None:
-        _check_old(operation, subresource, inputs)
+        _check_old(operation, resource, inputs)
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     clusters = {key_of(one.object).cluster for one in source.documents}
     plain = "" if clusters == {""} or (source_options.reads_cluster and "" in clusters) else None
-    named_resource = resource[0] if resource and not every else ""
-    options = RequestOptions(operation, subresource, user_info, stored, dry_run, plain, named_resource)
-    task = _Task(inputs, options, phase, sorted(clusters - {""}), as_kcp=as_kcp)
+    options = RequestOptions(operation, user_info, stored, dry_run, plain, resource)
+    task = _Task(inputs, options, sorted(clusters - {""}), as_kcp=as_kcp)
     explained = _explain(store, task)
-    before = _explain(source.store_before(INDEXES), task) if source_options.changes else None
-    _print_notes([*explained, *(before or ())])
-    view = View(output, tuple(PHASES) if phase is None else (phase.value,), every=every, verbose=reading.verbose)
-    if before is None:
-        print_explained([one.explained for one in explained], view)
-    else:
-        pairs = zip(before, explained, strict=True)
-        print_differences([(one.explained, other.explained) for one, other in pairs], view)
-    if any(describe_refusal(one.explained.explanation) for one in explained):
+    before = _explain(source.store_before(INDEXES), task) if source_options.changes else explained
+    write_error(*(f"note: {note}" for note in sorted({note for one in (*explained, *before) for note in one.notes})))
+    for was, now in zip(before, explained, strict=True):
+        if output is TextOutput.JSON:
+            changes = {"before": was.explanation, "after": now.explanation}
+            write_json(changes if source_options.changes else now.explanation)
+            continue
+        lines = list(_format_tree(now, verbose=reading.verbose))
+        if source_options.changes:
+            lines = list(_mark_differences(list(_format_tree(was, verbose=reading.verbose)), lines))
+        for line in lines:
+            write_styled(line)
+    if any(_is_refused(one.explanation) for one in explained):
         raise SystemExit(CHECK_FAILED)
 
 
-def _check_old(operation: Operation | None, subresource: str, inputs: Sequence[InputDocument]) -> None:
+def _check_old(operation: Operation | None, resource: str, inputs: Sequence[InputDocument]) -> None:
     """Exit with a message if no request has a stored object. Reviews and subresources have their own operations."""
-    is_default = operation is None and not subresource and not any(is_review(one.document) for one in inputs)
+    is_default = operation is None and "/" not in resource and not any(is_review(one.document) for one in inputs)
     if is_default or operation in (Operation.CREATE, Operation.CONNECT):
         fail(f"{operation or Operation.CREATE} does not use --old: give --operation UPDATE or DELETE, or leave it out")
-
-
-def _check_selection(options: SourceOptions, resources: Sequence[str], *, every: bool) -> None:
-    """Exit with a message if the options that select objects contradict each other."""
-    if resources and every and not options.reads_cluster:
-        fail("--resource needs a cluster with --all: give --kubeconfig or --in-cluster")
-    if not every and len(resources) > 1:
-        fail("--resource may be repeated only with --all")
 
 
 def _place(one: InputDocument, namespace: str) -> InputDocument:
@@ -191,22 +151,27 @@ class _Task(NamedTuple):
     Attributes:
         inputs: Objects and reviews.
         options: Properties of the requests.
-        phase: The only phase to explain, None for both.
         clusters: The logical clusters of the source.
         as_kcp: Whether to allow requests whose schema owner is ambiguous.
     """
 
     inputs: Sequence[InputDocument]
     options: RequestOptions
-    phase: PhaseName | None
     clusters: Sequence[str]
     as_kcp: bool
 
 
 class _Explained(NamedTuple):
-    """An explained request, and notes about guesses."""
+    """An explained request.
 
-    explained: ExplainedRequest
+    Attributes:
+        subject: Kind, namespace and name of the object.
+        explanation: The webhooks and the reasons.
+        notes: Guesses about the request.
+    """
+
+    subject: str
+    explanation: Explanation
     notes: tuple[str, ...]
 
 
@@ -216,9 +181,9 @@ def _explain(store: Store, task: _Task) -> list[_Explained]:
         requests = [plan_request(store, one, task.options) for one in task.inputs]
     except PlanError as error:
         fail(str(error))
-    explained = asyncio.run(_explain_all(dispatcher, requests, task.phase))
+    explained = asyncio.run(_explain_all(dispatcher, requests))
     return [
-        _Explained(one, tuple(_list_notes(store, request, task.clusters)))
+        _Explained(request.subject, one, tuple(_list_notes(store, request, task.clusters)))
         for request, one in zip(requests, explained, strict=True)
     ]
 
@@ -230,14 +195,8 @@ def _list_notes(store: StoreView, request: PlannedRequest, clusters: Sequence[st
         yield f"there are no objects of {request.cluster or 'a plain cluster'}{others}"
 
 
-def _print_notes(explained: Sequence[_Explained]) -> None:
-    write_error(*(f"note: {note}" for note in sorted({note for one in explained for note in one.notes})))
-
-
-async def _explain_all(
-    dispatcher: Dispatcher, requests: Sequence[PlannedRequest], phase: PhaseName | None
-) -> list[ExplainedRequest]:
-    explained: list[ExplainedRequest] = []
+async def _explain_all(dispatcher: Dispatcher, requests: Sequence[PlannedRequest]) -> list[Explanation]:
+    explained: list[Explanation] = []
     for planned in requests:
         deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
         try:
@@ -251,17 +210,60 @@ async def _explain_all(
             )
         except StatusError as error:
             fail(f"{planned.source.place}: {error}")
-        explained.append(ExplainedRequest(planned.subject, planned.source.place, _select_phase(found, phase)))
+        explained.append(found)
     return explained
 
 
-def _select_phase(explanation: Explanation, phase: PhaseName | None) -> Explanation:
-    """Return an explanation with only one phase, or with both if ``phase`` is None."""
-    if phase is None:
-        return explanation
-    return msgspec.structs.replace(
-        explanation,
-        mutating=explanation.mutating if phase is PhaseName.MUTATING else (),
-        validating=explanation.validating if phase is PhaseName.VALIDATING else (),
-        shadowed=tuple(one for one in explanation.shadowed if one.startswith(f"{phase}:")),
+def _is_refused(explanation: Explanation) -> bool:
+    """Return whether a request is refused before any webhook is called."""
+    hooks = (*explanation.mutating, *explanation.validating)
+    return explanation.owner.cluster is None or any(one.decision in ("error", "unknown") for one in hooks)
+
+
+def _mark_differences(before: Sequence[Styled], after: Sequence[Styled]) -> Iterator[Styled]:
+    """Yield the lines of the tree after a change, and with ``-`` those that it no longer has."""
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
+        same = tag == "equal"
+        for line in () if same else before[start:end]:
+            yield concatenate(styled("- ", "red"), line)
+        for line in after[new_start:new_end]:
+            yield concatenate(styled("  " if same else "+ ", "" if same else "green"), line)
+
+
+def _format_tree(explained: _Explained, *, verbose: bool) -> Iterator[Styled]:
+    subject, explanation, _ = explained
+    owner = explanation.owner
+    request = f"{explanation.operation} of {explanation.resource}, {subject}, in {_name_cluster(explanation.cluster)}"
+    yield styled(request, "bold")
+    yield styled(f"owner: {'none' if owner.cluster is None else _name_cluster(owner.cluster)} ({owner.case})")
+    for step in owner.trace:
+        yield styled(f"  {step}", "bold red" if step == owner.problem else "cyan")
+    for phase, hooks in (("mutating", explanation.mutating), ("validating", explanation.validating)):
+        yield styled(f"{phase}:" if hooks else f"{phase}: no webhooks")
+        for hook in hooks:
+            yield from _format_hook(hook, verbose=verbose)
+    if explanation.shadowed:
+        yield styled("shadowed, because the schema is not the cluster's own:")
+        for one in explanation.shadowed:
+            yield styled(f"  {one}", "yellow")
+    for note in explanation.notes:
+        yield styled(f"note: {note}", "yellow")
+
+
+def _name_cluster(name: str) -> str:
+    return name or "the cluster"
+
+
+def _format_hook(hook: ExplainedHook, *, verbose: bool) -> Iterator[Styled]:
+    reason = f"{hook.stage}: {hook.reason}" if hook.stage else hook.reason
+    yield concatenate(
+        styled(f"  {hook.decision:<6}", _STYLES[hook.decision]), styled(" "), styled(f"{hook.uid}  {reason}")
     )
+    if verbose:
+        for one in hook.predicates:
+            yield styled(f"           {'yes' if one.ok else 'no ':<4}{one.stage}: {one.reason}", "dim")
+    if hook.nearest_miss:
+        yield styled(f"         nearest miss: {hook.nearest_miss}", "dim")
+    for note in hook.notes:
+        yield styled(f"         note: {note}", "yellow")

@@ -37,7 +37,7 @@ from fleethook.model.kcp import (
 )
 from fleethook.model.webhook_rules import EVERY
 
-# Kinds that configure dispatching. `--all` explains requests for all other kinds.
+# Kinds that configure dispatching. `webhook test` sends objects of all other kinds.
 _CONFIGURATION_KINDS: Final = {
     *PHASES.values(),
     API_BINDING,
@@ -48,12 +48,14 @@ _CONFIGURATION_KINDS: Final = {
 }
 
 
-def select_all(stored: Sequence[Document], cluster: str | None) -> Iterator[InputDocument]:
-    """Yield the objects of a cluster, or of all clusters if it is None, without configuration."""
-    for one in stored:
-        key = key_of(one.object)
-        if key.group_kind not in _CONFIGURATION_KINDS and cluster in (None, key.cluster):
-            yield InputDocument(one.object, one.place, key.cluster)
+def select_objects(stored: Sequence[Document]) -> list[InputDocument]:
+    """Return all objects without configuration."""
+    found = [(one, key_of(one.object)) for one in stored]
+    return [
+        InputDocument(one.object, one.place, key.cluster)
+        for one, key in found
+        if key.group_kind not in _CONFIGURATION_KINDS
+    ]
 
 
 def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
@@ -84,29 +86,23 @@ def read_old(path: Path) -> JSONObject:
 _USUAL_VERSIONS: Final = ("v1", "v2", "v1beta1", "v1alpha1")
 
 
-def read_objects(
-    source: Source,
-    store: Store,
-    options: SourceOptions,
-    wanted: Sequence[str],
-    *,
-    subresource: str = "",
-    cluster: str | None = None,
-) -> list[InputDocument]:
+def read_objects(source: Source, store: Store, options: SourceOptions, wanted: Sequence[str]) -> list[InputDocument]:
     """Return the objects of resources. Exits with a message if nothing names a resource, or they cannot be read.
 
     Args:
         source: The webhook configurations and definitions of the cluster.
         store: Holds the same objects.
         options: Where the objects are.
-        wanted: Resources that the user names, as ``PLURAL[.VERSION][.GROUP]``.
-        subresource: Subresource of the requests to explain. Without ``wanted``, rules for others are left out.
-        cluster: The only logical cluster whose objects are read, None for all.
+        wanted: Resources that the user names, as ``PLURAL[.VERSION][.GROUP]``; by default those that rules name.
     """
-    is_kcp = options.kcp or options.kcp_export is not None
     exported = _find_exported(source, options.kcp_export)
-    found = _find_lists(source, store, wanted, subresource=subresource, kcp=is_kcp, exported=exported)
-    lists = [one for one in found if cluster in (None, one.cluster)]
+    names = list(map(parse_resource, wanted)) or _find_named_by_rules(source, exported)
+    if not names:
+        fail("no rule names a resource: give --resource PLURAL.GROUP")
+    # One version is enough: webhooks get the others converted.
+    by_resource = {(name.group, name.plural): name for name in reversed(names)}
+    is_kcp = options.kcp or options.kcp_export is not None
+    lists = [one for name in by_resource.values() for one in _make_lists(store, name, kcp=is_kcp)]
     if options.kcp_export is None:
         documents = read_lists(lists, options.kubeconfig, context=options.context).documents
     else:
@@ -115,7 +111,7 @@ def read_objects(
         documents = read_consumers(
             options.kcp_export, list(resources.values()), options.kubeconfig, context=options.context
         )
-    return list(select_all(documents, cluster))
+    return select_objects(documents)
 
 
 def resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> str:
@@ -135,44 +131,19 @@ def _find_exported(source: Source, export: str | None) -> list[tuple[str, str]]:
     return [named for one in exports if key_of(one).name == export for named in list_exported(one)]
 
 
-def _find_lists(
-    source: Source,
-    store: Store,
-    wanted: Sequence[str],
-    *,
-    subresource: str,
-    kcp: bool,
-    exported: Sequence[tuple[str, str]],
-) -> list[ListRequest]:
-    """Return the lists to read; with ``kcp``, one of each logical cluster that serves a resource."""
-    names = list(map(parse_resource, wanted)) or _find_changed(source, subresource, exported)
-    if not names:
-        fail(
-            "--all needs the resources to explain: give --resource PLURAL.GROUP, or --change with a webhook "
-            "configuration whose rules name resources"
-        )
-    # One version is enough: webhooks get the others converted.
-    by_resource = {(name.group, name.plural): name for name in reversed(names)}
-    return [one for name in by_resource.values() for one in _make_lists(store, name, kcp=kcp)]
-
-
-def _find_changed(source: Source, subresource: str, exported: Sequence[tuple[str, str]]) -> list[ResourceName]:
-    """Return the resources in the rules of added, changed and removed webhook configurations.
+def _find_named_by_rules(source: Source, exported: Sequence[tuple[str, str]]) -> list[ResourceName]:
+    """Return the resources in the rules of the configurations that are tried.
 
     A wildcard stands for the resources of the APIExport: its virtual workspace has no others of consumers.
     """
-    configurations = [
-        one.object
-        for one in (*source.before, *source.documents)
-        if key_of(one.object) in source.changed and key_of(one.object).group_kind in PHASES.values()
-    ]
+    configurations = [one.object for one in source.documents if key_of(one.object) in source.changed]
     rules = [
         as_object(rule)
         for configuration in configurations
         for webhook in _items(configuration.get("webhooks"))
         for rule in _items(as_object(webhook).get("rules"))
     ]
-    named = {name for rule in rules for name in _find_named(rule, subresource)}
+    named = {name for rule in rules for name in _find_named(rule)}
     wild = {name for name in named if EVERY in (name.plural, name.group)}
     expanded = {
         ResourceName(group, plural, one.version)
@@ -188,13 +159,13 @@ def _find_changed(source: Source, subresource: str, exported: Sequence[tuple[str
     return sorted(named - wild | expanded)
 
 
-def _find_named(rule: Mapping[str, JSON], subresource: str) -> Iterator[ResourceName]:
+def _find_named(rule: Mapping[str, JSON]) -> Iterator[ResourceName]:
     """Yield the resources that a rule names, in the first version that it names."""
     version = next((one for one in _texts(rule.get("apiVersions")) if one != EVERY), "")
     for group in _texts(rule.get("apiGroups")):
         for text in _texts(rule.get("resources")):
             plural, _, part = text.partition("/")
-            if part in (subresource, EVERY):
+            if part in ("", EVERY):
                 yield ResourceName(group, plural, version)
 
 

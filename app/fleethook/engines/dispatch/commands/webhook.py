@@ -37,7 +37,12 @@ from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.commands.explain_inputs import read_objects, read_reviews, resolve_cluster, select_all
+from fleethook.engines.dispatch.commands.explain_inputs import (
+    read_objects,
+    read_reviews,
+    resolve_cluster,
+    select_objects,
+)
 from fleethook.engines.dispatch.commands.webhook_trials import Trial, TriedWebhook, print_results, try_webhooks
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
@@ -182,7 +187,7 @@ def send_objects(
     elif resource:
         fail("--resource needs a cluster: give --kubeconfig or --in-cluster in place of --objects")
     else:
-        inputs = list(select_all(source.documents, None))
+        inputs = select_objects(source.documents)
     inputs = [one for one in inputs if location.namespace in ("", _find_namespace(one))]
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     plain = None if location.is_kcp else ""
@@ -329,14 +334,12 @@ def _plan(
 ) -> Iterator[PlannedRequest]:
     for one in inputs:
         if is_review(one.document):
-            recorded = RequestOptions(None, "", user, None, dry_run=True, default_cluster=default_cluster)
+            recorded = RequestOptions(None, user, None, dry_run=True, default_cluster=default_cluster)
             if as_object(one.document.get("request")).get("operation") in operations:
                 yield _plan_one(store, one, recorded)
             continue
         for operation in operations:
-            options = RequestOptions(
-                Operation(operation), "", user, None, dry_run=True, default_cluster=default_cluster
-            )
+            options = RequestOptions(Operation(operation), user, None, dry_run=True, default_cluster=default_cluster)
             sent = one
             if operation is TriedOperation.CREATE:
                 kept = as_object(one.document.get("metadata"))

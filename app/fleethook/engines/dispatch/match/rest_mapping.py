@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Store, StoreView
-from fleethook.engines.dispatch.match.equivalent_resources import SCALE, has_subresource, list_builtins
+from fleethook.engines.dispatch.match.equivalent_resources import has_subresource, list_builtins
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, guess_plural
 from fleethook.model.json import JSON, as_object
@@ -55,23 +55,22 @@ class KindMapping(NamedTuple):
 def map_kind(store: Store, *, cluster: str, kind: GroupVersionKind) -> KindMapping:
     """Return the resources and subresources of a logical cluster that take objects of a kind.
 
-    A CRD or a bound APIResourceSchema names its plural. The plural of another kind is guessed: as definitions of other
-    logical clusters name it, or as apimachinery's UnsafeGuessKindToResource does (pkg/api/meta/restmapper.go).
+    A CRD or a bound APIResourceSchema names its plural. The plural of another kind is guessed as apimachinery's
+    UnsafeGuessKindToResource does (pkg/api/meta/restmapper.go).
     """
-    specs = list(_list_served(store, cluster))
     found = [
-        *(Destination(_name_resource(spec, kind.version)) for spec in specs if _defines(spec, kind.group_kind)),
+        *(
+            Destination(_name_resource(spec, kind.version))
+            for spec in _list_served(store, cluster)
+            if _defines(spec, kind.group_kind)
+        ),
         *(
             Destination(one.resource if subresource else one.resource._replace(version=kind.version), subresource)
             for subresource, one in list_builtins(kind.group_kind)
         ),
-        *(one for spec in specs if kind.group_kind == SCALE.group_kind for one in _list_scalable(spec)),
     ]
     if found:
         return KindMapping(tuple({str(one): one for one in reversed(found)}.values())[::-1], is_known=True)
-    elsewhere = next((spec for spec in _list_all(store) if _defines(spec, kind.group_kind)), None)
-    if elsewhere is not None:
-        return KindMapping((Destination(_name_resource(elsewhere, kind.version)),), is_known=False)
     guess = guess_plural(kind.kind.lower())
     bound = bool(store.find(BINDINGS_BY_RESOURCE, cluster, (kind.group, guess)))
     return KindMapping((Destination(GroupVersionResource(kind.group, kind.version, guess)),), is_known=bound)
@@ -112,15 +111,6 @@ def _name_resource(spec: _Spec, version: str) -> GroupVersionResource:
     return GroupVersionResource(str(spec.get("group")), version, str(as_object(spec.get("names")).get("plural")))
 
 
-def _list_scalable(spec: _Spec) -> Iterator[Destination]:
-    """Yield the scale subresource of a custom resource in each version that has it."""
-    versions = spec.get("versions")
-    for version in map(as_object, versions if isinstance(versions, list) else ()):
-        name = version.get("name")
-        if isinstance(name, str) and version.get("served") and as_object(version.get("subresources")).get("scale"):
-            yield Destination(_name_resource(spec, name), "scale")
-
-
 def _list_served(store: StoreView, cluster: str) -> Iterator[_Spec]:
     """Yield the specs of the APIResourceSchemas that a cluster has bound, and of its CRDs."""
     for binding in store.each(cluster, API_BINDING):
@@ -134,19 +124,7 @@ def _list_served(store: StoreView, cluster: str) -> Iterator[_Spec]:
         yield as_object(definition.get("spec"))
 
 
-def _list_all(store: Store) -> Iterator[_Spec]:
-    """Yield the specs of the CRDs and APIResourceSchemas of all logical clusters."""
-    for kind in (DEFINITION, API_RESOURCE_SCHEMA):
-        for key in sorted(store.keys(kind)):
-            yield as_object(as_object(store.get(*key)).get("spec"))
-
-
 _VERSION: Final = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?")
-
-# apimachinery registers these in each group (pkg/apis/meta/v1/register.go: AddToGroupVersion).
-_REQUEST_BODIES: Final = {
-    "DeleteOptions": "DELETE", "CreateOptions": "CREATE", "UpdateOptions": "UPDATE", "PatchOptions": "UPDATE",
-}  # fmt: skip
 
 
 class DestinationError(ValueError):
@@ -154,7 +132,7 @@ class DestinationError(ValueError):
 
 
 class ResourceName(NamedTuple):
-    """A resource as users name it: ``PLURAL[.VERSION][.GROUP][/SUBRESOURCE]``; omitted parts are ``""``."""
+    """A resource as users name it: ``[PLURAL[.VERSION][.GROUP]][/SUBRESOURCE]``; omitted parts are ``""``."""
 
     group: str
     plural: str
@@ -162,10 +140,11 @@ class ResourceName(NamedTuple):
     subresource: str = ""
 
     def matches(self, destination: Destination) -> bool:
-        """Return whether this names a resource or subresource. An omitted group or version matches each one."""
+        """Return whether this names a resource or subresource. An omitted plural, group or version matches each one."""
         resource, subresource = destination
         return (
-            (self.plural, self.subresource) == (resource.resource, subresource)
+            self.subresource == subresource
+            and self.plural in ("", resource.resource)
             and self.group in ("", resource.group)
             and self.version in ("", resource.version)
         )
@@ -189,33 +168,30 @@ def parse_resource(text: str) -> ResourceName:
     return ResourceName(rest, plural, "", subresource)
 
 
-def choose_destination(
-    store: Store, *, cluster: str, kind: GroupVersionKind, wanted: str, subresource: str, operation: str
-) -> Chosen:
+def choose_destination(store: Store, *, cluster: str, kind: GroupVersionKind, wanted: str, operation: str) -> Chosen:
     """Choose resource, subresource and operation of a request.
 
     Args:
         store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
         cluster: The logical cluster.
         kind: The kind of the manifest.
-        wanted: The resource that the user names, ``""`` for any.
-        subresource: The subresource that the user names, ``""`` for any.
+        wanted: The resource that the user names, ``""`` for that of the kind.
         operation: The operation that the user names, ``""`` for the usual one.
 
     Raises:
         DestinationError: The kind is sent to several resources, or not to the one that the user names.
     """
     mapping = map_kind(store, cluster=cluster, kind=kind)
-    if not mapping.is_known and kind.kind in _REQUEST_BODIES:
-        raise DestinationError(
-            f"{kind.kind} is the body of a request and no object: give the object with "
-            f"--operation {_REQUEST_BODIES[kind.kind]}"
-        )
     notes: list[str] = []
     if wanted:
-        chosen = _choose_named(mapping, kind, parse_resource(wanted), subresource)
+        chosen = _choose_named(mapping, kind, parse_resource(wanted))
     else:
-        chosen, notes = _choose_usual(mapping, kind, subresource)
+        chosen, *others = mapping.destinations
+        if others:
+            text = f"{kind.kind} is sent to {_list_names(mapping.destinations)}"
+            raise DestinationError(f"{text}: name one, as in --resource {others[-1]}")
+    if not mapping.is_known and not parse_resource(wanted).plural:
+        notes.append(f"no CRD or APIBinding defines {kind.kind}; assuming resource {chosen.resource.resource}")
     operations = _list_operations(store, cluster, chosen)
     if operations is None:
         return Chosen(chosen, operation or "CREATE", tuple(notes))
@@ -226,53 +202,23 @@ def choose_destination(
     return Chosen(chosen, operation, tuple(notes))
 
 
-def _choose_named(mapping: KindMapping, kind: GroupVersionKind, wanted: ResourceName, subresource: str) -> Destination:
+def _choose_named(mapping: KindMapping, kind: GroupVersionKind, wanted: ResourceName) -> Destination:
     """Return the destination that the user names."""
-    if subresource and wanted.subresource not in ("", subresource):
-        raise DestinationError(f"--resource names the subresource {wanted.subresource}, --subresource {subresource}")
-    wanted = wanted._replace(subresource=wanted.subresource or subresource)
-    for one in (*mapping.destinations, *_list_subresources(mapping, wanted.subresource)):
+    own = [one._replace(subresource=wanted.subresource) for one in mapping.destinations if not one.subresource]
+    for one in (*mapping.destinations, *own):
         if wanted.matches(one):
             return one
-    scales = kind.group_kind == SCALE.group_kind and wanted.subresource == SCALE.kind.lower()
-    if mapping.is_known and not scales:
-        raise DestinationError(f"{kind.kind} is sent to {_list_names(mapping.destinations)}, not to {wanted.plural}")
-    # The input has no definition of the resource, so its version is that of the manifest, or the usual one.
-    version = wanted.version or ("v1" if scales else kind.version)
-    group = wanted.group or ("" if scales else kind.group)
+    # A Scale is the body of subresources of custom resources, too.
+    is_body = any(one.subresource == wanted.subresource != "" for one in mapping.destinations)
+    if not wanted.plural or (mapping.is_known and not is_body):
+        named = f"{wanted.plural}/{wanted.subresource}" if wanted.subresource else wanted.plural
+        raise DestinationError(f"{kind.kind} is sent to {_list_names(mapping.destinations)}, not to {named}")
+    version = wanted.version or ("v1" if is_body else kind.version)
+    group = wanted.group or ("" if is_body else kind.group)
     return Destination(GroupVersionResource(group, version, wanted.plural), wanted.subresource)
 
 
-def _choose_usual(mapping: KindMapping, kind: GroupVersionKind, subresource: str) -> tuple[Destination, list[str]]:
-    """Return the destination of a kind, and notes. A Binding is sent to pods/binding rather than to bindings."""
-    candidates = mapping.destinations
-    if subresource:
-        candidates = tuple(one for one in candidates if one.subresource == subresource)
-        candidates = candidates or tuple(_list_subresources(mapping, subresource))
-    if not candidates:
-        raise DestinationError(f"{kind.kind} is sent to {_list_names(mapping.destinations)}, not to */{subresource}")
-    bodies = [one for one in candidates if one.subresource]
-    if len(bodies) > 1:
-        raise DestinationError(
-            f"{kind.kind} is sent to {_list_names(bodies)}, or to the same subresource of a resource that the input "
-            f"does not define: name one, as in --resource {bodies[0]}"
-        )
-    chosen = (bodies or candidates)[0]
-    notes = []
-    if len(candidates) > 1:
-        notes.append(f"{kind.kind} is sent to {_list_names(candidates)}; assuming {chosen}")
-    if not mapping.is_known:
-        notes.append(f"no CRD or APIBinding defines {kind.kind}; assuming resource {chosen.resource.resource}")
-    return chosen, notes
-
-
-def _list_subresources(mapping: KindMapping, subresource: str) -> Iterator[Destination]:
-    """Yield a subresource of each resource whose objects are of the kind."""
-    if subresource:
-        yield from (one._replace(subresource=subresource) for one in mapping.destinations if not one.subresource)
-
-
-def _list_names(destinations: tuple[Destination, ...] | list[Destination]) -> str:
+def _list_names(destinations: tuple[Destination, ...]) -> str:
     return " or ".join(map(str, destinations))
 
 

@@ -222,7 +222,7 @@ async def explain_typed(request: Request, context: Context, fields: FormFields) 
 
 
 def _read_form(fields: Mapping[str, str]) -> RequestForm:
-    texts = {name: fields.get(name, "") for name in ("document", "cluster", "old", "user", "groups", "subresource")}
+    texts = {name: fields.get(name, "") for name in ("document", "cluster", "old", "user", "groups", "resource")}
     return RequestForm(
         **texts, operation=fields.get("operation", Operation.CREATE.value), dry_run=fields.get("dry_run") == "true"
     )
@@ -270,7 +270,7 @@ def _hook_url(cluster: str, phase: str, uid: str) -> str:
 
 def _make_command(context: ConsoleContext, form: RequestForm) -> str:
     options = ["--cluster", form.cluster, "--operation", form.operation]
-    for name, value in (("--user", form.user), ("--subresource", form.subresource)):
+    for name, value in (("--user", form.user), ("--resource", form.resource)):
         options += [name, value] if value else []
     for group in filter(None, map(str.strip, form.groups.split(","))):
         options += ["--group", group]

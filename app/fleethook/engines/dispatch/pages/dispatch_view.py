@@ -47,7 +47,7 @@ class RequestForm:
         old: The stored object for UPDATE and DELETE, ``""`` for the same object.
         user: The name of the user.
         groups: The groups of the user, separated by commas.
-        subresource: The subresource, such as ``status``.
+        resource: The resource that the object is sent to, as for ``fleethook explain --resource``.
         dry_run: Whether the request is a dry run.
     """
 
@@ -57,7 +57,7 @@ class RequestForm:
     old: str = ""
     user: str = ""
     groups: str = ""
-    subresource: str = ""
+    resource: str = ""
     dry_run: bool = False
 
 
@@ -127,11 +127,11 @@ def plan_form(store: Store, form: RequestForm) -> PlannedRequest:
     user: JSONObject = {"username": form.user, "groups": groups} if form.user or groups else {}
     options = RequestOptions(
         Operation(form.operation),
-        form.subresource,
         user,
         _read_object("old", form.old),
         form.dry_run,
         default_cluster="",
+        resource=form.resource,
     )
     source = InputDocument(document, _PLACE, _read_cluster(store, form.cluster) or cluster_of(document) or None)
     try:

@@ -46,17 +46,15 @@ class RequestOptions(NamedTuple):
     Attributes:
         operation: The operation, None for that of the review, or the usual one: CREATE, or the only one of a
             subresource.
-        subresource: The subresource, ``""`` for that of the review, or the resource itself.
         user: The user info, empty for that of the review.
         old: The stored object, None for that of the review.
         dry_run: Whether it is a dry run; False for the value of the review.
         default_cluster: Logical cluster of objects that name none, None if each must name it.
-        resource: The resource that manifests are sent to, as ``PLURAL[.VERSION][.GROUP][/SUBRESOURCE]``; ``""`` for the
-            one of their kind.
+        resource: The resource that manifests are sent to, as ``[PLURAL[.VERSION][.GROUP]][/SUBRESOURCE]``; ``""`` for
+            the one of their kind.
     """
 
     operation: Operation | None
-    subresource: str
     user: JSONObject
     old: JSON
     dry_run: bool
@@ -177,8 +175,6 @@ def _read_review(source: InputDocument, options: RequestOptions) -> PlannedReque
         new, old = map(_encode, _make_objects(operation, request.object, options.old or request.old_object))
         changes = {"operation": operation.value, "object_raw": new, "old_object_raw": old}
         changes["options"] = _make_options(operation)
-    if options.subresource:
-        changes["sub_resource"] = options.subresource
     if options.user:
         changes["user_info"] = _encode(options.user)
     if options.dry_run:
@@ -214,7 +210,6 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
             cluster=cluster,
             kind=own,
             wanted=options.resource,
-            subresource=options.subresource,
             operation=options.operation or "",
         )
     except DestinationError as error:
