@@ -204,29 +204,8 @@ def exempt(configuration): pass
     result = invoke(["lint", str(rules), "--output", "json"])
     found = {(one["code"], one["place"], one["webhook"]) for one in json.loads(result.stdout)}
     assert result.exit_code == 1
-    assert ("condition-false", f"{rules}:3", "silent.hooks.fleethook.io") in found
-    assert ("exempt-kinds", f"{rules}:6", "exempt.hooks.fleethook.io") in found
-
-
-def test_a_rule_with_the_expression_of_another_is_found(tmp_path: Path) -> None:
-    rules = tmp_path / "rules.py"
-    rules.write_text("""from fleethook.admission import validate
-
-@validate("v1", "Pod", expression="object.spec.hostNetwork != true", message="no")
-def cel(): pass
-
-@validate("v1", "Pod", expression="object.spec.hostNetwork != true", message="never")
-def cel_too(): pass
-
-@validate("v1", "Service", expression="object.spec.hostNetwork != true", message="no")
-def other_kind(): pass
-""")
-    result = invoke(["lint", str(rules), "--output", "json"])
-    found = {(one["code"], one["name"], one["text"].partition(":")[0]) for one in json.loads(result.stdout)}
-    assert (
-        "duplicate-call", "cel-too", "cel/cel.hooks.fleethook.io/0 decides the same about the same requests",
-    ) in found  # fmt: skip
-    assert len([code for code, *_ in found if code == "duplicate-call"]) == 1
+    assert ("never-called", f"{rules}:3", "silent.hooks.fleethook.io") in found
+    assert ("never-called", f"{rules}:6", "exempt.hooks.fleethook.io") in found
 
 
 def test_a_rule_cannot_block_its_own_server(tmp_path: Path) -> None:

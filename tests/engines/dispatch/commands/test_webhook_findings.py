@@ -14,11 +14,11 @@ def lint(document: dict[str, Any]) -> list[Row]:
 def test_a_row_names_the_webhook_of_a_configuration() -> None:
     document = configuration("c", "validating", webhook(rules=[]))
 
-    (row,) = [one for one in lint(document) if one.code == "no-rules"]
+    (row,) = [one for one in lint(document) if one.code == "never-called"]
 
     name, (called,) = document["metadata"]["name"], document["webhooks"]
     assert row == Row(
-        level="error", code="no-rules", cluster="c", kind="ValidatingWebhookConfiguration", namespace="", name=name,
+        level="error", code="never-called", cluster="c", kind="ValidatingWebhookConfiguration", namespace="", name=name,
         webhook=called["name"], field="", text=row.text, place="f.yaml:7",
     )  # fmt: skip
 

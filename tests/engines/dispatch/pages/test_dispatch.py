@@ -35,9 +35,9 @@ from tests.serving import EXAMPLES
 async def test_the_values_follow_the_store() -> None:
     store = make_context(binding("c", "p", "widgets.example.org")).store
     state = make_state(store)
-    assert "no-rules" not in {one.code for one in (await state.findings.get()).value or ()}
+    assert "never-called" not in {one.code for one in (await state.findings.get()).value or ()}
     store.put(configuration("p", "mutating", webhook(rules=[])))
-    assert "no-rules" in {one.code for one in (await state.findings.get()).value or ()}
+    assert "never-called" in {one.code for one in (await state.findings.get()).value or ()}
 
 
 NEAR = webhook("near.example.org", matchConditions=[{"name": "grows", "expression": "object.spec.size > 1"}])
@@ -107,16 +107,16 @@ EMPTY = object_url(ObjectKey("p", MUTATING, "", "empty")).partition("?")[2]
 async def test_an_object_has_its_findings() -> None:
     page = await get(console_of(*FLEET), "/dispatch/object", EMPTY)
     assert "MutatingWebhookConfiguration empty" in page.text
-    assert "error [no-rules]: " in page.text
+    assert "error [never-called]: " in page.text
 
 
 async def test_findings_follow_the_store() -> None:
     app = console_of(*FLEET)
-    assert "no-rules" in (await get(app, "/dispatch/object", EMPTY)).text
+    assert "never-called" in (await get(app, "/dispatch/object", EMPTY)).text
     # RequestGuard wraps the application.
     store = app._app.state.context.store
     store.put(configuration("p", "mutating", webhook(), name="empty"))
-    assert "no-rules" not in (await get(app, "/dispatch/object", EMPTY)).text
+    assert "never-called" not in (await get(app, "/dispatch/object", EMPTY)).text
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -190,7 +190,7 @@ def test_a_copy_of_the_linted_kinds_has_the_findings_of_the_store() -> None:
     found = find_all(store)
     assert find_all(store.copy(LINTED)) == found
     assert "self-lockout" in {one.code for one in found}
-    assert "binding-unknown" not in {one.code for one in found if one.cluster == "d"}
+    assert "binding-owner" not in {one.code for one in found if one.cluster == "d"}
 
 
 async def test_rules_in_python_have_their_place_and_a_link_to_their_page(tmp_path: Path) -> None:

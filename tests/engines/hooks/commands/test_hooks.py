@@ -232,21 +232,21 @@ def test_findings_have_their_lines_in_each_format(broken: Path) -> None:
     code, out, _ = check(broken)
     assert code == 1
     assert out.startswith(f"FAIL {broken}:4: silent: validate pods (v1) on CREATE\n     sees all namespaces except ")
-    assert "\n     error [condition-false]: " in out
+    assert "\n     error [never-called]: " in out
     assert f"ok   {broken}:7: widgets: " in out
     assert "     warning [unserved-resource]: " in out
     rows = json.loads(check(broken, "-o", "json")[1])
     assert [(row["code"], row["place"]) for row in rows] == [
-        ("condition-false", f"{broken}:4"),
+        ("never-called", f"{broken}:4"),
         ("unserved-resource", f"{broken}:7"),
     ]
-    assert f"::error file={broken},line=4,title=condition-false::" in check(broken, "-o", "github")[1]
+    assert f"::error file={broken},line=4,title=never-called::" in check(broken, "-o", "github")[1]
 
 
 def test_definitions_of_manifests_are_served(broken: Path, tmp_path: Path) -> None:
     (tmp_path / "crds.yaml").write_text(WIDGETS)
     rows = json.loads(check(broken, "-f", tmp_path / "crds.yaml", "-o", "json")[1])
-    assert [row["code"] for row in rows] == ["condition-false"]
+    assert [row["code"] for row in rows] == ["never-called"]
     scaled = WIDGETS.replace("storage: true", "storage: true, subresources: {scale: {}}")
     (tmp_path / "crds.yaml").write_text(scaled)
     assert "; not widgets/scale, which changes the replicas: " in check(broken, "-f", tmp_path / "crds.yaml")[1]
@@ -255,10 +255,10 @@ def test_definitions_of_manifests_are_served(broken: Path, tmp_path: Path) -> No
 def test_definitions_of_a_cluster_are_served(broken: Path, tmp_path: Path) -> None:
     with serve_cluster(tmp_path) as (held, options):
         rows = json.loads(check(broken, *options, "-o", "json")[1])
-        assert [row["code"] for row in rows] == ["condition-false", "unserved-resource"]
+        assert [row["code"] for row in rows] == ["never-called", "unserved-resource"]
         held.lists[DEFINITIONS.path] = [yaml.safe_load(WIDGETS)]
         rows = json.loads(check(broken, *options, "-o", "json")[1])
-        assert [row["code"] for row in rows] == ["condition-false"]
+        assert [row["code"] for row in rows] == ["never-called"]
 
 
 def test_unusable_files_exit_2_and_others_are_checked(tests: Path, broken: Path, tmp_path: Path) -> None:

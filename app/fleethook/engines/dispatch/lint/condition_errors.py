@@ -42,14 +42,16 @@ def condition_errors(hook: Hook, rule_expression: str = "") -> Iterator[Issue]:
         )
     for name, operation in _find_unnamed(hook, expressions):
         yield _describe_unnamed(name, operation, effect)
-    for name, text in expressions.items():
-        if hook.cluster and _AUTHORIZER.search(text):
-            yield Issue("authorizer", f"{name}: no request has an authorizer, so these requests {effect}: remove it")
-        value = _evaluate_constant(text)
+    for name, expression in expressions.items():
+        if hook.cluster and _AUTHORIZER.search(expression):
+            yield Issue(
+                "condition-error", f"{name}: no request has an authorizer, so these requests {effect}: remove it"
+            )
+        value = _evaluate_constant(expression)
         if isinstance(value, EvaluationError):
             yield Issue("condition-error", f"{name}: its constants have an error, so all requests {effect}: correct it")
         elif value is False and name in conditions:
-            yield Issue("condition-false", f"{name}: it is always false: remove the webhook, or the condition")
+            yield Issue("never-called", f"{name}: it is always false: remove the webhook, or the condition")
 
 
 def _find_null_reads(

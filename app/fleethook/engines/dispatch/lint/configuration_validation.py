@@ -3,6 +3,7 @@
 Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation.
 """
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -28,9 +29,9 @@ from fleethook.model.formats.field_errors import (
 )
 from fleethook.model.formats.labels import label_key_problems, labels_problems, selector_problems
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes, list_texts
+from fleethook.outbound.tls.trust import bundle_problems, list_skipped
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
-_STATIC_SUFFIX: Final = ".static.k8s.io"
 
 
 def metadata_problems(metadata: JSON, field: str) -> Iterator[Problem]:
@@ -80,16 +81,6 @@ def _annotation_problems(annotations: JSON, field: str) -> Iterator[Problem]:
         size += sum(len(text.encode(errors="replace")) for text in (name, value) if isinstance(text, str))
     if size > _MAX_ANNOTATIONS:
         yield Problem(field, f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
-
-
-def static_name_warning(metadata: JSON) -> Iterator[str]:
-    """Yield an apiserver's warning about a name that is reserved for static manifests."""
-    name = as_object(metadata).get("name")
-    if isinstance(name, str) and name.endswith(_STATIC_SUFFIX):
-        yield (
-            f'metadata.name: names ending with "{_STATIC_SUFFIX}" are reserved for static manifest-based '
-            "configurations and cannot be managed via the API"
-        )
 
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -263,3 +254,39 @@ def _encoding_problems(bundle: JSON, field: str) -> Iterator[Problem]:
         decode_bytes(bundle)
     except ValueError:
         yield mistyped(field, "bytes in base64")
+
+
+_VERSION: Final = re.compile(r"\*|[a-z]([-a-z0-9]*[a-z0-9])?")
+_RESOURCE: Final = re.compile(r"\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def configuration_warnings(configuration: JSONObject) -> Iterator[str]:
+    """Yield likely mistakes in a configuration that an apiserver accepts, each with its field."""
+    webhooks = configuration.get("webhooks")
+    for index, webhook in enumerate(webhooks if isinstance(webhooks, list) else ()):
+        members, field = as_object(webhook), f"webhooks[{index}]"
+        bundle = as_object(members.get("clientConfig")).get("caBundle")
+        for problem in bundle_problems(bundle, f"{field}.clientConfig.caBundle"):
+            yield f"{problem.field}: every call will fail: {problem.text}"
+        for text in list_skipped(bundle):
+            yield f"{field}.clientConfig.caBundle: {text}; it is not used, and the others are"
+        rules = members.get("rules")
+        for position, rule in enumerate(rules if isinstance(rules, list) else ()):
+            yield from _rule_warnings(as_object(rule), f"{field}.rules[{position}]")
+
+
+def _rule_warnings(rule: JSON, field: str) -> Iterator[str]:
+    groups, versions = list_texts(rule.get("apiGroups")), list_texts(rule.get("apiVersions"))
+    resources = list_texts(rule.get("resources"))
+    if groups and not any(_is_group(group) for group in groups):
+        hint = ' (the group of pods is "")' if "core" in groups else ""
+        yield f"{field}.apiGroups: the rule never matches: no API group is spelled like this{hint}"
+    if versions and not any(_VERSION.fullmatch(version) for version in versions):
+        yield f"{field}.apiVersions: the rule never matches: no API version is spelled like this"
+    if resources and not any(_RESOURCE.fullmatch(resource.partition("/")[0]) for resource in resources):
+        yield f"{field}.resources: the rule never matches: resources are plurals in lower case"
+
+
+def _is_group(group: str) -> bool:
+    # A group of "core" would be a name without a dot, which only an aggregated API could have.
+    return group in ("", EVERY) or (group != "core" and not list(subdomain_problems(group)))

@@ -1,8 +1,7 @@
 """Lints the webhook configurations and the APIBindings of a fleet, each alone and all of a cluster together."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import combinations
 from typing import Final, NamedTuple, cast
 
 from fleethook.cluster.registration.rule_webhooks import EXPRESSION_ANNOTATION
@@ -12,9 +11,8 @@ from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
 from fleethook.engines.dispatch.lint.condition_errors import condition_errors
-from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
-from fleethook.engines.dispatch.lint.configuration_warnings import configuration_warnings
-from fleethook.engines.dispatch.lint.rule_checks import rule_findings, selector_findings
+from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems, configuration_warnings
+from fleethook.engines.dispatch.lint.rule_checks import rule_findings
 from fleethook.engines.dispatch.schema_owner import (
     BINDINGS_BY_RESOURCE,
     UNBOUND_BINDINGS,
@@ -24,7 +22,6 @@ from fleethook.engines.dispatch.schema_owner import (
 )
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
 from fleethook.model.kcp import API_BINDING, is_system
-from fleethook.model.webhook_rules import EVERY, Rule
 
 
 class LintedHook(NamedTuple):
@@ -37,51 +34,6 @@ class LintedHook(NamedTuple):
     """The key of its configuration."""
     rule_expression: str = ""
     """The expression of an admission rule in Python, ``""`` for other webhooks."""
-
-
-def duplicate_findings(chain: Sequence[LintedHook]) -> Iterator[tuple[LintedHook, Issue]]:
-    """Yield the webhooks that do the same as an earlier webhook for the same requests."""
-    reported = set[str]()
-    for first, second in combinations(chain, 2):
-        if second.hook.uid not in reported and _calls_twice(first, second):
-            reported.add(second.hook.uid)
-            same = "decides the same about" if second.rule_expression else "calls the same endpoint for"
-            text = f"{first.hook.uid} {same} the same requests: remove one of the two"
-            yield second, Issue("duplicate-call", text)
-
-
-def _calls_twice(first: LintedHook, second: LintedHook) -> bool:
-    one, other = first.hook, second.hook
-    expression = first.rule_expression
-    same = expression == second.rule_expression and (bool(expression) or one.endpoint == other.endpoint)
-    if one.endpoint is None or not same or one.conditions != other.conditions:
-        return False
-    if not any(_overlap(rule, another) for rule in one.rules for another in other.rules):
-        return False
-    try:
-        members = ("namespaceSelector", "objectSelector")
-        return all(first.webhook.get(member) == second.webhook.get(member) for member in members)
-    except RecursionError:
-        # Selectors that are nested too deeply for a comparison are invalid.
-        return False
-
-
-def _overlap(rule: Rule, other: Rule) -> bool:
-    lists = (
-        (rule.operations, other.operations),
-        (rule.groups, other.groups),
-        (rule.versions, other.versions),
-        (frozenset({rule.scope}), frozenset({other.scope})),
-    )
-    return all(_intersect(one, another) for one, another in lists) and any(
-        _intersect({resource}, {another}) and (sub == another_sub or EVERY in (sub, another_sub))
-        for resource, sub in rule.resources
-        for another, another_sub in other.resources
-    )
-
-
-def _intersect(one: frozenset[str] | set[str], other: frozenset[str] | set[str]) -> bool:
-    return bool(one & other) or (EVERY in one and bool(other)) or (EVERY in other and bool(one))
 
 
 _ACTIONS: Final = {
@@ -100,13 +52,14 @@ def binding_findings(store: Store) -> Iterator[tuple[ObjectKey, Issue]]:
         if UNBOUND_BINDINGS.keys(key.cluster, binding):
             phase = as_object(binding.get("status")).get("phase") or "no phase"
             text = f"nothing is bound yet ({phase}): requests for its resources are refused until they are bound"
-            yield key, Issue("binding-unbound", text)
+            yield key, Issue("binding-incomplete", text)
         for group, resource in cast("Iterable[tuple[str, str]]", BINDINGS_BY_RESOURCE.keys(key.cluster, binding)):
             bound = (key.cluster, group, resource)
             owner = find_owner(store, cluster=key.cluster, group=group, resource=resource)
             if owner.status in _ACTIONS and (owner.status is not OwnerStatus.AMBIGUOUS or bound not in reported):
                 reported.add(bound)
-                yield key, Issue(f"binding-{owner.status}", _format_text(owner))
+                code = "binding-incomplete" if owner.status is OwnerStatus.DANGLING else "binding-owner"
+                yield key, Issue(code, _format_text(owner))
 
 
 def _format_text(owner: Ownership) -> str:
@@ -160,12 +113,10 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
         hook, webhook, key, rule_expression = one
         each = (
             rule_findings(hook, store),
-            selector_findings(hook, webhook, store),
             condition_errors(hook, rule_expression),
             call_findings(hook, webhook, store, now=now),
         )
         yield from ((key, hook.name, finding) for findings in each for finding in findings)
-    yield from ((one.key, one.hook.name, finding) for one, finding in duplicate_findings(chain))
     if chain and (text := explain_excess([one.hook for one in chain])):
         yield chain[-1].key, "", Issue("too-many-webhooks", f"its cluster has too many {phase} webhooks: {text}")
 
@@ -182,7 +133,7 @@ def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterato
 def _lint_configuration(key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:
     """Yield the issues of a configuration, and the errors and warnings of an apiserver."""
     if is_system(key.cluster):
-        yield Issue("system-cluster", f"kcp ignores the webhooks of {key.cluster}: register them in another cluster")
+        yield Issue("never-called", f"kcp ignores the webhooks of {key.cluster}: register them in another cluster")
     problems = list(configuration_problems(key.group_kind.kind, configuration))
     yield from (Issue("invalid", f"{one.field}: {one.text}") for one in problems)
     # An apiserver warns about objects that it accepts.

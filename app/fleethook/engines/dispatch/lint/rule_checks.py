@@ -1,22 +1,19 @@
 """Finds rules that no request matches, by the resources that a logical cluster serves as far as the store knows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.converter import EVENT
 from fleethook.engines.dispatch.hooks.hooks import GROUP, Hook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.match.equivalent_resources import (
-    find_definition,
     find_equivalents,
     is_namespaced,
-    list_versions,
     suggest_builtin,
 )
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, as_object, list_objects
+from fleethook.model.json import as_object
 from fleethook.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
 from fleethook.model.webhook_rules import EVERY, Rule
 
@@ -92,16 +89,15 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
 def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
     """Yield the rules of a webhook that cannot match."""
     if not hook.rules:
-        yield Issue("no-rules", "it has no rules, so it is never called: add rules, or remove it")
+        yield Issue("never-called", "it has no rules, so it is never called: add rules, or remove it")
     for number, rule in enumerate(hook.rules):
         place = f"rules[{number}]"
         if rule.groups == {GROUP}:
             text = f"{place}: webhooks are never called for resources of {GROUP}: remove the rule"
-            yield Issue("exempt-kinds", text)
+            yield Issue("never-called", text)
             continue
         yield from _lint_scope(hook, rule, place, store)
         yield from _lint_resources(hook, rule, place, store)
-        yield from _lint_conversion(hook, rule, place, store)
         yield from _lint_owner(hook, rule, place, store)
 
 
@@ -111,25 +107,6 @@ def _list_named(rule: Rule) -> list[tuple[str, str]]:
         return []
     resources = dict.fromkeys(resource for resource, _ in rule.resources)
     return [(group, resource) for resource in resources for group in sorted(rule.groups)]
-
-
-def list_scopes(hook: Hook, store: StoreView) -> set[bool]:
-    """Return whether a namespaceSelector decides about objects that the rules match: two values if they differ.
-
-    It decides about objects in namespaces, and about Namespaces by their own labels.
-    """
-    scopes = set[bool]()
-    for rule in hook.rules:
-        if rule.scope == "Namespaced":
-            scopes.add(True)
-            continue
-        for group, resource in _list_named(rule) or [("", "")]:
-            if (group, resource) == ("", "namespaces"):
-                scopes.add(True)
-                continue
-            found = find_scopes(store, cluster=hook.cluster, group=group, resource=resource) or {True, False}
-            scopes |= found - ({True} if rule.scope == "Cluster" else set())
-    return scopes
 
 
 def _lint_scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
@@ -144,7 +121,7 @@ def _lint_scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterato
         other = "Cluster" if rule.scope == "Namespaced" else "Namespaced"
         resources = ", ".join(scopes)
         text = f"{place} never matches: its scope is {rule.scope}, that of {resources} is {other}: set {other} or *"
-        yield Issue("scope-mismatch", text)
+        yield Issue("never-called", text)
 
 
 def _lint_resources(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
@@ -167,28 +144,6 @@ def _lint_resources(hook: Hook, rule: Rule, place: str, store: StoreView) -> Ite
         )
 
 
-def _lint_conversion(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
-    """Find rules that match other versions of a built-in kind, which fleethook cannot convert."""
-    if not hook.matches_equivalents or EVERY in rule.versions:
-        return
-    for group, resource in _list_named(rule):
-        owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
-        if (
-            owner.binding
-            or find_definition(store, cluster=hook.cluster, group=group, resource=resource)
-            or any(find_exported_schemas(store, cluster=hook.cluster, group=group, resource=resource))
-        ):
-            continue
-        versions = {version: kind for version, kind in list_versions(group, resource) if kind != EVENT}
-        others = versions.keys() - rule.versions
-        if others and versions.keys() & rule.versions:
-            yield Issue(
-                "unconverted-version",
-                f"{place} also matches {resource} of {group} in {', '.join(sorted(others))}, which fleethook does not "
-                "convert, so it refuses these requests: add the versions, or set matchPolicy Exact",
-            )
-
-
 def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
     for group, resource in _list_named(rule):
         owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
@@ -203,18 +158,3 @@ def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterato
             f"{place}: APIBinding {owner.binding} binds {named} of {owner.cluster}, whose webhooks are "
             f"called instead: register the webhook in {owner.cluster}",
         )
-
-
-def selector_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView) -> Iterator[Issue]:
-    """Yield a namespaceSelector without effect. Cluster-scoped objects, except Namespaces, match any of them."""
-    if hook.namespace_selector.problem or hook.namespace_selector.selects_everything or not hook.rules:
-        return
-    if list_scopes(hook, store) == {False} and not _is_exemption(as_object(webhook.get("namespaceSelector"))):
-        text = "namespaceSelector: it has no effect, because the rules match cluster-scoped resources only: remove it"
-        yield Issue("suspicious", text)
-
-
-def _is_exemption(selector: Mapping[str, JSON]) -> bool:
-    """Return whether a selector only leaves out namespaces by name, as each webhook of rules does for its server."""
-    names = [(one.get("key"), one.get("operator")) for one in list_objects(selector.get("matchExpressions"))]
-    return not selector.get("matchLabels") and {*names} == {("kubernetes.io/metadata.name", "NotIn")}
