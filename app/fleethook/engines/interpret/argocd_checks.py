@@ -1,27 +1,18 @@
 """Finds the health checks of Argo CD in objects, and the customizations that have no counterpart in Karmada.
 
 Sources: argo-cd v3.1 util/settings/settings.go (GetResourceOverrides, appendResourceOverridesFromSplitKeys),
-pkg/apis/application/v1alpha1/types.go (rawResourceOverride); argocd-operator v0.14 api/v1beta1/argocd_types.go.
+pkg/apis/application/v1alpha1/types.go (rawResourceOverride).
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store import key_of
-from fleethook.engines.interpret.lua.customization_rules import (
-    FUNCTIONS,
-    RETENTION_SCRIPTS,
-    describe_object,
-    is_argocd_script,
-    known_globals,
-)
-from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
-from fleethook.model.gvk import GroupKind, GroupVersionKind, parse_api_version
+from fleethook.engines.interpret.lua.customization_rules import describe_object
+from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, as_object
-from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, RETENTION_KEY
+from fleethook.model.karmada import CONFIG_MAP
 
 Level = Literal["error", "warning", "note"]
 
@@ -37,10 +28,6 @@ _WITHOUT_COUNTERPART: Final = {
 }
 _MEMBERS: Final = {"health": _HEALTH, "useOpenLibs": _OPEN_LIBRARIES} | {name: name for name in _WITHOUT_COUNTERPART}
 """The members of a customization by the types in keys such as ``resource.customizations.health.apps_Deployment``."""
-_OPERATED: Final = GroupKind("argoproj.io", "ArgoCD")
-_OPERATED_LISTS: Final = (("resourceHealthChecks", "check", _HEALTH), ("resourceActions", "action", "actions"))
-"""Lists in the resource of Argo CD's operator, the member with the script, and the name of that member elsewhere."""
-_SETS_STATUS: Final = re.compile(r"(?i:\bstatus)[\"']?\]?\s*=(?!=)")
 
 
 class Place(NamedTuple):
@@ -110,25 +97,14 @@ class _Member(NamedTuple):
 
 
 def read_checks(document: Document, lines: FieldLines) -> Checks:
-    """Return the health checks in an object.
-
-    They are in a ConfigMap with the keys of ``argocd-cm`` or in the resource of Argo CD's operator, or by mistake in a
-    ``karmada-config`` or a ResourceInterpreterCustomization.
-    """
-    key = key_of(document.object)
+    """Return the health checks in an object: those in a ConfigMap with the keys of ``argocd-cm``."""
     found = Checks([], [])
-    if key.group_kind == CUSTOMIZATION:
-        target = as_object(as_object(document.object.get("spec")).get("target"))
-        _read_misplaced(found, document, target, list(_list_scripts(document, lines)))
-    elif key.group_kind == CONFIG_MAP:
+    if key_of(document.object).group_kind == CONFIG_MAP:
         data = as_object(document.object.get("data"))
         customizations = _read_map(found, document, (data.get(_KEY), f"data.{_KEY}"), lines)
         _read_keys(found, document, customizations, lines)
-        _read_customizations(found, customizations)
-        if key.name == CONFIG_MAP_NAME:
-            _read_retention(found, document, (data.get(RETENTION_KEY), f"data.{RETENTION_KEY}"), lines)
-    elif key.group_kind == _OPERATED:
-        _read_operated(found, document, lines)
+        for pattern, members in customizations.items():
+            _read_members(found, pattern, members)
     return found
 
 
@@ -177,30 +153,6 @@ def _read_key(found: Checks, key: str, member: _Member, customizations: dict[str
         customizations.setdefault(pattern, {})[_MEMBERS[kind_of_member]] = member
 
 
-def _read_operated(found: Checks, document: Document, lines: FieldLines) -> None:
-    """Read the resource of the operator of Argo CD, which writes the ``argocd-cm``."""
-    spec = as_object(document.object.get("spec"))
-    text = spec.get("resourceCustomizations"), "spec.resourceCustomizations"
-    customizations = _read_map(found, document, text, lines)
-    for field, member, name in _OPERATED_LISTS:
-        values = spec.get(field)
-        for number, value in enumerate(values if isinstance(values, list) else ()):
-            one, path = as_object(value), f"spec.{field}[{number}]"
-            pattern = f"{one['group']}/{one.get('kind')}" if one.get("group") else str(one.get("kind"))
-            place = _find_place(document, f"{path}.{member}", lines)
-            customizations.setdefault(pattern, {})[name] = _Member(one.get(member), place)
-    if spec.get("resourceIgnoreDifferences"):
-        place = _find_place(document, "spec.resourceIgnoreDifferences", lines)
-        text_of = _WITHOUT_COUNTERPART["ignoreDifferences"]
-        found.remarks.append(Remark("warning", "no-counterpart", describe_object(document.object), text_of, place))
-    _read_customizations(found, customizations)
-
-
-def _read_customizations(found: Checks, customizations: Mapping[str, Mapping[str, _Member]]) -> None:
-    for pattern, members in customizations.items():
-        _read_members(found, pattern, members)
-
-
 def _read_members(found: Checks, pattern: str, members: Mapping[str, _Member]) -> None:
     """Read the customization for a kind."""
     for name, (value, place) in members.items():
@@ -245,51 +197,3 @@ def _read_nested(found: Checks, document: Document, text: tuple[JSON, str], line
     except ManifestError as error:
         subject, at = describe_object(document.object), Place(document.source, before + error.line)
         found.remarks.append(Remark("error", "unreadable", subject, f"{field}: {error.reason}", at))
-
-
-def _list_scripts(document: Document, lines: FieldLines) -> Iterator[tuple[str, JSON, Place]]:
-    """Yield the scripts of a ResourceInterpreterCustomization, each with its field and place."""
-    for member, value in as_object(as_object(document.object.get("spec")).get("customizations")).items():
-        field = f"spec.customizations.{member}.luaScript"
-        yield field, as_object(value).get("luaScript"), _find_place(document, field, lines)
-
-
-def _read_retention(found: Checks, document: Document, text: tuple[JSON, str], lines: FieldLines) -> None:
-    for part in _read_nested(found, document, text, lines):
-        values: Any = part.object
-        entries = values if isinstance(values, list) else [values]
-        for number, entry in enumerate(entries):
-            item = f"[{number}]." if isinstance(values, list) else ""
-            scripts = [
-                (f"data[{RETENTION_KEY}][{number}].{name}", value, _find_place(part, f"{item}{name}", lines))
-                for name, value in as_object(entry).items()
-                if name in RETENTION_SCRIPTS
-            ]
-            _read_misplaced(found, document, as_object(entry), scripts)
-
-
-def _read_misplaced(
-    found: Checks, document: Document, target: Mapping[str, Any], scripts: list[tuple[str, JSON, Place]]
-) -> None:
-    """Read the scripts of Argo CD among those for a kind of Karmada."""
-    for field, value, place in scripts:
-        if not isinstance(value, str) or not _is_argocd_script(value):
-            continue
-        kind = GroupVersionKind(*parse_api_version(str(target.get("apiVersion"))), str(target.get("kind")))
-        pattern = format_pattern(kind.group_kind)
-        if not _SETS_STATUS.search(value):
-            text = f"{field} sets no status: it is no health check, and an action has no counterpart in Karmada"
-            found.remarks.append(Remark("warning", "no-counterpart", pattern, text, place))
-            continue
-        found.checks.append(HealthCheck(pattern, value, place, (kind,)))
-        text = f"the script is a health check: remove {field} of {describe_object(document.object)}"
-        found.remarks.append(Remark("note", "misplaced", pattern, text, place))
-
-
-def _is_argocd_script(text: str) -> bool:
-    try:
-        parsed = parse_script(text, known=known_globals())
-    except LuaSyntaxError:
-        return False
-    defines_function = any(one.name in parsed.assigned for one in FUNCTIONS)
-    return not defines_function and is_argocd_script(parsed, text)

@@ -29,7 +29,7 @@ def read_retention(script: str) -> list[str]:
 
 
 HEALTH = "hs = {}\nif obj.status then hs.status = 'Healthy' end\nreturn hs"
-CONVERT = "convert a health check with `fleethook interpret convert --from argocd FILE`"
+CONVERT = "convert the health.lua or the argocd-cm with `fleethook interpret convert --from argocd`"
 
 
 @pytest.mark.parametrize(
@@ -83,19 +83,6 @@ def test_a_body_without_its_function_is_refused_with_the_function() -> None:
         place.format("ReviseReplica(desiredObj, desiredReplica)"),
         "the script has to define it",
     ]
-
-
-def test_the_object_of_argo_cd_within_a_function_is_a_warning_with_the_remedy() -> None:
-    script = "function InterpretHealth(observedObj) return obj.status ~= nil and x end"
-    target = {"apiVersion": "example.com/v1", "kind": "Foo"}
-    scripts = {"healthInterpretation": {"luaScript": script}}
-    [rule] = read_customization({"spec": {"target": target, "customizations": scripts}}).rules
-    first, second = list_findings(rule)
-    assert first == (
-        "line 1: obj is undefined: the script reads a global that nothing sets. Scripts of Argo CD read it: here the "
-        "parameter of the function has the resource"
-    )
-    assert second.endswith("reads a global that nothing sets")
 
 
 FOO = GroupVersionKind("example.com", "v1", "Foo")

@@ -446,7 +446,7 @@ def make_review(document: JSONObject, operation: str = "CREATE") -> bytes:
         (config_map(retention("desiredObj.x =")), False, "Lua script error: line 2"),
         (config_map(retention("desiredObj.x ="), name="other"), True, ""),
         (config_map(retention("desiredObj.x ="), namespace="other"), True, ""),
-        (config_map(retention("return {status = obj.status}")), False, "fleethook interpret convert --from argocd FILE"),
+        (config_map(retention("return {status = obj.status}")), False, "interpret convert --from argocd"),
         (customization("a", retention="function Retain(d) return d end"), True, ""),
         (customization("a", retention="return {status = obj.status}"), False, "interpret convert --from argocd FILE"),
         (customization("a", retention="function Retain(d) return d"), False, "spec.customizations.retention.luaScript"),

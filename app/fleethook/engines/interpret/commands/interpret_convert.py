@@ -207,9 +207,8 @@ def convert(
     """Convert health checks of Argo CD to ResourceInterpreterCustomizations with fixtures.
 
     Health checks are files GROUP/KIND/health.lua with the tests of health_test.yaml beside them, and the values of an
-    argocd-cm. Scripts of Argo CD in a karmada-config or a ResourceInterpreterCustomization are converted, too. Karmada
-    needs the versions of a kind: they come from tests, CustomResourceDefinitions and objects in the input, from --kind,
-    or from the kinds that fleethook knows.
+    argocd-cm. Karmada needs the versions of a kind: they come from tests, CustomResourceDefinitions and objects in the
+    input, from --kind, or from the kinds that fleethook knows.
 
     Prints the customizations, or writes them to --output-dir with the tests as fixtures. All fixtures are run. The
     report goes to standard error, with file and line. Errors are scripts that are not converted and tests that fail.

@@ -9,7 +9,7 @@ pkg/resourceinterpreter/customized/declarative/configmanager.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +25,6 @@ from fleethook.model.karmada import RETENTION_KEY, Operation
 
 OBJECT: Final = "obj"
 """The global with the resource in Argo CD's scripts."""
-CONVERT: Final = "fleethook interpret convert --from argocd FILE"
 
 _DOCUMENTS: Final = frozenset({"desiredObj", "observedObj", "runtimeObj", "statusItems", "desiredReplica"})
 """The usual names of the parameters of Karmada's functions."""
@@ -34,50 +33,26 @@ _HEALTH: Final = re.compile(
 )
 
 
-def is_argocd_script(script: Script, text: str) -> bool:
-    """Return whether a script without functions of Karmada is one of Argo CD."""
-    if reads_documents(script):
-        return False
-    return OBJECT in script.reads or _HEALTH.search(text) is not None
-
-
-def explain_misplaced(script: Script, text: str, *, members: Mapping[str, str]) -> str:
+def explain_misplaced(script: Script, text: str) -> str:
     """Return the mistake of a script that belongs to another operation or to Argo CD, ``""`` if it has none.
 
     Args:
         script: The parsed script, without the function of its operation.
         text: Its source.
-        members: The members of ``spec.customizations`` by the names of their functions.
     """
-    others = sorted(script.assigned & members.keys())
-    if others and not reads_documents(script):
-        places = " and ".join(f"spec.customizations.{members[name]}.luaScript" for name in others)
+    if reads_documents(script):
+        return ""
+    if others := sorted(script.assigned & _MEMBER_OF.keys()):
+        places = " and ".join(f"spec.customizations.{_MEMBER_OF[name]}.luaScript" for name in others)
         return f"the script defines {' and '.join(others)}: move it to {places} of a ResourceInterpreterCustomization"
-    if is_argocd_script(script, text):
-        line = script.reads.get(OBJECT)
-        where = f"it reads the global {OBJECT} (line {line})" if line else "it sets a status of Argo CD"
-        return (
-            f"the script is one of Argo CD, because {where}: convert a health check with `{CONVERT}`; "
-            "actions have no counterpart in Karmada"
-        )
-    return ""
-
-
-def explain_body(script: Script, *, name: str, parameters: Sequence[str]) -> str:
-    """Return the mistake of a script that is only the body of the function ``name``, ``""`` if it is none."""
-    if not reads_documents(script):
+    line = script.reads.get(OBJECT)
+    if not line and not _HEALTH.search(text):
         return ""
+    where = f"it reads the global {OBJECT} (line {line})" if line else "it sets a status of Argo CD"
     return (
-        f"the script is only the body of the function: write `function {name}({', '.join(parameters)})` before it and "
-        "`end` after it"
+        f"the script is one of Argo CD, because {where}: convert the health.lua or the argocd-cm with `fleethook "
+        "interpret convert --from argocd`"
     )
-
-
-def explain_undefined(finding: str) -> str:
-    """Return the remedy for a global that only Argo CD defines, ``""`` for other findings."""
-    if not finding.startswith(f"{OBJECT} is undefined"):
-        return ""
-    return ". Scripts of Argo CD read it: here the parameter of the function has the resource"
 
 
 def reads_documents(script: Script) -> bool:
@@ -335,7 +310,7 @@ def _parse_rule_script(text: str, body_for: str) -> Script:
     parsed = parse_script(text, known=known)
     # A script that returns a value without reading the documents is no body: the result would fail at each call.
     is_body = reads_documents(parsed) or "return" not in text
-    if body_for in parsed.assigned or not is_body or explain_misplaced(parsed, text, members=_MEMBER_OF):
+    if body_for in parsed.assigned or not is_body or explain_misplaced(parsed, text):
         return parsed
     return parse_script(wrap_body(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
 
@@ -345,8 +320,12 @@ def _find_mistake(script: Script, text: str, function: Function, *, retention: b
     name = function.name
     if name in script.assigned:
         return ""
-    mistake = explain_misplaced(script, text, members=_MEMBER_OF)
-    mistake = mistake or explain_body(script, name=name, parameters=function.parameters)
+    mistake = explain_misplaced(script, text)
+    if not mistake and reads_documents(script):
+        mistake = (
+            f"the script is only the body of the function: write `function {name}({', '.join(function.parameters)})` "
+            "before it and `end` after it"
+        )
     mistake = mistake or f"the script has to define it{', or be its body and use desiredObj' if retention else ''}"
     return f"not found function {name}: {mistake}"
 
@@ -368,8 +347,7 @@ def list_findings(rule: Rule) -> Iterator[str]:
     for finding in rule.script.findings:
         if finding.text.startswith(f"function {rule.function.name} is global"):
             continue
-        hint = explain_undefined(finding.text)
-        yield f"line {finding.line}: {finding.text}{hint}"
+        yield f"line {finding.line}: {finding.text}"
     known = list_known_members(rule.function.operation)
     for name, line in rule.script.unread.items():
         if name not in known and (close := nearest(name, known, similarity=_MIN_SIMILARITY)):
