@@ -75,7 +75,6 @@ def test_a_directory_may_contain_files_of_other_tools(tmp_path: Path) -> None:
     assert (code, "passed, 0 failed" in out) == (0, True)
     for hook, arguments in (
         ("fleethook-lint", ["-f"]),
-        ("fleethook-interpret-check", []),
         ("fleethook-interpret-test", []),
     ):
         assert run_hook(hook, [*arguments, str(deploy), "--exclude", "template.yaml"]) == 0
@@ -141,7 +140,7 @@ def record(directory: Path) -> tuple[str, str]:
         ("fleethook-lint", ["-f", "examples/kcp-widgets"], 1),
         ("fleethook-lint", ["-f", "examples/nodepools.yaml"], 0),
         ("fleethook-lint", [], 2),
-        ("fleethook-interpret-check", ["examples/retention"], 0),
+        ("fleethook-lint", ["-f", "examples/retention"], 0),
         ("fleethook-interpret-test", ["examples/retention"], 0),
     ],
 )

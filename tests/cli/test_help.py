@@ -152,7 +152,6 @@ LACKING = {
     "hooks test": {"FILES...", "-f...", "--filename...", "-n", "--namespace"},
     "hooks check": {"FILES...", "-n", "--namespace"},
     # The customizations of Karmada belong to no namespace.
-    "interpret check": {"-n", "--namespace"},
     "interpret convert": {"-n", "--namespace"},
     "interpret run": {"-n", "--namespace"},
     # The positional argument is a URL, and the objects are Karmada instances: several, or the one of the release.

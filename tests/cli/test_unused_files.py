@@ -27,7 +27,6 @@ FILES = {
     "rules.py": "from fleethook.admission import validate\n@validate('v1', 'Pod')\ndef a(pod): pass\n",
     "karmada.yaml": "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\nmetadata: {name: k}\nspec: {crdTarbal: {}}\n",
 }
-UNUSED = "map.yaml: is not used: it has no customization, webhook configuration or "
 SELECTOR = "hook.yaml:9: ValidatingWebhookConfiguration hooks: webhooks[0].namespaceSelector.team: is not a field of "
 
 
@@ -43,7 +42,6 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        ("interpret check game.yaml map.yaml", 2, f"fleethook: {UNUSED}interpreter"),
         ("interpret run --operation InterpretHealth object.yaml game.yaml", 0, ""),
         (f"interpret run --operation InterpretHealth object.yaml {DATABASE} game.yaml", 0, ""),
         ("hooks test rules.py", 2, "fleethook: rules.py: is not used: it has no tests"),

@@ -35,7 +35,7 @@ except SystemExit:
 COMMANDS = {
     "overrider": ["render", "-f", "examples/yurtappoverrider"],
     "dispatch": ["webhook", "test", "--help"],
-    "interpret": ["interpret", "check", "--help"],
+    "interpret": ["interpret", "run", "--help"],
     "crds": ["crds", "--data-dir", "/nowhere", "cache", "ls"],
     "hooks": ["hooks", "test", "examples/admission"],
 }

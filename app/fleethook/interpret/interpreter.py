@@ -212,6 +212,11 @@ def load(source: str) -> list[Interpreter]:
     found = [value for value in vars(module).values() if isinstance(value, Interpreter)]
     if not found:
         raise LoadError(f"{source} defines no interpreter: create one with `interpreter(apiVersion, kind)`")
+    for one in found:
+        if not one.functions:
+            raise LoadError(
+                f"{source}: the interpreter of {one.kind.kind} has no operation: decorate a function with one"
+            )
     return found
 
 

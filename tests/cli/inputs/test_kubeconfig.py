@@ -74,7 +74,6 @@ CLUSTER_COMMANDS = pytest.mark.parametrize(
         "replay {recording}",
         "console",
         "serve",
-        "interpret check",
         "interpret test {recording}",
         "interpret run --operation InterpretStatus --observed-file {recording}",
         "crds controller",

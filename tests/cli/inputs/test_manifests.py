@@ -97,9 +97,7 @@ def test_a_missing_file_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "No such file or directory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "words", ["lint {}", "replay {} -f .", "lint --kubeconfig {}", "interpret check {}", "console {}"]
-)
+@pytest.mark.parametrize("words", ["lint {}", "replay {} -f .", "lint --kubeconfig {}", "console {}"])
 def test_a_path_that_cannot_be_examined_exits_2(words: str) -> None:
     """So does a path below a directory that the user may not read."""
     done = invoke(words.format("x" * 5000).split())

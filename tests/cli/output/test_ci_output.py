@@ -29,7 +29,7 @@ STORY = EXAMPLES / "yurtappoverrider" / "story-2"
 ERRORS = {"broken.yaml:2", "broken.yaml:5", "latin.yaml:1", "packed.yaml:1"}
 COMMANDS = [
     ("lint", "-f"), ("render", "-f"), ("explain", "--request", "-", "-f"),
-    ("diff", "--without", "NodePool/beijing", "--against"), ("interpret", "check"), ("interpret", "test"),
+    ("diff", "--without", "NodePool/beijing", "--against"), ("interpret", "test"),
     ("replay", str(REVIEW), "-f"),
 ]  # fmt: skip
 
@@ -95,15 +95,12 @@ def test_unreadable_documents_are_results_of_the_json_output(command: tuple[str,
     assert "latin.yaml" in out
 
 
-@pytest.mark.parametrize("command", [("lint", "-f"), ("interpret", "check")], ids=" ".join)
-def test_unreadable_documents_are_annotations_beside_the_other_findings(
-    command: tuple[str, ...], directory: Path
-) -> None:
+def test_unreadable_documents_are_annotations_beside_the_other_findings(directory: Path) -> None:
     add_unreadable_files(directory)
     (directory / "customization.yaml").write_text(
         CUSTOMIZATION.replace("return observedObj", "return x + + observedObj")
     )
-    code, out, _ = run_lint(*command, str(directory), "--output", "github")
+    code, out, _ = run_lint("lint", str(directory), "--output", "github")
     lines = [one for one in out.splitlines() if "title=unreadable-input" in one]
     places = {
         one.split("file=")[1].split(",title")[0].removeprefix(f"{directory}/").replace(",line=", ":") for one in lines
@@ -131,8 +128,8 @@ def test_a_script_that_cannot_be_used_is_a_result_of_a_test(directory: Path) -> 
 
 def test_a_python_file_that_cannot_be_loaded_is_an_annotation(directory: Path) -> None:
     file = directory / "broken_interpreter.py"
-    file.write_text("interpreter = 1\n\ndef (\n")
-    code, out, _ = run_lint("interpret", "check", str(directory), "--output", "github")
+    file.write_text("import fleethook.interpret\n\ndef (\n")
+    code, out, _ = run_lint("lint", str(file), "--output", "github")
     assert (code, f"::error file={file},line=3,title=unreadable-input::" in out) == (2, True)
 
 

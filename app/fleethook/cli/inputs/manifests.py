@@ -18,7 +18,7 @@ from fleethook.cluster.manifests.manifest_reader import (
     name_source,
     read_file,
     read_manifest,
-    read_rules,
+    read_python,
 )
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value
 from fleethook.cluster.manifests.yaml_reader import read_values as parse_values
@@ -89,7 +89,7 @@ def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | 
     if isinstance(path, ManifestError):
         return Manifest([], [], [path], [])
     if path.suffix == RULES:
-        return read_rules(path)
+        return read_python(path)
     try:
         return read_manifest(read_file(path), source=name_source(path), select=select)
     except ManifestError as error:

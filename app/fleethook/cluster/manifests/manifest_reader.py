@@ -22,6 +22,7 @@ from fleethook.work.garbage import GCFreezer
 if TYPE_CHECKING:
     from fleethook.admission.declaration import RuleError
     from fleethook.admission.rule import Rule
+    from fleethook.interpret.interpreter import Interpreter
 
 STANDARD_INPUT: Final = Path("-")
 """The name of standard input in a list of files."""
@@ -398,8 +399,14 @@ def _list_identities(metadata: JSONObject) -> Iterator[tuple[str, str, JSON]]:
                 yield f"metadata.{member}", name, value
 
 
-def read_rules(path: Path) -> Manifest:
-    """Return the webhook configurations of the admission rules in a file, each with the place of its rule."""
+def read_python(path: Path) -> Manifest:
+    """Return the webhook configurations of the admission rules in a file, each with the place of its rule.
+
+    A file of interpreters for Karmada has no objects, but an error if it cannot be loaded.
+    """
+    text = read_file(path)
+    if b"fleethook.interpret" in text and b"fleethook.admission" not in text:
+        return Manifest([], [], load_interpreters([str(path)])[1], [])
     from fleethook.admission.declaration import RuleError  # noqa: PLC0415 - only files of rules need CEL
     from fleethook.admission.rules_file import load_rules  # noqa: PLC0415 - as above
 
@@ -407,6 +414,21 @@ def read_rules(path: Path) -> Manifest:
         return Manifest(describe_rules(load_rules([path])), [], [], [])
     except RuleError as error:
         return Manifest([], [], [make_rule_error(error)], [])
+
+
+def load_interpreters(sources: Iterable[str]) -> "tuple[list[Interpreter], list[ManifestError]]":
+    """Return the interpreters in Python files or modules, and an error for each source that cannot be loaded."""
+    from fleethook.interpret.interpreter import LoadError, load  # noqa: PLC0415 - only files of interpreters need it
+
+    found, errors = list["Interpreter"](), list[ManifestError]()
+    for source in sources:
+        try:
+            found += load(source)
+        except LoadError as error:
+            cause, text = error.__cause__, str(error).removeprefix(f"{source}: ")
+            line = (cause.lineno if isinstance(cause, SyntaxError) and cause.filename == source else None) or 0
+            errors.append(ManifestError(source, line, text))
+    return found, errors
 
 
 def describe_rules(rules: "Iterable[Rule]") -> list[Document]:

@@ -28,7 +28,7 @@ from fleethook.cluster.manifests.manifest_reader import (
     name_source,
     read_file,
     read_manifest,
-    read_rules,
+    read_python,
 )
 from fleethook.cluster.manifests.object_findings import ObjectFinding, check_objects
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
@@ -334,7 +334,7 @@ def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
     except ManifestError as error:
         return _keep(known, error)
     is_code = path.suffix == RULES
-    read = read_rules(path) if is_code else read_manifest(content, source=name_source(path), freezer=freezer)
+    read = read_python(path) if is_code else read_manifest(content, source=name_source(path), freezer=freezer)
     errors = [*read.errors]
     lost = 0 if known is None else len(known.documents) - len(read.documents)
     if known is not None and lost > 0 and (not content.strip() or len(read.skipped) > len(known.skipped)):

@@ -22,7 +22,7 @@ ENGINE: Final = Engine(
     commands={
         "interpret": EngineCommand(
             f"{_FOLDER}.commands.interpret:interpret",
-            "Run, test, check and convert resource interpreters: Lua, webhooks, Python, native.",
+            "Run, test and convert resource interpreters: Lua, webhooks, Python, native.",
         ),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",

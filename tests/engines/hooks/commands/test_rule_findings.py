@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import read_rules
+from fleethook.cluster.manifests.manifest_reader import read_python
 from fleethook.cluster.store import Store
 from fleethook.engines.hooks.commands.rule_findings import CODES, lint_rules
 
@@ -27,7 +27,7 @@ from fleethook.engines.hooks.commands.rule_findings import CODES, lint_rules
 def test_rules_that_harm_a_cluster_have_warnings(tmp_path: Path, decorator: str, codes: list[str]) -> None:
     file = tmp_path / "rules.py"
     file.write_text(f"from fleethook.admission import mutate, validate\n@{decorator}\ndef a(request): pass\n")
-    rows = lint_rules(read_rules(file).documents, Store(), None)
+    rows = lint_rules(read_python(file).documents, Store(), None)
     assert [(one.level, one.code, one.name, one.place) for one in rows] == [
         ("warning", code, "a", f"{file}:2") for code in codes
     ]

@@ -18,7 +18,6 @@ from tests.cli.interpreting import (
     DIRECTORY,
     FIXTURE,
     GAME,
-    RETENTION,
     run,
     write_bundle,
 )
@@ -90,19 +89,6 @@ def test_run_names_the_convention_that_decided(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_check_finds_problems_of_webhook_configurations(tmp_path: Path) -> None:
-    code, out, _ = run("check", str(DIRECTORY / "configuration.yaml"), DATABASE)
-    assert code == 0
-    assert "db.example.com/v1 Database: InterpretDependency, InterpretHealth, InterpretReplica, ReviseReplica" in out
-    broken = tmp_path / "broken.yaml"
-    broken.write_text(
-        (DIRECTORY / "configuration.yaml").read_text().replace("https://localhost:9443/explore-foo", "http://h")
-    )
-    code, out, _ = run("check", str(broken))
-    assert code == 1
-    assert "webhooks[0].clientConfig.url: Invalid value" in out
-
-
 def test_run_writes_the_output_of_a_script_to_standard_error(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
     (tmp_path / "game.yaml").write_text(GAME)
@@ -134,14 +120,6 @@ def test_run_takes_customizations_by_the_option_of_karmadactl(tmp_path: Path) ->
     )  # fmt: skip
     code, _, err = run(*ask)
     assert (code, err) == (2, "fleethook: InterpretHealth needs a desired or an observed object\n")
-
-
-def test_check_reads_directories() -> None:
-    code, out, _ = run("check", str(RETENTION), str(DIRECTORY))
-    assert code == 0
-    assert "ConfigMap karmada-config" in out
-    assert "ResourceExploringWebhookConfiguration example" in out
-    assert "db.example.com/v1 Database" in out
 
 
 @contextlib.contextmanager
@@ -231,17 +209,10 @@ def test_an_object_without_kind_is_an_error_with_its_line(tmp_path: Path) -> Non
         assert reason in err
 
 
-def test_check_and_test_take_the_customizations_of_a_karmada(
-    cluster: tuple[Cluster, tuple[str, ...]], tmp_path: Path
-) -> None:
+def test_fixtures_ask_the_customizations_of_a_karmada(cluster: tuple[Cluster, tuple[str, ...]], tmp_path: Path) -> None:
     held, options = cluster
     path = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations"
-    held.lists = {path: [yaml.safe_load(CUSTOMIZATION.replace('print("seen"', 'x = print("seen"'))], CONFIG_MAPS: []}
-    code, out, _ = run("check", *options)
-    assert (code, out.splitlines()[0]) == (0, "ok   cluster: ResourceInterpreterCustomization game")
-    code, out, _ = run("check", *options, "--output", "json")
-    (found,) = json.loads(out)
-    assert (found["level"], found["place"]) == ("warning", "cluster")
+    held.lists = {path: [yaml.safe_load(CUSTOMIZATION)], CONFIG_MAPS: []}
     fixture = tmp_path / "ready-test.yaml"
     fixture.write_text(FIXTURE)
     assert run("test", str(fixture))[0] == 1

@@ -1,4 +1,4 @@
-"""``fleethook interpret``: run, test, check and register interpreters."""
+"""``fleethook interpret``: run, test and convert interpreters."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,6 @@ from fleethook.engines.interpret.commands.interpret_chain import (
     INTERPRETERS,
     build_chain,
     build_usable_chain,
-    check,
     describe_dropped,
     explain_error,
     find_fixtures,
@@ -269,6 +268,6 @@ def _print(results: Sequence[FixtureResult], output: Output) -> None:
 
 
 interpret = Group(
-    "Run, test, check and convert resource interpreters: Lua, webhooks, Python, native.",
-    {"check": check, "convert": convert, "run": run, "test": run_tests},
+    "Run, test and convert resource interpreters: Lua, webhooks, Python, native.",
+    {"convert": convert, "run": run, "test": run_tests},
 )

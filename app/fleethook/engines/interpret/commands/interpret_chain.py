@@ -3,24 +3,20 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.api_schema import check_object
-from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import FixtureCase, FixtureResult, read_cases
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.inputs.manifests import fail_input, find_unused, read_manifests, write_input_errors
+from fleethook.cli.inputs.manifests import fail_input, find_unused, read_manifests
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
-from fleethook.cli.options import FilesArgument, FindingsOutput, FindingsOutputOption, InputOptions
-from fleethook.cli.output.findings_output import Row, make_input_row, write_annotations
-from fleethook.cli.output.text_output import write, write_error, write_json
-from fleethook.cli.parameters import Option
+from fleethook.cli.options import InputOptions
+from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
-from fleethook.cluster.manifests.manifest_reader import is_directory, list_files
+from fleethook.cluster.manifests.manifest_reader import is_directory, list_files, load_interpreters
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError, Explained
-from fleethook.engines.interpret.commands.interpreter_findings import list_rows
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
@@ -28,7 +24,6 @@ from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.customization_rules import (
-    FUNCTIONS,
     ParsedRules,
     describe_object,
     list_findings,
@@ -38,7 +33,7 @@ from fleethook.engines.interpret.lua.lua_layer import Customizations, read_objec
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError, Program
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
-from fleethook.interpret.interpreter import Interpreter, LoadError, Question, load
+from fleethook.interpret.interpreter import Question
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON
@@ -53,12 +48,10 @@ class ScriptReport(NamedTuple):
     Attributes:
         problems: Reasons why a script cannot be used.
         warnings: Suspicious code in usable scripts.
-        rules: A line for each rule that the object may set.
     """
 
     problems: list[Problem]
     warnings: list[Problem]
-    rules: list[str]
 
 
 def has_scripts(document: Document) -> bool:
@@ -122,29 +115,12 @@ def check_scripts(document: Document, runner: Runner) -> ScriptReport:
     read = read_scripts(document)
     problems = [Problem(problem.place, problem.text) for problem in read.problems]
     warnings: list[Problem] = []
-    refused = {problem.place for problem in read.problems}
     for rule in read.rules:
         warnings += [Problem(rule.place, text) for text in (*list_findings(rule), *list_unportable(rule))]
         problem = _run_top_level(rule.program, rule.function.name, runner)
         if problem:
             problems.append(Problem(rule.place, problem))
-            refused.add(rule.place)
-    return ScriptReport(problems, warnings, list(_list_rules(document, read, refused)))
-
-
-def _list_rules(document: Document, read: ParsedRules, refused: set[str]) -> Iterator[str]:
-    """Yield a line for each rule that a customization may have, or for each rule of ``karmada-config``."""
-    if key_of(document.object).group_kind != CUSTOMIZATION:
-        for rule in read.rules:
-            state = "refused" if rule.place in refused else "set"
-            yield f"{rule.function.operation} of {rule.kind.api_version} {rule.kind.kind}: {state}"
-        return
-    usable = {rule.function for rule in read.rules if rule.place not in refused}
-    for function in FUNCTIONS:
-        place = f"spec.customizations.{function.member}"
-        is_refused = any(name == place or name.startswith(f"{place}.") for name in refused)
-        state = "refused" if is_refused else "set" if function in usable else "not set"
-        yield f"{function.operation:<20} {state}"
+    return ScriptReport(problems, warnings)
 
 
 def _run_top_level(program: Program, name: str, runner: Runner) -> str:
@@ -183,24 +159,6 @@ def _may_define_interpreter(file: Path) -> bool:
         return b"interpreter" in file.read_bytes()
     except OSError:
         return True
-
-
-def load_interpreters(sources: Sequence[str]) -> tuple[list[Interpreter], list[ManifestError]]:
-    """Return the interpreters in files or modules, and an error for each source that cannot be loaded."""
-    found, errors = list[Interpreter](), list[ManifestError]()
-    for source in sources:
-        try:
-            found += load(source)
-        except LoadError as error:
-            errors.append(make_load_error(source, error))
-    return found, errors
-
-
-def make_load_error(source: str, error: LoadError) -> ManifestError:
-    """Return the error of a file or module that cannot be loaded."""
-    cause, text = error.__cause__, str(error).removeprefix(f"{source}: ")
-    line = (cause.lineno if isinstance(cause, SyntaxError) and cause.filename == source else None) or 0
-    return ManifestError(source, line, text)
 
 
 def build_chain(
@@ -271,140 +229,12 @@ def describe_dropped(question: Question, explained: Explained) -> Iterator[str]:
         yield f"{explained.place}: Karmada drops a member of the answer: {text}"
 
 
-EMPTY: Final = "empty-interpreter"
-
-
-class _Checked(NamedTuple):
-    """The result of checking an object or an interpreter.
-
-    Attributes:
-        title: The line of the text output about it, after ``ok`` or ``FAIL``.
-        report: Problems, warnings and rules; both empty for an interpreter in Python.
-        rows: The same problems and warnings with their lines in the file.
-        usable: Whether there is no problem.
-    """
-
-    title: str
-    report: ScriptReport
-    rows: list[Row]
-    usable: bool
-
-
-def check(
-    files: FilesArgument = None,
-    filename: Annotated[
-        list[Path] | None,
-        Option(
-            "--filename",
-            "-f",
-            help="Customizations and webhook configurations (YAML), interpreters (*.py), or directories of them; "
-            "'-' for standard input; may be repeated.",
-        ),
-    ] = None,
-    karmada: TargetOptions = TargetOptions(),
-    reading: InputOptions = InputOptions(),
-    output: FindingsOutputOption = FindingsOutput.TEXT,
-) -> None:
-    """Check customizations, webhook configurations and interpreters, and print the rules that they set.
-
-    They are in FILES, in Karmada's control plane (--kubeconfig, --context, --in-cluster), or in both.
-
-    Scripts are compiled, and their top level is run. Suspicious code is a warning, for example a global variable, or a
-    path through a function that returns nothing. `--output json`, and `--output github` for pull requests, print only
-    the problems and warnings.
-
-    Exit codes: 0 success; 1 problems found; 2 invalid arguments or unreadable input.
-    """
-    paths = [*(files or ()), *(filename or ())]
-    if not paths and not karmada.is_given:
-        fail("give customizations or interpreters to check: -f FILE, --kubeconfig FILE or --in-cluster")
-    rules = read_rules(karmada)
-    usable, errors = True, list[ManifestError]()
-    rows: list[Row] = []
-    for one in _check_all(paths, rules, reading):
-        if isinstance(one, ManifestError):
-            errors.append(one)
-            continue
-        usable = usable and one.usable and not (reading.strict and one.report.warnings)
-        rows += one.rows
-        if output is FindingsOutput.TEXT:
-            _print(one)
-    write_input_errors(errors)
-    if output is FindingsOutput.JSON:
-        write_json([*map(make_input_row, errors), *rows])
-    elif output is FindingsOutput.GITHUB:
-        write_annotations(rows, errors)
-    if errors:
-        raise SystemExit(UNREADABLE)
-    if not usable:
-        raise SystemExit(CHECK_FAILED)
-
-
-def _check_all(
-    paths: Sequence[Path], rules: Sequence[Document], reading: InputOptions
-) -> Iterator[_Checked | ManifestError]:
-    """Yield the result for each interpreter in Python, and then for each object, and an error for unreadable input."""
-    sources = [path for path in paths if path.suffix == ".py"]
-    for path in (*sources, *list_python_files(paths, reading.exclude or ())):
-        try:
-            yield from _check_python(path)
-        except LoadError as error:
-            yield make_load_error(str(path), error)
-    runner, lines = Runner(), FieldLines()
-    manifests = [path for path in paths if path not in sources]
-    read = read_manifests(manifests, reading)
-    yield from read.errors
-    used = {one.source for one in read.errors}
-    for document in (*read.documents, *rules):
-        if (checked := _check_object(document, runner, lines)) is not None:
-            used.add(document.source)
-            yield checked
-    yield from find_unused(manifests, used, "customization, webhook configuration or interpreter", reading)
-
-
-def _check_python(path: Path) -> Iterator[_Checked]:
-    """Yield the result for each interpreter in a file: whether it has at least one operation; raises LoadError."""
-    for one in load(str(path)):
-        kind = f"{one.kind.api_version} {one.kind.kind}"
-        operations = ", ".join(sorted(one.functions)) or "nothing"
-        text = "the interpreter has no operation: decorate a function with one"
-        row = Row("error", EMPTY, "", kind, "", path.name, webhook="", field="", text=text, place=f"{path}:1")
-        found = [] if one.functions else [row]
-        yield _Checked(f"{path}: {kind}: {operations}", ScriptReport([], [], []), found, bool(one.functions))
-
-
 def report_problems(document: Document, runner: Runner) -> ScriptReport:
     """Return the problems of a customization or a webhook configuration; none for any other object."""
     key = key_of(document.object)
     if key.group_kind in CONFIGURATIONS:
-        return ScriptReport([*problems(key.group_kind, document.object)], [], [])
-    return check_scripts(document, runner) if has_scripts(document) else ScriptReport([], [], [])
-
-
-def _check_object(document: Document, runner: Runner, lines: FieldLines) -> _Checked | None:
-    """Return the result for a customization or a webhook configuration, None for any other object."""
-    key = key_of(document.object)
-    if key.group_kind not in CONFIGURATIONS and not has_scripts(document):
-        return None
-    report = report_problems(document, runner)
-    known = {one.field for one in report.problems}
-    report.problems.extend(one for one in _list_unknown(document) if one.field not in known)
-
-    found = list_rows(document, report, lines)
-    subject = f"{key.group_kind.kind} {key.name}"
-    return _Checked(f"{document.place}: {subject}", report, found, not report.problems)
-
-
-def _print(one: _Checked) -> None:
-    report = one.report
-    word = "ok  " if one.usable else "FAIL"
-    write(f"{word} {one.title}", *(f"     {line}" for line in report.rules))
-    write(*(f"     {_describe(problem)}" for problem in report.problems))
-    write(*(f"     warning: {_describe(problem)}" for problem in report.warnings))
-
-
-def _describe(problem: Problem) -> str:
-    return f"{problem.field}: {problem.text}"
+        return ScriptReport([*problems(key.group_kind, document.object)], [])
+    return check_scripts(document, runner) if has_scripts(document) else ScriptReport([], [])
 
 
 class FixtureSet(NamedTuple):
