@@ -5,11 +5,21 @@ documents of unknown shape. Structs describe documents of known shape.
 """
 
 import base64
+import enum
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 JSON: TypeAlias = Any
 JSONObject: TypeAlias = dict[str, Any]
+
+
+class Absent(enum.Enum):
+    """The value of an absent member, which differs from null."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
 _LINE_ENDS: Final = str.maketrans("", "", "\r\n")
 
 

@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.patch.pointer import escape
-
-_MISSING: Final = object()
 
 
 def identical(left: JSON, right: JSON) -> bool:
@@ -24,7 +22,7 @@ def identical(left: JSON, right: JSON) -> bool:
 def _same_members(left: JSONObject, right: JSONObject) -> bool:
     # This is the inner loop of every diff, and the generator of all() costs more than the comparison.
     for name, value in left.items():  # noqa: SIM110
-        if not identical(value, right.get(name, _MISSING)):
+        if not identical(value, right.get(name, ABSENT)):
             return False
     return True
 
@@ -161,10 +159,10 @@ def _compare_objects(before: JSONObject, after: JSONObject, path: str, operation
     common = len(before)
     max_operations = len(operations) + _MAX_OPERATIONS
     for name, present in before.items():
-        wanted = after.get(name, _MISSING)
+        wanted = after.get(name, ABSENT)
         if wanted is present:
             continue
-        if wanted is _MISSING:
+        if wanted is ABSENT:
             common -= 1
             operations.append({"op": "remove", "path": f"{path}/{escape(name)}"})
         else:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from fleethook.engines.overrider.render.delta import (
-    MISSING,
     Leaf,
     apply_delta,
     delta_of,
@@ -14,6 +13,7 @@ from fleethook.engines.overrider.render.delta import (
     value_at,
     without_removed,
 )
+from fleethook.model.json import ABSENT
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import format_pointer
 from tests.builders import container
@@ -73,10 +73,10 @@ def test_leaves_name_each_difference_with_both_values() -> None:
     found = {name(leaf): (leaf.before, leaf.after) for leaf in leaves(DELTA)}
     containers = "/spec/template/spec/containers"
     assert found == {
-        f"{containers}/[name=log]": (container("log"), MISSING),
+        f"{containers}/[name=log]": (container("log"), ABSENT),
         f"{containers}/[name=nginx]/image": ("nginx:1.0", "nginx:2"),
-        f"{containers}/[name=side]": (MISSING, container("side")),
-        "/spec/replicas": (MISSING, 3),
+        f"{containers}/[name=side]": (ABSENT, container("side")),
+        "/spec/replicas": (ABSENT, 3),
     }
     assert {leaf.pointer for leaf in leaves(DELTA)} == {
         f"{containers}/1", f"{containers}/0/image", "/spec/replicas",
@@ -92,7 +92,7 @@ def test_a_pointer_is_resolved_to_names_as_far_as_it_leads() -> None:
     assert tokens == ("spec", "template", "spec", "containers", ("log", 0), "image")
     assert name_tokens(BEFORE, "/spec/template/spec/containers/7/image") == tokens[:4]
     assert schema_at(tokens[:4]).merge_key == "name"
-    assert value_at(BEFORE, ("spec", "paused")) is MISSING
+    assert value_at(BEFORE, ("spec", "paused")) is ABSENT
 
 
 def test_an_added_container_that_another_webhook_added_first_is_foreign() -> None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from fleethook.engines.overrider.render.member_differences import describe_identity, index_elements
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX
 from fleethook.model.formats.text import suggestion
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL
 from fleethook.patch import PatchLimits, format_pointer, parse_pointer
@@ -51,7 +51,6 @@ METADATA_MAPS: Final[tuple[tuple[str, ...], ...]] = (
 )
 """Maps with keys of fleethook (the undo of the last render is an annotation) and of OpenYurt's controllers."""
 _IDENTITY: Final = ("name", "generateName", "namespace", "uid", "ownerReferences", "finalizers", "deletionTimestamp")
-_MISSING: Final = object()
 
 
 def key_owner(key: str) -> str:
@@ -99,10 +98,10 @@ def protected_change(before: JSONObject, after: JSONObject) -> str | None:
     controllers. The author of an overrider must not be able to take a workload away from its owner.
     """
     for name in _IDENTITY:
-        if before["metadata"].get(name, _MISSING) != after["metadata"].get(name, _MISSING):
+        if before["metadata"].get(name, ABSENT) != after["metadata"].get(name, ABSENT):
             return f"/metadata/{name}"
     for name in ("apiVersion", "kind", "status"):
-        if before.get(name, _MISSING) != after.get(name, _MISSING):
+        if before.get(name, ABSENT) != after.get(name, ABSENT):
             return f"/{name}"
     if before["spec"].get("selector") != after["spec"].get("selector"):
         return "/spec/selector"

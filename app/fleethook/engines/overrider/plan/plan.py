@@ -20,7 +20,6 @@ from fleethook.engines.overrider.entries.entry_steps import (
 )
 from fleethook.engines.overrider.plan.rendered_check import check_rendered
 from fleethook.engines.overrider.render.delta import (
-    MISSING,
     Assign,
     Change,
     Leaf,
@@ -49,7 +48,7 @@ from fleethook.engines.overrider.template.node_affinity import (
 )
 from fleethook.engines.overrider.template.template import build_template, without_owner_marks
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject
+from fleethook.model.json import ABSENT, JSONObject
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import StrategicMergeError, identical
 from fleethook.workload_schema import DecodedParts
@@ -293,7 +292,7 @@ def _compile_variant(of: _BareVariant, bare: JSONObject, rendered: JSONObject) -
     kept: JSONObject = without_removed(of.named, delta)
     changes = list(leaves(delta))
     places = not any(_sets_terms(leaf.tokens) for leaf in changes)
-    removes = any(leaf.after is MISSING or (type(leaf.before) is type(leaf.after) is dict) for leaf in changes)
+    removes = any(leaf.after is ABSENT or (type(leaf.before) is type(leaf.after) is dict) for leaf in changes)
     return Variant(kept, of.pool_delta, delta, places, removes)
 
 
@@ -338,7 +337,7 @@ def restored_by_base(base: JSONObject) -> JSONObject:
 
     Laying the template over a workload restores the other members.
     """
-    change: Change = Assign(None, MISSING, WORKLOAD)
+    change: Change = Assign(None, ABSENT, WORKLOAD)
     for name in (REQUIRED, "nodeAffinity", "affinity", "spec", "template", "spec"):
         change = ObjectDelta(((name, change),), WORKLOAD)
     kept: JSONObject = without_removed(base, change)

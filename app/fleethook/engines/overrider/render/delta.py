@@ -17,19 +17,18 @@ from fleethook.engines.overrider.render.member_differences import (
     merge_elements,
 )
 from fleethook.engines.overrider.render.overlay import chooses_anew, covers, overlay, overlay_object
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.patch import format_pointer, identical, parse_pointer
 
 _NO_SCHEMA: Final = MergeSchema()
-MISSING: Final = object()
 
 
 class Assign(NamedTuple):
-    """A member or an element that is set, or removed where ``after`` is MISSING."""
+    """A member or an element that is set, or removed where ``after`` is ABSENT."""
 
     before: JSON
-    """The template's value, MISSING if it has none."""
+    """The template's value, ABSENT if it has none."""
     after: JSON
     schema: MergeSchema
 
@@ -85,9 +84,9 @@ def delta_of(before: JSONObject, after: JSONObject, schema: MergeSchema) -> Obje
     """Return the difference between two objects, without members if they are equal."""
     members: list[tuple[str, Change]] = []
     for name, value in after.items():
-        present = before.get(name, MISSING)
+        present = before.get(name, ABSENT)
         child = schema.fields.get(name, _NO_SCHEMA)
-        if present is value or (present is MISSING and not value and is_shared(name, value, child)):
+        if present is value or (present is ABSENT and not value and is_shared(name, value, child)):
             continue
         change = _compare_values(present, value, child)
         if change is not None:
@@ -107,7 +106,7 @@ def _make_removal(name: str, value: JSON, schema: MergeSchema) -> Change:
         delta = _compare_lists(elements, {}, schema) if elements else None
         if delta is not None:
             return delta._replace(removed=True)
-    return Assign(value, MISSING, schema)
+    return Assign(value, ABSENT, schema)
 
 
 def _compare_values(before: JSON, after: JSON, schema: MergeSchema) -> Change | None:
@@ -130,14 +129,14 @@ def _compare_lists(
 ) -> ListDelta | None:
     before_at = {identity: position for position, identity in enumerate(before)}
     elements = [
-        Element(identity, before_at[identity], None, Assign(element, MISSING, schema))
+        Element(identity, before_at[identity], None, Assign(element, ABSENT, schema))
         for identity, element in before.items()
         if identity not in after
     ]
     for position, (identity, element) in enumerate(after.items()):
         present = before.get(identity)
         if present is None:
-            elements.append(Element(identity, None, position, Assign(MISSING, element, schema)))
+            elements.append(Element(identity, None, position, Assign(ABSENT, element, schema)))
         elif (change := _compare_elements(present, element, schema)) is not None:
             elements.append(Element(identity, before_at[identity], position, change))
     kept = tuple(one for one in before if one in after)
@@ -163,15 +162,15 @@ def apply_delta(current: JSONObject, delta: ObjectDelta) -> JSONObject:
     """
     result: JSONObject | None = None
     for name, change in delta.members:
-        present = current.get(name, MISSING)
+        present = current.get(name, ABSENT)
         new = _apply_change(present, change)
         if new is present:
             continue
         if result is None:
             result = dict(current)
-        if new is MISSING:
+        if new is ABSENT:
             result.pop(name, None)  # An exclusive member that was set before may have removed it already.
-        elif present is MISSING:
+        elif present is ABSENT:
             # `overlay_object` removes the alternatives of an exclusive member.
             result = overlay_object(result, {name: new}, _NO_SCHEMA)
         else:
@@ -186,14 +185,14 @@ def _apply_change(present: JSON, change: Change) -> JSON:
         before: JSONObject = present if type(present) is dict else {}
         made = apply_delta(before, change)
         if change.removed and not made:
-            return MISSING
+            return ABSENT
         return present if made is before else made
     assert type(change) is ListDelta
     return _apply_list(present, change)
 
 
 def _assign(present: JSON, after: JSON, schema: MergeSchema) -> JSON:
-    if after is MISSING or present is MISSING or present == after:
+    if after is ABSENT or present is ABSENT or present == after:
         return after if present != after else present
     if type(present) is dict and type(after) is dict:
         anew = schema.retain_keys and chooses_anew(present, after, schema)
@@ -208,14 +207,14 @@ def _apply_list(present: JSON, change: ListDelta) -> JSON:
         return present  # An apiserver does not store such a list.
     merged = dict(known)
     for identity, _, after_at, inner in change.elements:
-        before = known.get(identity, MISSING)
+        before = known.get(identity, ABSENT)
         if after_at is None:
             merged.pop(identity, None)
-        elif before is not MISSING or type(inner) is Assign:
+        elif before is not ABSENT or type(inner) is Assign:
             merged[identity] = _apply_change(before, inner)
     made = merge_elements(current, known, merged, change.order)
     if change.removed and not made:
-        return MISSING
+        return ABSENT
     return present if made is current else made
 
 
@@ -229,7 +228,7 @@ def without_removed(named: JSON, change: Change, schema: MergeSchema = WORKLOAD)
         for name, inner in change.members:
             if name not in made:
                 continue
-            if type(inner) is Assign and inner.after is MISSING:
+            if type(inner) is Assign and inner.after is ABSENT:
                 del made[name]
             else:
                 made[name] = without_removed(made[name], inner, schema.fields.get(name, _NO_SCHEMA))
@@ -260,11 +259,11 @@ class Leaf(NamedTuple):
     @property
     def values(self) -> tuple[JSON, JSON]:
         """``before`` and ``after``, None for an absent one."""
-        return None if self.before is MISSING else self.before, None if self.after is MISSING else self.after
+        return None if self.before is ABSENT else self.before, None if self.after is ABSENT else self.after
 
 
 def leaves(delta: ObjectDelta) -> Iterator[Leaf]:
-    """Yield each single difference, with MISSING for an absent value."""
+    """Yield each single difference, with ABSENT for an absent value."""
     yield from _walk(delta, (), ())
 
 
@@ -317,16 +316,16 @@ def schema_at(tokens: tuple[Token, ...]) -> MergeSchema:
 
 
 def value_at(document: JSON, tokens: tuple[Token, ...], schema: MergeSchema = WORKLOAD) -> JSON:
-    """Return the value at a path of a document, MISSING if there is none."""
+    """Return the value at a path of a document, ABSENT if there is none."""
     for token in tokens:
         if isinstance(token, str):
             if not isinstance(document, dict) or token not in document:
-                return MISSING
+                return ABSENT
             document, schema = document[token], schema.fields.get(token, _NO_SCHEMA)
         else:
             elements = index_elements(document, schema)
             if elements is None or token not in elements:
-                return MISSING
+                return ABSENT
             document = elements[token]
     return document
 

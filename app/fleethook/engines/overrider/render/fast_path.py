@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from operator import is_
 from typing import Final, NamedTuple, TypeVar
 
-from fleethook.engines.overrider.render.delta import MISSING, Assign, Change, ListDelta, ObjectDelta
+from fleethook.engines.overrider.render.delta import Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches, value_of
 from fleethook.engines.overrider.render.undo import (
     MEMORY_ANNOTATIONS,
@@ -16,7 +16,7 @@ from fleethook.engines.overrider.render.undo import (
     remembered,
 )
 from fleethook.engines.overrider.template.node_affinity import PoolTemplate, is_placed
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.model.partial_objects import find_template
 from fleethook.patch import format_pointer
 from fleethook.workload_schema.value_marks import PoolValues, has_mark
@@ -271,7 +271,7 @@ def _require_no_sibling(change: ObjectDelta, tokens: Path, into: _Collected) -> 
     """Require that the alternatives of an added exclusive member are absent."""
     changed = {name for name, _ in change.members}
     for name, inner in change.members:
-        if type(inner) is Assign and inner.before is MISSING:
+        if type(inner) is Assign and inner.before is ABSENT:
             into.absent.extend((tokens, other) for other in EXCLUSIVE.get(name, ()) if other not in changed)
 
 
@@ -288,10 +288,10 @@ def _collect_member(name: str, change: Change, tokens: Path, into: _Collected) -
     if change.schema.retain_keys:
         return False  # The defaulted members of a union depend on the workload.
     path = _pointer((*tokens, name))
-    if change.after is MISSING:
+    if change.after is ABSENT:
         into.removed.append((tokens, name))
         into.operations.append({"op": "remove", "path": path})
-    elif change.before is MISSING:
+    elif change.before is ABSENT:
         into.absent.append((tokens, name))
         into.operations.append({"op": "add", "path": path, "value": change.after})
     elif _has_objects(change.after):

@@ -9,21 +9,18 @@ meaning: quantities by value, list elements by merge key, and null as an absent 
 import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from hashlib import sha256
 from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.model.formats.quantity import Quantity, stored_quantity
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.patch import format_pointer
 
 Identity = tuple[JSON, ...]
 """The values of the identifying members, and a number that counts the elements with the same values from 0."""
-
-_MISSING: Final = object()
 
 
 def index_elements(elements: JSON, schema: MergeSchema) -> dict[Identity, JSONObject] | None:
@@ -208,7 +205,7 @@ def merge_elements(
     """Return the merged elements in their order, or ``current`` itself if nothing changes."""
     if len(merged) == len(current):
         for position, (identity, element) in enumerate(merged.items()):
-            if current[position] is not element or present.get(identity, _MISSING) is not element:
+            if current[position] is not element or present.get(identity, ABSENT) is not element:
                 break
         else:
             if _is_in_order(present, wanted):
@@ -226,15 +223,6 @@ def _is_in_order(present: Mapping[Identity, JSONObject], wanted: Sequence[Identi
 _NO_SCHEMA: Final = MergeSchema()
 # Members of type resource.Quantity in k8s.io/api core/v1.
 _QUANTITY: Final = re.compile(r"/(resources/(limits|requests)|overhead)/[^/]+$|/(sizeLimit|divisor)$")
-
-
-class Absent(Enum):
-    """The value of an absent member, which differs from null."""
-
-    ABSENT = "absent"
-
-
-ABSENT: Final = Absent.ABSENT
 
 
 class Difference(NamedTuple):

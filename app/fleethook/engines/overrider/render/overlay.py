@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Final
 
 from fleethook.engines.overrider.render.member_differences import Identity, index_elements, merge_elements
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.workload_schema.check import load_choices
 from fleethook.workload_schema.defaults import find_default
@@ -73,19 +73,19 @@ def overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) 
     result: JSONObject | None = None
     fields = schema.fields
     for name, value in named.items():
-        present = current.get(name, _MISSING)
+        present = current.get(name, ABSENT)
         # `==` compares equal branches in C, and most branches are equal. In Python 1 equals 1.0 and True, but a field
         # of the API has one type, so these never meet.
         if present == value:
             continue
         if type(value) is dict or type(value) is list:
-            new = value if present is _MISSING else overlay(present, value, fields.get(name, _NO_SCHEMA))
+            new = value if present is ABSENT else overlay(present, value, fields.get(name, _NO_SCHEMA))
         else:
             new = value
         if new is not present:
             if result is None:
                 result = dict(current)
-            if present is _MISSING and name in EXCLUSIVE:
+            if present is ABSENT and name in EXCLUSIVE:
                 _make_room(result, EXCLUSIVE[name])
             result[name] = new
     if result is None:
@@ -240,7 +240,6 @@ def value_of(document: JSON, path: Path) -> JSON:
 PULL_POLICIES: Final = ("imagePullPolicy", "pullPolicy")
 """The members whose default depends on an image."""
 _NO_SCHEMA: Final = MergeSchema()
-_MISSING: Final = object()
 _Tokens = tuple[str, ...]
 
 
@@ -273,11 +272,11 @@ class _Settling:
         result: JSONObject | None = None
         known, wanted = (as_object(one) for one in (before, target))
         for name, value in made.items():
-            present = stored.get(name, _MISSING)
-            if present is value or present is _MISSING:
+            present = stored.get(name, ABSENT)
+            if present is value or present is ABSENT:
                 continue
             child = schema.fields.get(name, _NO_SCHEMA)
-            new = self._value(present, known.get(name, _MISSING), value, wanted.get(name), child, (*tokens, name))
+            new = self._value(present, known.get(name, ABSENT), value, wanted.get(name), child, (*tokens, name))
             if new is not value:
                 result = dict(made) if result is None else result
                 result[name] = new
@@ -303,14 +302,14 @@ class _Settling:
                 return False
         if any(other in made for other in EXCLUSIVE.get(name, ())):
             return False
-        if value is None or (self._is_same and before is _MISSING):
+        if value is None or (self._is_same and before is ABSENT):
             return True
         if name in PULL_POLICIES:
             return bool(value == find_pull_policy(made))
         default = find_default((*tokens, name))
         if default is None:
             default = _find_zero((*tokens, name))
-        return default is not _MISSING and type(default) is type(value) and bool(default == value)
+        return default is not ABSENT and type(default) is type(value) and bool(default == value)
 
     def _value(
         self, stored: JSON, before: JSON, made: JSON, target: JSON, schema: MergeSchema, tokens: _Tokens
@@ -321,14 +320,14 @@ class _Settling:
             return made
         present, wanted = index_elements(stored, schema), index_elements(made, schema)
         if present is None or wanted is None:
-            is_kept = self._is_same and before is _MISSING and covers(stored, made)
+            is_kept = self._is_same and before is ABSENT and covers(stored, made)
             return stored if is_kept or differs_by_defaults(stored, made) else made
         known, ordered = (index_elements(one, schema) or {} for one in (before, target))
         merged = {
             identity: element
             if (there := present.get(identity)) is None
             else self.objects(
-                there, known.get(identity, _MISSING), element, ordered.get(identity), schema, (*tokens, "*")
+                there, known.get(identity, ABSENT), element, ordered.get(identity), schema, (*tokens, "*")
             )
             for identity, element in wanted.items()
         }
@@ -344,14 +343,14 @@ _ZEROS: Final[dict[str, JSON]] = {**ZEROS, "Quantity": "0"}
 
 @lru_cache(4096)
 def _find_zero(tokens: _Tokens) -> JSON:
-    """Return the zero value with which Go encodes an absent member, _MISSING if it omits it."""
+    """Return the zero value with which Go encodes an absent member, ABSENT if it omits it."""
     for root in ("apps.v1.Deployment", "apps.v1.StatefulSet"):
         if (last := find_field(tokens, root)) is not None:
             if last.type in load_structs():
                 return {}
             printed = last.omit == "" or last.type == "Quantity"
-            return _ZEROS.get(last.type, None if last.type.startswith("[]") else _MISSING) if printed else _MISSING
-    return _MISSING
+            return _ZEROS.get(last.type, None if last.type.startswith("[]") else ABSENT) if printed else ABSENT
+    return ABSENT
 
 
 def find_pull_policy(owner: JSON) -> str:

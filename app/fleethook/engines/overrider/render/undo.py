@@ -19,7 +19,7 @@ import msgspec
 
 from fleethook.engines.overrider.render.member_differences import Identity, identify, index_elements, is_shared
 from fleethook.engines.overrider.render.overlay import covers
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 
@@ -31,7 +31,6 @@ RESERVED_PREFIX: Final = "fleethook.io/"
 """The prefix of annotations and labels that only fleethook writes."""
 
 _NO_SCHEMA: Final = MergeSchema()
-_MISSING: Final = object()
 _DIRECTIVE: Final = "$patch"
 _RESTORED: Final = {_DIRECTIVE: "merge"}
 """The step of a member or an element that the template restores."""
@@ -91,15 +90,15 @@ def undo_of(
     """
     undo: JSONObject = {}
     for name, value in after.items():
-        present = before.get(name, _MISSING)
+        present = before.get(name, ABSENT)
         if present is value:
             continue
         child = schema.fields.get(name, _NO_SCHEMA)
-        inner = as_object(named).get(name, _MISSING)
-        if present is _MISSING:
+        inner = as_object(named).get(name, ABSENT)
+        if present is ABSENT:
             if value or not is_shared(name, value, child):
                 undo[name] = _undo_added(name, value, child)
-        elif (step := _undo_changed(present, value, named=inner, schema=child, marks=marks)) is not _MISSING:
+        elif (step := _undo_changed(present, value, named=inner, schema=child, marks=marks)) is not ABSENT:
             undo[name] = step
     gone = {name: value for name, value in before.items() if name not in after and value is not None}
     if marks:
@@ -139,20 +138,20 @@ def _undo_added(name: str, value: JSON, schema: MergeSchema) -> JSON:
 
 
 def _undo_changed(before: JSON, after: JSON, *, named: JSON, schema: MergeSchema, marks: bool) -> JSON:
-    """Return the undo of a changed member, _MISSING if none is needed."""
+    """Return the undo of a changed member, ABSENT if none is needed."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return undo_of(before, after, named=named, schema=schema, marks=marks) or _MISSING
+        return undo_of(before, after, named=named, schema=schema, marks=marks) or ABSENT
     present, wanted = index_elements(before, schema), index_elements(after, schema)
     if present is not None and wanted is not None:
-        return _undo_elements(present, wanted, named=named, schema=schema, marks=marks) or _MISSING
+        return _undo_elements(present, wanted, named=named, schema=schema, marks=marks) or ABSENT
     if before == after:
-        return _MISSING
-    if named is _MISSING:
+        return ABSENT
+    if named is ABSENT:
         return before
     # Laying the template over a list keeps further members of its elements, which are defaults otherwise.
     if isinstance(after, list) and covers(after, before):
         return []
-    return _RESTORED if marks else _MISSING
+    return _RESTORED if marks else ABSENT
 
 
 def _undo_elements(
@@ -171,7 +170,7 @@ def _undo_elements(
             step = _delete(element, schema)
             undo += [] if step in undo else [step]
         elif known is not element and (
-            step := undo_of(known, element, named=template.get(identity, _MISSING), schema=schema, marks=marks)
+            step := undo_of(known, element, named=template.get(identity, ABSENT), schema=schema, marks=marks)
         ):
             identifying = _select_identifying(element, schema)
             # A default that identifies the element may be absent in one of both. The template restores the element.
@@ -207,8 +206,8 @@ def retract(
     result: JSONObject | None = None
     absent: list[str] = []
     for name, step in undo.items():
-        present = current.get(name, _MISSING)
-        if present is _MISSING:
+        present = current.get(name, ABSENT)
+        if present is ABSENT:
             absent.append(name)
             continue
         known = rendered.get(name, {}) if isinstance(rendered, dict) else None
@@ -218,7 +217,7 @@ def retract(
             continue
         if result is None:
             result = dict(current)
-        if kept is _MISSING or (kept in ({}, []) and (name in _PARTED or is_shared(name, kept, child))):
+        if kept is ABSENT or (kept in ({}, []) and (name in _PARTED or is_shared(name, kept, child))):
             del result[name]
         else:
             result[name] = kept
@@ -226,7 +225,7 @@ def retract(
         return current
     for name in absent:
         restored = _get_restored(undo[name])
-        if restored is not _MISSING:
+        if restored is not ABSENT:
             result[name] = restored
     return result
 
@@ -241,7 +240,7 @@ def _retract_member(present: JSON, step: JSON, schema: MergeSchema, rendered: JS
     if rendered is not None and not isinstance(present, dict) and not covers(present, rendered):
         return present
     if step in (None, []):
-        return _MISSING
+        return ABSENT
     return present if step == present else step
 
 
@@ -270,17 +269,17 @@ def _without_identity(step: JSONObject, schema: MergeSchema) -> JSONObject:
 
 
 def _get_restored(step: JSON) -> JSON:
-    """Return the values that a step restores, _MISSING if it restores none."""
+    """Return the values that a step restores, ABSENT if it restores none."""
     if step in (None, []):
-        return _MISSING
+        return ABSENT
     if isinstance(step, dict) and step:
         if _DIRECTIVE in step:
-            return _MISSING
-        values = {name: value for name, inner in step.items() if (value := _get_restored(inner)) is not _MISSING}
-        return values or _MISSING
+            return ABSENT
+        values = {name: value for name, inner in step.items() if (value := _get_restored(inner)) is not ABSENT}
+        return values or ABSENT
     if isinstance(step, list) and step:
-        elements = [value for inner in step if (value := _get_restored(inner)) is not _MISSING]
-        return elements or _MISSING
+        elements = [value for inner in step if (value := _get_restored(inner)) is not ABSENT]
+        return elements or ABSENT
     return step
 
 
@@ -291,17 +290,17 @@ def select_restored(named: JSONObject, undo: Mapping[str, JSON], schema: MergeSc
         for name, step in undo.items()
         if name in named
     }
-    return {name: value for name, value in found.items() if value is not _MISSING}
+    return {name: value for name, value in found.items() if value is not ABSENT}
 
 
 def _select_restored(value: JSON, step: JSON, schema: MergeSchema) -> JSON:
     if step in (_RESTORED, []):
         return value
     if isinstance(step, dict) and isinstance(value, dict):
-        return select_restored(value, step, schema) or _MISSING
+        return select_restored(value, step, schema) or ABSENT
     elements = index_elements(value, schema) if isinstance(step, list) else None
     if elements is None:
-        return _MISSING
+        return ABSENT
     kept: list[JSON] = []
     for one in step:
         element = elements.get((*(identify(one, schema) or ()), 0)) if isinstance(one, dict) else None
@@ -311,7 +310,7 @@ def _select_restored(value: JSON, step: JSON, schema: MergeSchema) -> JSON:
             kept.append(element)
         elif inner := select_restored(element, _without_identity(one, schema), schema):
             kept.append({**_select_identifying(element, schema), **inner})
-    return kept or _MISSING
+    return kept or ABSENT
 
 
 def restored_values(undo: JSONObject) -> JSONObject:

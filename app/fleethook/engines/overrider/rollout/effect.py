@@ -12,12 +12,12 @@ v1beta1. See docs/openyurt-versions.md for measurements.
 from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.engines.overrider.render.member_differences import ABSENT, Difference, find_differences, fingerprint
+from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
 from fleethook.engines.overrider.rollout.revision import encode_revision
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1
 from fleethook.engines.overrider.template.node_affinity import tolerate
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_list, as_object
+from fleethook.model.json import ABSENT, JSON, JSONObject, as_list, as_object
 from fleethook.model.openyurt import (
     NODE_LABEL_NODEPOOL,
     POOL_PATCH_ANNOTATION,
