@@ -11,10 +11,9 @@ from prometheus_client.core import Metric
 from docsite.reference.tables import render_page, render_table
 from fleethook.app import create_app
 from fleethook.cli.serve.leader import candidate_metrics
-from fleethook.cluster.leader_election import LeaderMetrics, LeaderState
 from fleethook.engines.crds.controller.fetcher import FetchMetrics
 from fleethook.recordings.recorder import RecordMetrics
-from fleethook.server.metrics.metrics import certificate_gauge
+from fleethook.server.metrics.metrics import certificate_gauge, leader_gauges
 from fleethook.server.protocol.connections import Connections
 from fleethook.settings import Settings
 
@@ -48,7 +47,8 @@ def make_controller_registry() -> CollectorRegistry:
     """Return the registry of the controller for CRD tarballs."""
     registry = CollectorRegistry()
     FetchMetrics(registry)
-    registry.register(LeaderMetrics(lambda: LeaderState(leading=True)))
+    for gauge in leader_gauges(lambda: True, lambda: 0):
+        registry.register(gauge)
     return registry
 
 

@@ -1,4 +1,4 @@
-"""Credentials in memory, and limits for an untrusted server."""
+"""Connections by kubeconfigs: authorities, proxies, watches."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ import yaml
 
 from fleethook.cluster import connection as module
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection, RestConfig, build_url
+from fleethook.cluster.connection import Connection, build_url
 from fleethook.tracing.spans import enter_span
 from tests.e2e.pki import Authority
 from tests.tracing.test_spans import Noted
@@ -27,7 +27,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 @contextlib.contextmanager
-def serving(directory: Path, answer: Answer) -> Iterator[tuple[str, ssl.SSLContext]]:
+def serving(directory: Path, answer: Answer) -> Iterator[str]:
     authority = Authority(directory, "ca")
     pair = authority.issue("server", addresses=("127.0.0.1",))
 
@@ -45,7 +45,7 @@ def serving(directory: Path, answer: Answer) -> Iterator[tuple[str, ssl.SSLConte
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
-        yield f"https://127.0.0.1:{server.server_port}", ssl.create_default_context(cafile=str(authority.certificate))
+        yield f"https://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
@@ -63,20 +63,6 @@ def respond(body: bytes, status: int = 200, **headers: str) -> Answer:
     return answer
 
 
-async def test_requests_have_the_token_and_use_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    seen: list[str | None] = []
-
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        seen.append(handler.headers.get("Authorization"))
-        respond(b'{"a": 1}')(handler)
-
-    with serving(tmp_path, answer) as (url, tls):
-        async with Connection(RestConfig(url, tls, "t")) as connection:
-            assert await connection.json("GET", "/version") == {"a": 1}
-    assert seen == ["Bearer t"]
-
-
 async def test_a_refused_connection_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -87,49 +73,11 @@ async def test_a_refused_connection_is_named(tmp_path: Path) -> None:
 
 async def test_a_server_with_another_ca_is_not_trusted(tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
-    with serving(tmp_path, respond(b"{}")) as (url, _):
-        tls = ssl.create_default_context(cafile=str(other.certificate))
-        async with Connection(RestConfig(url, tls)) as connection:
+    with serving(tmp_path, respond(b"{}")) as url:
+        kubeconfig = write_kubeconfig(tmp_path, **{"server": url, "certificate-authority": str(other.certificate)})
+        async with Connection(kubeconfig) as connection:
             with pytest.raises(UnreachableError, match="certificate verify failed"):
                 await connection.json("GET", "/version")
-
-
-async def test_redirects_are_not_followed(tmp_path: Path) -> None:
-    requested: list[str] = []
-
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        requested.append(handler.path)
-        respond(b"", 302, Location="/elsewhere")(handler)
-
-    with serving(tmp_path, answer) as (url, tls):
-        async with Connection(RestConfig(url, tls)) as connection:
-            with pytest.raises(
-                UnreachableError, match="redirects, which is not followed: use the URL of the API server itself"
-            ):
-                await connection.json("GET", "/version")
-    assert requested == ["/version"]
-
-
-@pytest.mark.parametrize("status", [200, 500])
-async def test_the_size_of_a_response_is_limited(tmp_path: Path, status: int) -> None:
-    with serving(tmp_path, respond(b" " * 100 + b"{}", status)) as (url, tls):
-        async with Connection(RestConfig(url, tls, max_response_bytes=101)) as connection:
-            with pytest.raises(UnreachableError, match="more than 101 bytes"):
-                await connection.json("GET", "/version")
-        async with Connection(RestConfig(url, tls, max_response_bytes=102)) as connection:
-            if status == 200:
-                assert await connection.json("GET", "/version") == {}
-            else:
-                with pytest.raises(APIError):
-                    await connection.json("GET", "/version")
-
-
-async def test_rejected_credentials_are_not_read_again(tmp_path: Path) -> None:
-    with serving(tmp_path, respond(b"{}", 401)) as (url, tls):
-        async with Connection(RestConfig(url, tls, "t")) as connection:
-            with pytest.raises(APIError) as raised:
-                await connection.json("GET", "/version")
-    assert raised.value.code == 401
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -182,9 +130,9 @@ def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def test_requests_have_spans_within_a_trace(host: str) -> None:
+async def test_requests_have_spans_within_a_trace(host: str, tmp_path: Path) -> None:
     root = Noted()
-    async with Connection(RestConfig(host, ssl.create_default_context())) as connection:
+    async with Connection(write_kubeconfig(tmp_path, server=host)) as connection:
         await connection.request("GET", "/api/v1/namespaces")
         with enter_span(root):
             await connection.request("GET", "/api/v1/nodes")

@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
 
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.leader_election import (
-    ControllerCounts,
-    ControllerMetrics,
     LeaderElector,
-    LeaderMetrics,
-    LeaderState,
     LeaseName,
     LeaseTiming,
     compute_patience,
@@ -212,25 +206,3 @@ def test_the_namespace_of_the_lease_has_an_order_of_origins(
 def test_without_the_file_of_a_pod_the_service_counts(tmp_path: Path) -> None:
     settings = Settings(in_cluster=True, service="of-service/s")
     assert find_namespace(settings, pod_file=tmp_path / "none") == "of-service"
-
-
-def samples(registry: CollectorRegistry) -> list[str]:
-    return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
-
-
-def test_gauges_show_the_state_at_the_time_of_a_scrape() -> None:
-    registry, state = CollectorRegistry(), [LeaderState(leading=False)]
-    registry.register(LeaderMetrics(lambda: state[0]))
-    assert samples(registry) == ["fleethook_leader 0.0", "fleethook_controller_queue_length 0.0"]
-    state[0] = LeaderState(leading=True, queued=7)
-    assert samples(registry) == ["fleethook_leader 1.0", "fleethook_controller_queue_length 7.0"]
-
-
-def test_counters_show_each_count_under_its_own_name() -> None:
-    registry = CollectorRegistry()
-    registry.register(ControllerMetrics(lambda: ControllerCounts(reconciled=1, touched=2, failed=3)))
-    assert samples(registry) == [
-        "fleethook_controller_reconciled_total 1.0",
-        "fleethook_controller_touched_total 2.0",
-        "fleethook_controller_failed_total 3.0",
-    ]

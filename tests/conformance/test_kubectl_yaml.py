@@ -20,10 +20,12 @@ DIFFERENT: Final = {
     "apiVersion: v1\nkind: AllowList\nmetadata: {name: own}\nitems: [1]",
     "apiVersion: v1\nkind: AllowList\nmetadata: {name: own}\nitems: [{a: 1}]",
     "apiVersion: v1\nkind: A\nmetadata: {name: own}\nitems: [{a: 1}]",
+    # kubectl takes only a comment after ---.
+    f"{HEAD}--- {{apiVersion: v1, kind: A, metadata: {{name: b}}}}",
 }  # fmt: skip
 # Errors where kubectl reads an object, each with a part of the message.
 STRICTER: Final = {
-    "duplicate key", "the anchor is defined twice", "did not find expected <document start>", "are required", "has no metadata.name",
+    "duplicate key", "second occurrence", "did not find expected <document start>", "are required", "has no metadata.name",
     "a manifest must be an object", "is not a number that JSON has", "put it into quotation marks", "is not supported: write the value without it", "half of a surrogate pair",
 }  # fmt: skip
 

@@ -3,10 +3,6 @@
 kubernetes-asyncio reads kubeconfig files and in-cluster service accounts, runs exec plugins, and reloads a pod's token
 every minute. It does not notice other expired credentials. `Connection` therefore loads the credentials again after a
 401. This covers exec plugins, client certificates replaced on disk, and rewritten kubeconfig files.
-
-`RestConfig` has address and credentials in memory, for kubeconfigs from untrusted sources such as Secrets. For a
-kubeconfig, kubernetes-asyncio runs exec plugins, reads the files that it names and writes keys to temporary files. A
-kubeconfig in a Secret must cause none of that.
 """
 
 import asyncio
@@ -18,8 +14,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import aiohttp
 import msgspec
@@ -33,63 +28,6 @@ from fleethook.tracing.spans import child_span
 
 # kubernetes-asyncio's value. A watch event of a large object exceeds aiohttp's default.
 _READ_BYTES: Final = 2**21
-# kube-apiserver accepts objects up to 3 MiB, and etcd up to 1.5 MiB by default. A list of all CRDs may be larger.
-MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
-
-
-class RestConfig(NamedTuple):
-    """The address and credentials of a kube-apiserver (client-go: rest.Config)."""
-
-    server: str
-    """The server's https URL."""
-    tls: ssl.SSLContext
-    """Trusts the server's certificate authority and presents the client certificate, if any."""
-    token: str = ""
-    """The bearer token, ``""`` for none."""
-    max_response_bytes: int = MAX_RESPONSE_BYTES
-    """The maximum size of a response in bytes."""
-
-    def __repr__(self) -> str:
-        return f"RestConfig({self.server!r}, …)"
-
-
-async def open_transport(access: RestConfig) -> tuple[Configuration, RESTClientObject]:
-    """Return the configuration, and a transport that ignores redirects and the environment's proxy settings."""
-    configuration = Configuration(host=access.server)
-    if access.token:
-        configuration.api_key["BearerToken"] = f"Bearer {access.token}"
-    transport = RESTClientObject(configuration)
-    unused = transport.pool_manager
-    transport.pool_manager = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=access.tls), read_bufsize=_READ_BYTES, trace_configs=[_refuse_redirects()]
-    )
-    await unused.close()
-    return configuration, transport
-
-
-def _refuse_redirects() -> aiohttp.TraceConfig:
-    async def refuse(
-        _session: aiohttp.ClientSession, _context: SimpleNamespace, _redirect: aiohttp.TraceRequestRedirectParams
-    ) -> None:
-        raise aiohttp.ClientError("the server redirects, which is not followed: use the URL of the API server itself")
-
-    trace = aiohttp.TraceConfig()
-    trace.on_request_redirect.append(refuse)
-    return trace
-
-
-async def read_body(response: aiohttp.ClientResponse, limit: int | None) -> bytes:
-    """Return the body of a response; raises aiohttp.ClientError if the body has more than ``limit`` bytes."""
-    if limit is None:
-        return await response.read()
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > limit:
-            raise aiohttp.ClientError(f"the response has more than {limit} bytes")
-    return bytes(body)
-
-
 _log: Final = logging.getLogger(__name__)
 
 # kube-apiserver lists 500 objects in well under a second, and takes longer while it starts or is overloaded.
@@ -112,18 +50,15 @@ _CLUSTER_PATH: Final = re.compile(r"(/clusters/[^/]+)?/*$")
 class Connection:
     """Sends requests to one kube-apiserver; use it as an asynchronous context manager."""
 
-    def __init__(
-        self, kubeconfig: Path | RestConfig | None, *, context: str | None = None, server: str | None = None
-    ) -> None:
+    def __init__(self, kubeconfig: Path | None, *, context: str | None = None, server: str | None = None) -> None:
         """Store the arguments; `__aenter__` reads the credentials.
 
         Args:
-            kubeconfig: The kubeconfig file, or credentials in memory. None uses the pod's service account.
+            kubeconfig: The kubeconfig file. None uses the pod's service account.
             context: The context in the kubeconfig file; None uses its current context.
             server: The URL of another server for the same credentials and authorities; None uses the kubeconfig's.
         """
         self._kubeconfig: Final = kubeconfig
-        self._max_bytes: Final = kubeconfig.max_response_bytes if isinstance(kubeconfig, RestConfig) else None
         self._context: Final = context
         self._server: Final = server
         self._configuration: Configuration | None = None
@@ -152,9 +87,6 @@ class Connection:
         return str(self._configuration.host) if self._configuration else "(not connected)"
 
     async def _load(self) -> None:
-        if isinstance(self._kubeconfig, RestConfig):
-            self._configuration, self._transport = await open_transport(self._kubeconfig)
-            return
         configuration = Configuration()
         # It logs the error of a credential plugin, and raises it, too.
         logging.getLogger("kubernetes_asyncio.config.kube_config").setLevel(logging.CRITICAL)
@@ -189,8 +121,6 @@ class Connection:
 
     async def _reload(self, used: RESTClientObject) -> bool:
         """Read the credentials again after a 401; return whether the caller should retry."""
-        if isinstance(self._kubeconfig, RestConfig):
-            return False
         async with self._loading:
             if self._transport is not used:
                 return True
@@ -229,7 +159,7 @@ class Connection:
         facts = {"http.request.method": method, "url.path": path}
         with child_span(f"apiserver {method}", "client", facts):
             async with self._send(method, path, query, body=body, content_type=content_type, limits=limits) as response:
-                return await read_body(response, self._max_bytes)
+                return await response.read()
 
     async def json(self, method: str, path: str, **rest: JSON) -> JSON:
         """Send a request as `request` does and return the decoded JSON of the response."""
@@ -288,7 +218,7 @@ class Connection:
                     if response.status == 401 and attempt == 0 and await self._reload(transport):
                         continue
                     if response.status >= 400:
-                        raise parse_api_error(response.status, await read_body(response, self._max_bytes))
+                        raise parse_api_error(response.status, await response.read())
                     yield response
                     return
             except (aiohttp.ClientError, OSError, TimeoutError) as error:

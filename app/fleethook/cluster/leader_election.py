@@ -1,11 +1,9 @@
-"""Elects one of several replicas as leader by a Lease (coordination.k8s.io/v1), and defines the metrics of leaders.
+"""Elects one of several replicas as leader by a Lease (coordination.k8s.io/v1).
 
 The rules are those of client-go's tools/leaderelection. A candidate takes over a Lease that has not changed for its
 duration *by the candidate's own clock*, so clock skew between machines is harmless. A leader that cannot renew within a
 shorter deadline stops before another candidate may start. At shutdown, the leader releases the Lease so that the next
 leader need not wait until it expires.
-
-The metrics are defined once for the server and the CRD controller.
 """
 
 import asyncio
@@ -15,13 +13,10 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.model.json import JSONObject, as_object
@@ -305,65 +300,3 @@ def find_namespace(settings: Settings, *, pod_file: Path = _POD_NAMESPACE_FILE) 
         if namespaced_name is not None:
             return namespaced_name.partition("/")[0]
     return "kube-system"
-
-
-class LeaderState(NamedTuple):
-    """The state of a candidate for the Lease."""
-
-    leading: bool
-    queued: int = 0
-    """Objects in the work queue of its controller, 0 without a controller."""
-
-
-class ControllerCounts(NamedTuple):
-    """Counts of the overrider controller; of a replica that does not lead, those of the last time that it led."""
-
-    reconciled: int = 0
-    touched: int = 0
-    failed: int = 0
-
-
-class LeaderMetrics(Collector):
-    """The gauges of a candidate for the Lease."""
-
-    def __init__(self, read: Callable[[], LeaderState]) -> None:
-        """Prepare; ``read`` returns the current state."""
-        self._read: Final = read
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the gauges with their current values."""
-        state = self._read()
-        leading = GaugeMetricFamily("fleethook_leader", "1 in the process that holds the Lease and runs controllers.")
-        leading.add_metric([], float(state.leading))
-        yield leading
-        queued = GaugeMetricFamily("fleethook_controller_queue_length", "Objects that wait for the controller.")
-        queued.add_metric([], state.queued)
-        yield queued
-
-
-class ControllerMetrics(Collector):
-    """The counters of the overrider controller."""
-
-    def __init__(self, read: Callable[[], ControllerCounts]) -> None:
-        """Prepare; ``read`` returns the current counts."""
-        self._read: Final = read
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the counters with their current values."""
-        counts = self._read()
-        for counter, value in (
-            (
-                CounterMetricFamily("fleethook_controller_reconciled", "Reconciliations of a subject."),
-                counts.reconciled,
-            ),
-            (
-                CounterMetricFamily("fleethook_controller_touched", "Workloads written so that they are rendered."),
-                counts.touched,
-            ),
-            (
-                CounterMetricFamily("fleethook_controller_failed", "Workloads that did not match after their write."),
-                counts.failed,
-            ),
-        ):
-            counter.add_metric([], value)
-            yield counter

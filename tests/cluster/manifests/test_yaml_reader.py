@@ -35,7 +35,7 @@ def test_nodes_are_converted_to_json(text: str, value: Any) -> None:
     [
         ("{a: 1, a: 2}", "duplicate key 'a' (column 14)"), ("{1: a, '1': b}", "duplicate key '1'"),
         (".nan", "not a number that JSON has"), ("{[a]: b}", "a key must be a scalar"), ("[1", "expected"), ("{~: a}", "the key '~' is no text"),
-        ("*nowhere", "undefined alias"), ("{<<: 1}", "'<<' merges mappings only"), ("[&x 1, &x 2]", "the anchor is defined twice"),
+        ("*nowhere", "undefined alias"), ("{<<: 1}", "'<<' merges mappings only"), ("[&x 1, &x 2]", "second occurrence"),
     ],
 )  # fmt: skip
 def test_values_without_json_form_are_errors_with_their_line(text: str, reason: str) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook
-from fleethook.cluster.leader_election import NAME, LeaderMetrics, LeaderState, find_namespace
+from fleethook.cluster.leader_election import NAME, find_namespace
 from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference
 from fleethook.server.engine_server import Leadership
+from fleethook.server.metrics.metrics import leader_gauges
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
@@ -25,11 +26,8 @@ def needs_leader(app: Fleethook) -> bool:
 
 def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Collector]:
     """Return the metrics of a candidate for the Lease; ``is_leading`` tells whether it holds the Lease."""
-
-    def state() -> LeaderState:
-        return LeaderState(leading=is_leading(), queued=sum(one.queue_length() for one in app.engines.values()))
-
-    return [LeaderMetrics(state), *(one for engine in app.engines.values() for one in engine.leader_collectors())]
+    gauges = leader_gauges(is_leading, lambda: sum(one.queue_length() for one in app.engines.values()))
+    return [*gauges, *(one for engine in app.engines.values() for one in engine.leader_collectors())]
 
 
 async def lead(app: Fleethook, bundle: Callable[[], bytes]) -> None:

@@ -4,10 +4,8 @@ A document that is no Kubernetes object, such as the values of a Helm chart, is 
 object, because it has ``apiVersion`` or ``kind``, is an error, and so is one that is not YAML.
 """
 
-import codecs
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, Value, scan_values
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.work.garbage import GCFreezer
 
 if TYPE_CHECKING:
@@ -134,7 +131,6 @@ def name_source(path: Path) -> str:
 
 # Estimated Python containers of an object and its `Document`.
 _CONTAINERS: Final = 25
-_GZIP: Final = b"\x1f\x8b"
 _CHART_VERSIONS: Final = frozenset({"v1", "v2"})
 # Groups of files that tools read, such as a kustomization or the configuration of kubeadm. No apiserver stores them.
 _TOOL_GROUPS: Final = (
@@ -142,8 +138,6 @@ _TOOL_GROUPS: Final = (
 )  # fmt: skip
 # Requests to webhooks, as files for `fleethook explain` or for a test.
 _REVIEWS: Final = frozenset({"AdmissionReview", "ExploreReview", "ResourceInterpreterContext"})
-_UNREAD_BY_KUBECTL: Final = re.compile(r"\s*(?:#.*\n\s*)*(?:(---)[ \t]+[^#\s]|%)")
-_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Skipped(NamedTuple):
@@ -192,21 +186,13 @@ class Manifest(NamedTuple):
 
 
 def decode_text(content: bytes, *, source: str) -> str:
-    """Return the text of a file: UTF-8, or UTF-16 with a byte order mark, which kubectl reads, too.
-
-    Raises:
-        ManifestError: The bytes have another encoding.
-    """
-    encoding = "utf-16" if content.startswith(_UTF16) else "utf-8-sig"
+    """Return the text of a file in UTF-8; raises ManifestError for another encoding."""
     try:
-        return content.decode(encoding)
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if content.startswith(_GZIP):
-            raise ManifestError(source, 1, "is compressed with gzip: decompress it first") from None
         line = content.count(b"\n", 0, error.start) + 1
         byte = f"the byte 0x{content[error.start]:02x}"
-        expected = "UTF-16" if encoding == "utf-16" else "UTF-8"
-        raise ManifestError(source, line, f"{byte} is not valid {expected}: save the file as UTF-8") from None
+        raise ManifestError(source, line, f"{byte} is not valid UTF-8: save the file as UTF-8") from None
 
 
 def read_manifest(
@@ -298,14 +284,10 @@ def _make_document(value: Value, source: str, path: Sequence[int] = ()) -> Docum
 
 def _add_objects(value: Value, source: str, found: Manifest) -> None:
     """Add the object of a document, or the items of a list, or an error for each that is no object."""
-    if unread := _UNREAD_BY_KUBECTL.match(value.text):
-        reason = "kubectl takes only a comment after ---" if unread[1] else "kubectl takes no YAML directives"
-        found.errors.append(ManifestError(source, value.first_line + 1, f"{reason}: remove the text from this line"))
-        return
     lines = FieldLines()
     for one, pointer, path in _expand_list(value.value, "", ()):
         document = _make_document(value._replace(value=one), source, path)
-        if found_problem := _find_problem(one) or _find_unquoted(document, lines):
+        if found_problem := _find_problem(one) or _find_unquoted(one):
             field, reason = found_problem
             text = f"{pointer}: {reason}" if pointer else reason
             found.errors.append(ManifestError(source, lines.line(document, field), text))
@@ -361,42 +343,19 @@ def _find_problem(value: JSON) -> tuple[str, str] | None:
     return None
 
 
-def _find_unquoted(document: Document, lines: FieldLines) -> tuple[str, str] | None:
+def _find_unquoted(value: JSONObject) -> tuple[str, str] | None:
     """Return the field and the problem of the first name, label or annotation that YAML does not read as text."""
-    kind, metadata = document.object["kind"], document.object["metadata"]
-    for member, name, value in _list_identities(metadata):
-        if isinstance(value, str) or (value is None and is_json(document.text)):
-            continue
-        field = f"{member}.{name}"
-        called = f" {metadata['name']}" if isinstance(metadata.get("name"), str) else ""
-        subject = f"{field} of {kind}{called}"
-        written = lines.written(document, field)
-        if value is None and not written:
-            return field, f"{subject} is empty: write a text, or remove the field"
-        advice = f': quote it, as in {name}: "{written}"' if written else ""
-        return field, f"{subject} must be text, not {json.dumps(value)}{advice}"
-    return None
-
-
-def is_json(text: str) -> bool:
-    """Return whether a text is JSON, in which null has no other meaning."""
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _list_identities(metadata: JSONObject) -> Iterator[tuple[str, str, JSON]]:
-    """Yield the field around each name, label and annotation, its member and its value."""
-    for member in ("name", "namespace", "generateName"):
-        if member in metadata:
-            yield "metadata", member, metadata[member]
+    kind, metadata = value["kind"], value["metadata"]
+    identities = [("metadata", name, metadata.get(name)) for name in ("name", "namespace", "generateName")]
     for member in ("labels", "annotations"):
-        for name, value in (metadata.get(member) or {}).items():
-            # An apiserver reads null as an empty text, and patches of kustomize remove members by it.
-            if value is not None or name == CLUSTER_ANNOTATION:
-                yield f"metadata.{member}", name, value
+        identities += ((f"metadata.{member}", *one) for one in (metadata.get(member) or {}).items())
+    for member, name, found in identities:
+        # An apiserver reads null as an empty text, and patches of kustomize remove members by it.
+        if found is not None and not isinstance(found, str):
+            called = f" {metadata['name']}" if isinstance(metadata.get("name"), str) else ""
+            field = f"{member}.{name}"
+            return field, f"{field} of {kind}{called} must be text, not {json.dumps(found)}: quote it"
+    return None
 
 
 def read_python(path: Path) -> Manifest:

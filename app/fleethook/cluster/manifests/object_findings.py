@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fleethook.api_schema import Definitions, Finding, check_object
-from fleethook.cluster.manifests.manifest_reader import is_json
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.model.json import as_object
 
 
 class ObjectFinding(NamedTuple):
@@ -35,16 +33,7 @@ def check_objects(documents: Iterable[Document], definitions: Definitions) -> It
     """
     lines = FieldLines()
     for document in (one for one in documents if one.line):
-        found = [*check_object(document.object, definitions), *_find_nulls(document, lines)]
+        found = check_object(document.object, definitions)
         located = sorted((lines.line(document, one.field), one) for one in found)
         for line, one in located:
             yield ObjectFinding(key_of(document.object), one, document._replace(line=line).place)
-
-
-def _find_nulls(document: Document, lines: FieldLines) -> Iterator[Finding]:
-    """Yield the labels and annotations whose text YAML reads as null. An apiserver stores an empty text for these."""
-    for member in ("labels", "annotations"):
-        for name, value in as_object(document.object["metadata"].get(member)).items():
-            field = f"metadata.{member}.{name}"
-            if value is None and (written := lines.written(document, field)) and not is_json(document.text):
-                yield Finding("error", "invalid", field, f'must be a string, not null: quote it, as in "{written}"')

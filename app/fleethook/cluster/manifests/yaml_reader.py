@@ -18,14 +18,11 @@ from fleethook.model.json import JSON, JSONObject
 # An apiserver accepts objects of at most 3 MiB, and the shortest node takes two bytes. A file that expands to more
 # values is an alias bomb.
 MAX_NODES: Final = 1_000_000
-_DIRECTIVES: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n|%.*\n)*")
 _MERGE: Final = (PLAIN, "tag:yaml.org,2002:merge")
 # Python's own limit for the conversion to JSON is lower.
 _MAX_DEPTH: Final = 1_000
 _COLUMNS: Final = re.compile(r"^[ ?:-]+", re.MULTILINE)
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
-# Characters that YAML 1.1 does not allow in a stream; libyaml names no line for them.
-_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 # An escape for half of a surrogate pair.
@@ -185,10 +182,8 @@ def _add_hint(error: ManifestError, text: str) -> ManifestError:
 def _split_documents(text: str) -> Iterator[str]:
     start = 0
     for separator in _SEPARATOR.finditer(text):
-        # Directives, such as %YAML 1.1, belong to the document after them.
-        if not _DIRECTIVES.fullmatch(text, start, separator.start()):
-            yield text[start : separator.start()]
-            start = separator.start()
+        yield text[start : separator.start()]
+        start = separator.start()
     yield text[start:]
 
 
@@ -205,27 +200,11 @@ def _scan_yaml(text: str, first_line: int, source: str) -> Iterator[Value | Mani
                 yield Value(value, first_line + node.start_mark.line + 1, number, text, first_line)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        yield ManifestError(source, first_line + (mark.line if mark else 0) + 1, _describe_error(error))
+        yield ManifestError(source, first_line + (mark.line if mark else 0) + 1, error.problem or "is not YAML")
     except ReaderError as error:
-        yield _describe_character(error, text, first_line, source)
-    except yaml.YAMLError as error:
-        yield ManifestError(source, first_line + 1, str(error))
+        yield ManifestError(source, first_line + 1, str(error.reason))
     except RecursionError:
         yield ManifestError(source, first_line + 1, "is nested too deep")
-
-
-def _describe_error(error: yaml.MarkedYAMLError) -> str:
-    if (error.context or "").startswith("found duplicate anchor"):
-        return "the anchor is defined twice: rename one of them"
-    return error.problem or "is not YAML"
-
-
-def _describe_character(error: ReaderError, text: str, first_line: int, source: str) -> ManifestError:
-    found = _FORBIDDEN.search(text)
-    if found is None:
-        return ManifestError(source, first_line + 1, str(error.reason))
-    line = first_line + text.count("\n", 0, found.start()) + 1
-    return ManifestError(source, line, f"the character U+{ord(found.group()):04X} is not allowed in YAML")
 
 
 class _Converter:
@@ -342,10 +321,6 @@ class FieldLines:
         """
         return self._find(document, field)[1]
 
-    def has(self, document: Document, field: str) -> bool:
-        """Return whether a document that was read from a file has a field."""
-        return not self._find(document, field)[2]
-
     def written(self, document: Document, field: str) -> str:
         """Return a scalar as the file has it, such as ``1.10`` for the number 1.1; ``""`` if the field is no scalar."""
         node = self._find(document, field)[0]
@@ -353,30 +328,30 @@ class FieldLines:
 
     def first_line(self, document: Document, field: str) -> int:
         """Return the line of the first line of a text that the file has as a literal block, 0 for other fields."""
-        node, line, _ = self._find(document, field)
+        node, line = self._find(document, field)
         return line + 1 if isinstance(node, yaml.ScalarNode) and node.style == "|" else 0
 
-    def _find(self, document: Document, field: str) -> tuple[yaml.Node | None, int, str]:
-        """Return the nearest node, its line, and the rest of the path, which the document does not have."""
+    def _find(self, document: Document, field: str) -> tuple[yaml.Node | None, int]:
+        """Return the node of a field, or of its nearest parent, and its line."""
         if not document.text:
-            return None, document.line, field
+            return None, document.line
         nodes = self._composed.get(document.text)
         if nodes is None:
             nodes = self._composed[document.text] = compose(document.text)
         node, line = nodes[document.path[0]], document.line - document.first_line
         for number in document.path[1:]:
-            node, line, _ = _walk(node, f"items[{number}]", line)
-        node, line, rest = _walk(node, field, line)
-        return node, document.first_line + line, rest
+            node, line = _walk(node, f"items[{number}]", line)
+        node, line = _walk(node, field, line)
+        return node, document.first_line + line
 
 
-def _walk(node: yaml.Node, field: str, line: int) -> tuple[yaml.Node, int, str]:
+def _walk(node: yaml.Node, field: str, line: int) -> tuple[yaml.Node, int]:
     while field:
         step = _element(node, field) if isinstance(node, yaml.SequenceNode) else _member(node, field)
         if step is None:
             break
         node, line, field = step
-    return node, line, field
+    return node, line
 
 
 def _element(node: yaml.SequenceNode, field: str) -> tuple[yaml.Node, int, str] | None:

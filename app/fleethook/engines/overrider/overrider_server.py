@@ -215,7 +215,7 @@ class OverriderServer(EngineServer):
 
     def leader_collectors(self) -> Iterator[Collector]:
         """Yield the metrics of the controller."""
-        yield self._leader.metrics
+        yield from self._leader.collectors()
 
     def queue_length(self) -> int:
         """Return the number of objects that wait for the controller."""

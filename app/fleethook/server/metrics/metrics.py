@@ -94,6 +94,22 @@ def certificate_gauge(read: Callable[[], float]) -> Collector:
     return Gauges("fleethook_certificate_expiry_timestamp_seconds", text, lambda: [({}, read())])
 
 
+def leader_gauges(is_leading: Callable[[], bool], queued: Callable[[], int]) -> list[Collector]:
+    """Return the gauges of a process that competes for a Lease; ``queued`` counts the objects of its controllers."""
+    return [
+        Gauges(
+            "fleethook_leader",
+            "1 in the process that holds the Lease and runs controllers.",
+            lambda: [({}, float(is_leading()))],
+        ),
+        Gauges(
+            "fleethook_controller_queue_length",
+            "Objects that wait for the controller.",
+            lambda: [({}, queued())],
+        ),
+    ]
+
+
 def store_gauges(
     counts: Callable[[], dict[GroupKind, int]], parts: Callable[[], Iterator[PartState]]
 ) -> Iterator[Collector]:

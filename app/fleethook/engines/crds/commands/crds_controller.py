@@ -22,8 +22,6 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.leader_election import (
     LeaderElector,
-    LeaderMetrics,
-    LeaderState,
     LeaseName,
     LeaseTiming,
     create_identity,
@@ -41,7 +39,7 @@ from fleethook.server.health import Check, health_routes
 from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
 from fleethook.server.log_text import choose_format
-from fleethook.server.metrics.metrics import exposition
+from fleethook.server.metrics.metrics import exposition, leader_gauges
 from fleethook.tracing.spans import StartRoot, TracingError, start_tracing
 
 # The Lease of Karmada's operator: a process without it waits.
@@ -94,7 +92,8 @@ async def _run(cache: Cache, options: Options, place: ProcessOptions, trace: Sta
             place.lease_seconds,
             lambda: KarmadaController(connection, cache, options, metrics, trace=trace),
         )
-        registry.register(LeaderMetrics(candidate.state))
+        for gauge in leader_gauges(candidate.is_leading, candidate.queue_length):
+            registry.register(gauge)
         app = FastAPI(title="fleethook crds controller", openapi_url=None)
         app.include_router(health_routes(candidate.checks, ended, functools.partial(exposition, registry)))
         server = _Server(
@@ -143,10 +142,13 @@ class _Candidate:
         for part in self._controller.source.parts():
             yield Check(part.name, ok=part.synced, detail=part.detail)
 
-    def state(self) -> LeaderState:
-        """Return whether this process leads, and the length of its controller's queue."""
-        queued = 0 if self._controller is None else len(self._controller.queue)
-        return LeaderState(leading=self._elector.leading, queued=queued)
+    def is_leading(self) -> bool:
+        """Return whether this process leads."""
+        return self._elector.leading
+
+    def queue_length(self) -> int:
+        """Return the length of the controller's queue, 0 without a controller."""
+        return 0 if self._controller is None else len(self._controller.queue)
 
 
 class _Server(uvicorn.Server):

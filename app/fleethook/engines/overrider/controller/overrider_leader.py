@@ -1,26 +1,29 @@
 """The tasks of the leader for overriders: the controller, and the selection of the webhooks."""
 
 import asyncio
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from fleethook.cluster.leader_election import ControllerCounts, ControllerMetrics
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.bound_subjects import runs_selection, write_selection
 from fleethook.server.engine_server import Leadership, ServerContext
+from fleethook.server.metrics.families import Gauges
 from fleethook.work.garbage import pause_garbage_collector
 
 if TYPE_CHECKING:
     from fleethook.engines.overrider.controller.controller import OverriderController
 
 
-class OverriderLeader:
-    """Runs the tasks while this replica leads, and keeps the counts of its controller.
+_NO_COUNTS: Final = (0, 0, 0)
 
-    Attributes:
-        metrics: The counts, for Prometheus.
-    """
+
+class OverriderLeader:
+    """Runs the tasks while this replica leads, and keeps the counts of its controller."""
 
     def __init__(self, context: ServerContext, plans: PlanCache, conflicts: OpenYurtConflicts | None) -> None:
         """Prepare; arguments as the attributes of `fleethook.engines.overrider.overrider_server.OverriderServer`."""
@@ -29,20 +32,32 @@ class OverriderLeader:
         self._plans: Final = plans
         self._conflicts: Final = conflicts
         self._controller: OverriderController | None = None
-        self._last_counts = ControllerCounts()
-        self.metrics: Final = ControllerMetrics(self._counts)
+        self._last_counts = _NO_COUNTS
 
     def queue_length(self) -> int:
         """Return the length of the controller's queue, 0 without a controller."""
         return 0 if self._controller is None else len(self._controller.queue)
 
-    def _counts(self) -> ControllerCounts:
+    def _counts(self) -> tuple[int, int, int]:
         """Return the counts of the running controller, or of the last one."""
         controller = self._controller
         if controller is None:
             return self._last_counts
-        workloads = controller.workloads
-        return ControllerCounts(reconciled=controller.reconciled, touched=workloads.touched, failed=workloads.failed)
+        return controller.reconciled, controller.workloads.touched, controller.workloads.failed
+
+    def collectors(self) -> Iterator[Collector]:
+        """Yield the counters of the controller; after a term of this replica, those of its last term."""
+
+        def counter(name: str, text: str, read: Callable[[], float]) -> Collector:
+            return Gauges(name, text, lambda: [({}, read())], family=CounterMetricFamily)
+
+        yield counter("fleethook_controller_reconciled", "Reconciliations of a subject.", lambda: self._counts()[0])
+        yield counter(
+            "fleethook_controller_touched", "Workloads written so that they are rendered.", lambda: self._counts()[1]
+        )
+        yield counter(
+            "fleethook_controller_failed", "Workloads that did not match after their write.", lambda: self._counts()[2]
+        )
 
     async def run(self, leadership: Leadership) -> None:
         """Run each task that the settings ask for until cancelled, then drop the controller with its queue."""
