@@ -20,7 +20,6 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.hooks.hook_index import HookIndex
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.match_conditions import Compiler
 from fleethook.engines.dispatch.match.rules import build_attributes, restore_annotation
 from fleethook.engines.dispatch.match.should_call import (
     ConditionEvaluator,
@@ -29,12 +28,11 @@ from fleethook.engines.dispatch.match.should_call import (
     build_rule_attributes,
     read_labels,
 )
-from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.client import HookClient
 from fleethook.server.reviews.codec import find_budget
-from fleethook.work.turns import Turns, Worker
+from fleethook.work.turns import Worker
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.engines.dispatch.builders import (
     binding,
@@ -132,18 +130,15 @@ class Run:
         self.relevant = self.hooks.find_relevant(build_rule_attributes(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []
-        worker, turns = Worker(), Turns()
+        worker = Worker()
         self.context = RequestContext(
             namespace=NamespaceLabels(FIXTURES["namespace"]["labels"]),
             deadline=Deadline(time.monotonic() + NET),
             call_webhook=WebhookCaller(client, observe=lambda _hook, **rest: self.observed.append(rest)).call,
             convert=None,
             set_defaults=_keep,
-            evaluator=ConditionEvaluator(
-                max_cost=RequestLimits().cel_cost, worker=worker, turns=turns, compiler=Compiler(worker)
-            ),
+            evaluator=ConditionEvaluator(worker),
             patching=Patcher(worker, ""),
-            turns=turns,
             audit=self.audit,
             warnings=self.warnings,
         )

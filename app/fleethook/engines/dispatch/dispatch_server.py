@@ -22,7 +22,6 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import Explanation
 from fleethook.engines.dispatch.factory import answer_from_records, build_dispatcher
 from fleethook.engines.dispatch.hooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
-from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
@@ -134,7 +133,6 @@ class DispatchServer(EngineServer):
             observe=self.metrics.count_webhook_call,
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
-            limits=RequestLimits(),
             own=OwnEndpoints(self._list_addresses),
             replace=answer_from_records if self.context.is_replay else None,
             traces=self.context.traces_calls,

@@ -16,7 +16,6 @@ from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookInde
 from fleethook.engines.dispatch.hooks.hooks import Hook, Phase
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
-from fleethook.engines.dispatch.match.match_conditions import Compiler
 from fleethook.engines.dispatch.match.rules import (
     Attributes,
     build_attributes,
@@ -34,7 +33,6 @@ from fleethook.engines.dispatch.match.should_call import (
     needs_namespace,
     read_labels,
 )
-from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.formats.labels import NAMESPACE_LABEL
@@ -42,11 +40,10 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.work.pausing import Work, begin
-from fleethook.work.turns import Turns, Worker
+from fleethook.work.turns import Worker
 from fleethook.workload_schema.schema_defaults import find_version
 
 NAMESPACE: Final = GroupKind("", "Namespace")
-_LIMITS: Final = RequestLimits()
 
 
 class ConvertObject(Protocol):
@@ -101,9 +98,7 @@ class Dispatcher:
     """Answers reviews of every logical cluster from one store.
 
     Attributes:
-        turns: Schedules long work of clusters fairly on the event loop.
         worker: Runs long functions in a thread.
-        compiler: Compiles long match conditions.
     """
 
     def __init__(
@@ -113,7 +108,6 @@ class Dispatcher:
         dependencies: Dependencies,
         *,
         as_kcp: bool = False,
-        limits: RequestLimits = _LIMITS,
         traces: bool = False,
     ) -> None:
         """Initialize the dispatcher.
@@ -124,17 +118,11 @@ class Dispatcher:
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown
                 (`fleethook.engines.dispatch.schema_owner`), and report only the first denial.
-            limits: The limits of one request.
             traces: Return the calls that an answer depended on.
         """
-        self._limits: Final = limits
         self._traces: Final = traces
-        self.turns: Final = Turns()
         self.worker: Final = Worker()
-        self.compiler: Final = Compiler(self.worker)
-        self._evaluator: Final = ConditionEvaluator(
-            max_cost=limits.cel_cost, worker=self.worker, turns=self.turns, compiler=self.compiler
-        )
+        self._evaluator: Final = ConditionEvaluator(self.worker)
         self._store: Final = store
         self._configurations: Final = configurations
         self._dependencies: Final = dependencies
@@ -215,11 +203,6 @@ class Dispatcher:
         if owner is None:
             return iter(())
         return (await begin(self._find_hooks(owner, phase))).each()
-
-    @property
-    def limits(self) -> RequestLimits:
-        """The limits of one request."""
-        return self._limits
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
@@ -339,10 +322,8 @@ class Dispatcher:
             set_defaults=set_defaults,
             evaluator=self._evaluator,
             patching=patching,
-            turns=self.turns,
             audit=audit,
             warnings=warnings,
-            max_calls=self._limits.webhooks,
             own=dependencies.own,
         )
 

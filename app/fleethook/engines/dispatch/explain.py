@@ -1,5 +1,6 @@
 """Explains which webhooks a request is sent to, and why the others are skipped, with the functions of dispatch."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -8,6 +9,7 @@ import msgspec
 from fleethook.cel.check.reads import list_reads
 from fleethook.engines.dispatch.call.admission_review import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.call import Audit, Deadline
+from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, Target
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
@@ -33,8 +35,8 @@ from fleethook.workload_schema.admission_objects import may_be_set
 # kube-apiserver's default budget for admission plus storage (k8s.io/apiserver pkg/endpoints/handlers: requestTimeout).
 BUDGET_SECONDS: Final = 34.0
 
-# Webhooks that are explained before other clusters get a turn: about 3 ms.
-_EXPLAINED_PER_TURN: Final = 25
+# Webhooks that are explained before other requests get a turn: about 3 ms.
+_EXPLAINED_AT_ONCE: Final = 25
 
 Decision = Literal["call", "skip", "error", "unknown"]
 """``unknown`` if a condition depends on a member that kube-apiserver sets and the object of a manifest lacks."""
@@ -137,14 +139,14 @@ async def explain(
         mutating=found["mutating"],
         validating=found["validating"],
         shadowed=await _find_shadowed(dispatcher, target),
-        notes=tuple(_list_notes(target, found, dispatcher.limits.webhooks)),
+        notes=tuple(_list_notes(target, found)),
     )
 
 
 async def _explain_phase(
     dispatcher: Dispatcher, target: Target, context: RequestContext, phase: Phase, *, has_defaults: bool | None
 ) -> tuple[ExplainedHook, ...]:
-    """Explain the webhooks of one phase; yields to requests of other clusters."""
+    """Explain the webhooks of one phase."""
     attributes = target.attributes
     hooks = await dispatcher.find_hooks(target, phase)
     context = context._replace(
@@ -156,8 +158,8 @@ async def _explain_phase(
     found: list[ExplainedHook] = []
     for number, hook in enumerate(hooks, 1):
         found.append(await _explain_hook(hook, relevant.get(hook.uid), target, deciders))
-        if number % _EXPLAINED_PER_TURN == 0:
-            await dispatcher.turns.pause(attributes.cluster)
+        if number % _EXPLAINED_AT_ONCE == 0:
+            await asyncio.sleep(0)
     return tuple(found)
 
 
@@ -327,14 +329,14 @@ def _list_hook_notes(hook: Hook, attributes: Attributes, relevant: RelevantHook 
     return notes
 
 
-def _list_notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]], max_webhooks: int) -> list[str]:
+def _list_notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]]) -> list[str]:
     notes: list[str] = []
     if target.ownership.cluster is None:
         notes.append(f"the request is refused: {target.ownership.problem}")
     for phase, hooks in found.items():
-        if sum(one.decision == "call" for one in hooks) > max_webhooks:
+        if sum(one.decision == "call" for one in hooks) > MAX_CALLS:
             notes.append(
-                f"the request is refused in the {phase} phase: it matches more than {max_webhooks} webhooks, the limit "
+                f"the request is refused in the {phase} phase: it matches more than {MAX_CALLS} webhooks, the limit "
                 "of one request"
             )
     called = [one for one in found["mutating"] if one.decision == "call"]

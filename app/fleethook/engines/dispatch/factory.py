@@ -24,7 +24,6 @@ from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispa
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
@@ -52,14 +51,13 @@ async def read_namespace(cluster: str, name: str, *, live: LiveSource) -> None:
         raise internal(f"failed to read namespace {name}{where}: {error}") from error
 
 
-def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another module builds
+def build_dispatcher(
     store: Store,
     client: HookClient,
     *,
     observe: Observe,
     live: LiveSource | None = None,
     as_kcp: bool = False,
-    limits: RequestLimits | None = None,
     own: OwnEndpoints | None = None,
     traces: bool = False,
     replace: Callable[[Store, Dependencies], Dependencies] | None = None,
@@ -72,7 +70,6 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
         observe: Observes each call.
         live: Reads objects from the apiserver into the store.
         as_kcp: As for `Dispatcher`.
-        limits: As for `Dispatcher`.
         own: Recognizes this server among the webhooks.
         traces: As for `Dispatcher`.
         replace: Returns the dependencies to use in place of those that leave the process, for replays.
@@ -86,8 +83,7 @@ def build_dispatcher(  # noqa: PLR0913 - each argument is a part that another mo
     )
     if replace is not None:
         dependencies = replace(store, dependencies)
-    limits = limits or RequestLimits()
-    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, limits=limits, traces=traces)
+    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, traces=traces)
 
 
 def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from fleethook.engines.dispatch.call import phases
+from fleethook.engines.dispatch.hooks.hooks import Phase
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
@@ -257,3 +259,37 @@ async def test_all_denials_are_reported_in_the_order_of_the_webhooks(front: Fron
     assert cause.message == 'admission webhook "quick.example.org" denied the request: quick'
     assert cause.reason == "Conflict"
     assert len(server.calls) == 3
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize("phase", ["mutating", "validating"])
+async def test_too_many_webhooks_refuse_the_request(
+    front: Front, server: Webhooks, phase: Phase, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers["/w"] = allow
+    monkeypatch.setattr(phases, "MAX_CALLS", 3)
+    for count, allowed in ((3, True), (4, False)):
+        server.calls.clear()
+        hooks = [hook(server, "/w", f"w{number}.example.org", failurePolicy=policy) for number in range(count)]
+        store = store_of(configuration("ws2", phase, *hooks))
+        response = (await front.dispatch(store, review(), cluster="ws2", phase=phase)).response
+        assert response.allowed is allowed
+    assert (response.code, response.message) == (
+        403,
+        ('widgets.example.org "b" is forbidden: it matches more than 3 webhooks, the limit of one request'),
+    )
+    assert len(server.calls) == (0 if phase == "validating" else 3)
+
+
+async def test_reinvocations_count_as_calls(front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.answers["/first"] = label("seen")
+    server.answers["/second"] = label("changed")
+    hooks = (
+        hook(server, "/first", "first.example.org", reinvocationPolicy="IfNeeded"),
+        hook(server, "/second", "second.example.org"),
+    )
+    store = store_of(configuration("ws2", "mutating", *hooks))
+    for limit, allowed in ((3, True), (2, False)):
+        monkeypatch.setattr(phases, "MAX_CALLS", limit)
+        found = await front.dispatch(store, review(), cluster="ws2", phase="mutating")
+        assert found.response.allowed is allowed

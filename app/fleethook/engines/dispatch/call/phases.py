@@ -10,15 +10,27 @@ from typing import Final
 
 from fleethook.engines.dispatch.call.admission_review import ReviewError, WebhookResponse
 from fleethook.engines.dispatch.call.patching import PatchedObject, check_patched
-from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal, timed_out
+from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.match.should_call import MATCHED_PER_TURN, CallDecider, RequestContext, VersionedRequest
-from fleethook.engines.dispatch.request_limits import too_many_webhooks
+from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext, VersionedRequest
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.patch import PatchError
+
+MAX_CALLS: Final = 128
+"""Webhook calls for one request in one phase; a reinvocation counts as a call.
+
+Kubernetes has no such limit, since one administrator writes all configurations of a cluster. Here each workspace writes
+its own. A request beyond it is refused even with failurePolicy Ignore. Otherwise, an author of a large request could
+switch off such webhooks.
+"""
+
+
+def _refuse_calls(attributes: Attributes) -> StatusError:
+    text = f"it matches more than {MAX_CALLS} webhooks, the limit of one request"
+    return forbidden(attributes.resource_name, attributes.name, text)
 
 
 class MutatingPhase:
@@ -58,9 +70,7 @@ class MutatingPhase:
         if number and await self._context.patching.differ(self.attributes.object, self._last_output):
             self._require_reinvocation()
         try:
-            for position, relevant in enumerate(self._relevant):
-                if position % MATCHED_PER_TURN == MATCHED_PER_TURN - 1:
-                    await self._context.turns.pause(self.attributes.cluster)
+            for relevant in self._relevant:
                 if not await self._decider.should_call(relevant, self.attributes):
                     continue
                 if number == 0 or relevant.hook.uid in self._to_reinvoke:
@@ -75,8 +85,8 @@ class MutatingPhase:
     async def _call(self, versioned: VersionedRequest, number: int) -> None:
         hook = versioned.relevant.hook
         self._calls += 1
-        if self._calls > self._context.max_calls:
-            raise too_many_webhooks(self.attributes, self._context.max_calls)
+        if self._calls > MAX_CALLS:
+            raise _refuse_calls(self.attributes)
         try:
             changed = await self._call_and_patch(versioned, number)
         except CallingError as error:
@@ -155,13 +165,11 @@ async def run_validating_phase(
     """
     decider = CallDecider(context)
     wanted: list[RelevantHook] = []
-    for number, one in enumerate(relevant, 1):
-        if number % MATCHED_PER_TURN == 0:
-            await context.turns.pause(attributes.cluster)
+    for one in relevant:
         if await decider.should_call(one, attributes):
             wanted.append(one)
-        if len(wanted) > context.max_calls:
-            raise too_many_webhooks(attributes, context.max_calls)
+        if len(wanted) > MAX_CALLS:
+            raise _refuse_calls(attributes)
     versioned = [await decider.build_versioned(one, attributes) for one in wanted]
     if versioned:
         context.deadline.require_time()

@@ -1,6 +1,6 @@
 """Compiles and evaluates ``matchConditions`` (k8s.io/apiserver: pkg/admission/plugin/webhook/matchconditions)."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cel import (
@@ -12,12 +12,12 @@ from fleethook.cel import (
     compile_condition,
 )
 from fleethook.cel.program import LIMITS, EvaluationLimits, compute_expanded_length
-from fleethook.work.turns import Worker
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
 MAX_COST_OF_WEBHOOK: Final = 2_500_000
-# For all webhooks of one request, unless a setting differs: the budget of four webhooks. kube-apiserver has no such
-# limit. The number is that of RuntimeCELCostBudget, its limit for the validation rules of one object.
+# For all webhooks of one request: the budget of four webhooks. kube-apiserver has no such limit, because one
+# administrator writes all configurations of a cluster. The number is that of RuntimeCELCostBudget, its limit for the
+# validation rules of one object.
 MAX_COST_OF_REQUEST: Final = 10_000_000
 _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
@@ -38,12 +38,14 @@ class ConditionsVerdict(NamedTuple):
         failed: The name of the first condition that is false.
         errors: The reasons of a refusal, one for each condition without a result.
         results: The name of each evaluated condition, with ``true``, ``false`` or ``error: ...``.
+        exhausted: Whether an evaluation exceeded its limits.
     """
 
     matched: bool
     failed: str = ""
     errors: tuple[str, ...] = ()
     results: tuple[tuple[str, str], ...] = ()
+    exhausted: bool = False
 
 
 class ConditionResult(NamedTuple):
@@ -70,7 +72,7 @@ class Budget:
     Attributes:
         limit: The initial budget.
         remaining: The remaining budget.
-        held: The units used on the event loop since other requests had a turn.
+        held: The units used on the event loop.
     """
 
     __slots__ = ("held", "limit", "remaining")
@@ -89,12 +91,16 @@ class Budget:
         return f"the matchConditions of all webhooks cost more than {self.limit}, the limit of one request"
 
 
-Evaluation = Generator[tuple[Condition, EvaluationLimits], ConditionResult, ConditionsVerdict]
-"""Yields each condition with its limits, receives its result, and returns the verdict."""
-
-
-def evaluate_in_order(conditions: Sequence[Condition], *, fail_open: bool, budget: Budget) -> Evaluation:
-    """Yield conditions for evaluation, and return the verdict of a webhook.
+def evaluate_conditions(
+    conditions: Sequence[Condition],
+    scope: Activation,
+    *,
+    fail_open: bool,
+    budget: Budget | None = None,
+    limits: EvaluationLimits = LIMITS,
+    get_program: Callable[[str], Program] = compile_condition,
+) -> ConditionsVerdict:
+    """Evaluate the conditions of a webhook, and return its verdict.
 
     All conditions are evaluated in order. The first false condition decides, even if others have errors. Otherwise an
     error skips the webhook with ``fail_open`` (``failurePolicy: Ignore``), and refuses the request without it.
@@ -102,34 +108,31 @@ def evaluate_in_order(conditions: Sequence[Condition], *, fail_open: bool, budge
     Conditions that exceed the webhook's limit are an error of the webhook, even if one is false. Conditions that exceed
     the request's limit refuse the request, even with ``fail_open``. Otherwise, the author of a large object could
     switch off webhooks with failurePolicy Ignore.
+
+    Args:
+        conditions: The conditions.
+        scope: The variables of the request.
+        fail_open: Whether the failurePolicy is Ignore.
+        budget: The remaining budget of the request; None for a full one.
+        limits: The limits of each evaluation.
+        get_program: Returns the program of an expression; raises ExpressionError.
     """
+    budget = budget or Budget()
     results: list[ConditionResult] = []
     remaining = MAX_COST_OF_WEBHOOK
     for condition in conditions:
         if exceeded := budget.use(0):
             return _report_errors((exceeded,), _list_results(conditions, results), fail_open=False)
-        result = yield condition, EvaluationLimits(min(LIMITS.cost, remaining), LIMITS.work)
+        each = EvaluationLimits(min(limits.cost, remaining), limits.work)
+        result = evaluate_condition(condition, scope, each, get_program)
         remaining -= result.cost
         if remaining < 0:
             return _report_errors((_OUT_OF_BUDGET,), _list_results(conditions, results), fail_open=fail_open)
         if exceeded := budget.use(result.used):
             return _report_errors((exceeded,), _list_results(conditions, results), fail_open=False)
         results.append(result)
-    return _decide(conditions, results, fail_open=fail_open)
-
-
-def evaluate_conditions(
-    conditions: Sequence[Condition], scope: Activation, *, fail_open: bool, budget: Budget | None = None
-) -> ConditionsVerdict:
-    """Evaluate the conditions of a webhook, as `evaluate_in_order` decides."""
-    steps = evaluate_in_order(conditions, fail_open=fail_open, budget=budget or Budget())
-    try:
-        condition, limits = next(steps)
-        while True:
-            condition, limits = steps.send(evaluate_condition(condition, scope, limits))
-    except StopIteration as end:
-        verdict: ConditionsVerdict = end.value
-        return verdict
+    verdict = _decide(conditions, results, fail_open=fail_open)
+    return verdict._replace(exhausted=True) if any(one.exhausted for one in results) else verdict
 
 
 def _decide(
@@ -210,15 +213,3 @@ def compile_here(expression: str) -> Compiled:
         return compile_condition(expression)
     except ExpressionError as error:
         return Rejected(expression, error)
-
-
-class Compiler:
-    """Compiles long expressions in a thread; clusters take turns."""
-
-    def __init__(self, worker: Worker) -> None:
-        """Store the worker, which has the thread."""
-        self._worker: Final = worker
-
-    async def compile(self, expression: str, *, cluster: str) -> Compiled:
-        """Compile an expression."""
-        return await self._worker.run(cluster, compile_here, expression)

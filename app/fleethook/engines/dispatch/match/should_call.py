@@ -2,17 +2,18 @@
 
 Upstream: `ShouldCallHook` in k8s.io/apiserver pkg/admission/plugin/webhook/generic.
 
-Each matchCondition is first evaluated on the event loop, within a small limit. The few conditions that need more are
-evaluated again in a thread, with their full limits. Counts select the thread, never a clock. Both ways give the same
-result. Compiled conditions are cached; each cluster has a fair share of the memory.
+The matchConditions of a webhook are first evaluated on the event loop, within a small limit for each request. If they
+need more, they are evaluated again in a thread, with their full limits. Counts select the thread, never a clock. Both
+ways give the same result. Compiled conditions are cached; each cluster has a fair share of the memory.
 """
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from fleethook.cel import Activation, ExpressionError, Program
-from fleethook.cel.program import INLINE_LIMITS, EvaluationLimits
+from fleethook.cel import Activation, Program
+from fleethook.cel.program import INLINE_LIMITS
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse, build_condition_request
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.patching import Patcher
@@ -23,31 +24,26 @@ from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
     Compiled,
-    Compiler,
-    Condition,
-    ConditionResult,
     ConditionsVerdict,
     Rejected,
     compile_here,
-    evaluate_condition,
-    evaluate_in_order,
+    evaluate_conditions,
     is_short,
 )
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.request_limits import RequestLimits
 from fleethook.fairness.cache import SizedCache
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.tracing.spans import child_span
 from fleethook.work.garbage import GCFreezer
-from fleethook.work.turns import Turns, Worker
+from fleethook.work.turns import Worker
 
 # The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.
 MAX_NODES: Final = 100_000
 
-# Units of cost after which other requests get a turn: about 3 ms.
-_SLICE: Final = 6_000
+# Units of cost on the event loop for all conditions of one request: about 3 ms.
+_MAX_HELD: Final = 6_000
 # Compiling a condition takes as long as this many units of cost, plus the units for each character.
 _COMPILING: Final = 1_000
 _COMPILING_CHARACTER: Final = 10
@@ -60,21 +56,11 @@ _CONTAINERS_PER_NODE: Final = 10
 class ConditionEvaluator:
     """Evaluates the matchConditions of all requests of a dispatcher."""
 
-    def __init__(self, *, max_cost: int, worker: Worker, turns: Turns, compiler: Compiler) -> None:
-        """Initialize the evaluator.
-
-        Args:
-            max_cost: The maximum cost of all conditions of one request.
-            worker: Runs long functions in a thread.
-            turns: Gives other requests a turn after a slice of conditions.
-            compiler: Compiles long conditions.
-        """
-        self.max_cost: Final = max_cost
+    def __init__(self, worker: Worker) -> None:
+        """Initialize the evaluator; ``worker`` runs long functions in a thread."""
         self._cache: Final[SizedCache[Compiled]] = SizedCache(MAX_NODES)
         self._lasting: Final = GCFreezer()
         self._worker: Final = worker
-        self._compiler: Final = compiler
-        self._turns: Final = turns
 
     async def evaluate(
         self, hook: Hook, scope: Activation, *, cluster: str, budget: Budget, deadline: Deadline
@@ -91,70 +77,44 @@ class ConditionEvaluator:
         Raises:
             StatusError: The deadline has passed.
         """
-        steps = evaluate_in_order(hook.conditions, fail_open=hook.fails_open, budget=budget)
-        try:
-            condition, limits = next(steps)
-            while True:
-                deadline.require_time()
-                result, work = await self._evaluate(hook, condition, scope, limits, cluster, deadline)
-                budget.held += work
-                if budget.held > _SLICE:
-                    budget.held = 0
-                    await self._turns.pause(cluster)
-                condition, limits = steps.send(result)
-        except StopIteration as end:
-            verdict: ConditionsVerdict = end.value
-            return verdict
+        programs = {
+            one.expression: await self._find_program(hook.cluster, one.expression, cluster, budget)
+            for one in hook.conditions
+        }
 
-    async def _evaluate(
-        self,
-        hook: Hook,
-        condition: Condition,
-        scope: Activation,
-        limits: EvaluationLimits,
-        cluster: str,
-        deadline: Deadline,
-    ) -> tuple[ConditionResult, int]:
-        """Evaluate a condition; return its result and the time on the event loop, in units of cost."""
-        program, compiling = await self._find_program(hook.cluster, condition.expression, cluster)
-        if isinstance(program, Rejected):
-            return evaluate_condition(condition, scope, limits, _raise_error(program.error)), compiling
-
-        def get_program(_expression: str) -> Program:
-            return program
-
-        inline = EvaluationLimits(min(limits.cost, INLINE_LIMITS.cost), min(limits.work, INLINE_LIMITS.work))
-        result = evaluate_condition(condition, scope, inline, get_program)
-        work = compiling + _EVALUATING + result.used
-        if inline == limits or not result.exhausted:
-            return result, work
-
-        def evaluate_in_time() -> ConditionResult:
+        def get_program(expression: str) -> Program:
             # The evaluation may have waited for those of other requests.
             deadline.require_time()
-            return evaluate_condition(condition, scope, limits, get_program)
+            program = programs[expression]
+            if isinstance(program, Rejected):
+                raise program.error
+            return program
 
-        return await self._worker.run(cluster, evaluate_in_time), work
+        evaluate = partial(
+            evaluate_conditions, hook.conditions, scope, fail_open=hook.fails_open, get_program=get_program
+        )
+        if budget.held <= _MAX_HELD:
+            trial = Budget(min(budget.remaining, _MAX_HELD))
+            verdict = evaluate(budget=trial, limits=INLINE_LIMITS)
+            used = trial.limit - trial.remaining
+            budget.held += used + _EVALUATING * len(programs)
+            if trial.remaining >= 0 and not verdict.exhausted:
+                budget.use(used)
+                return verdict
+        return await self._worker.run(cluster, partial(evaluate, budget=budget))
 
-    async def _find_program(self, owner: str, expression: str, cluster: str) -> tuple[Compiled, int]:
+    async def _find_program(self, owner: str, expression: str, cluster: str, budget: Budget) -> Compiled:
         found = self._cache.get(owner, expression)
         if found is not None:
-            return found, 0
-        if is_short(expression):
+            return found
+        if budget.held <= _MAX_HELD and is_short(expression):
             compiled = compile_here(expression)
-            work = _COMPILING + _COMPILING_CHARACTER * len(expression)
+            budget.held += _COMPILING + _COMPILING_CHARACTER * len(expression)
         else:
-            compiled, work = await self._compiler.compile(expression, cluster=cluster), 0
+            compiled = await self._worker.run(cluster, compile_here, expression)
         self._cache.put(owner, expression, compiled)
         self._lasting.add(_CONTAINERS_PER_NODE * compiled.size)
-        return compiled, work
-
-
-def _raise_error(error: ExpressionError) -> Callable[[str], Program]:
-    def get_program(_expression: str) -> Program:
-        raise error
-
-    return get_program
+        return compiled
 
 
 # k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.IsExemptAdmissionConfigurationResource
@@ -301,8 +261,6 @@ Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 
 
 _NO_OWN_ENDPOINTS: Final = OwnEndpoints()
-# Webhooks matched before other requests get a turn. One without conditions takes about 10 µs.
-MATCHED_PER_TURN: Final = 50
 
 
 class CallWebhook(Protocol):
@@ -325,11 +283,8 @@ class RequestContext(NamedTuple):
     """Returns an object with the defaults that its definition has for the kind."""
     evaluator: ConditionEvaluator
     patching: Patcher
-    turns: Turns
     audit: Audit
     warnings: list[str]
-    max_calls: int = RequestLimits().webhooks
-    """The maximum number of webhook calls for the request."""
     own: OwnEndpoints = _NO_OWN_ENDPOINTS
     """Recognizes webhooks that are this server itself."""
 
@@ -349,7 +304,7 @@ class CallDecider:
         """Initialize the decider for a request."""
         self._context: Final = context
         self._scope: tuple[Attributes, GroupVersionKind, Activation] | None = None
-        self._budget: Final = Budget(context.evaluator.max_cost)
+        self._budget: Final = Budget()
         self._versions: dict[GroupVersionKind, tuple[Attributes, Attributes]] = {}
 
     @property

@@ -17,8 +17,8 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.call.call_trace import note_refusal
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, too_many_requests
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
-from fleethook.engines.dispatch.explain import Explanation, explain
-from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase
+from fleethook.engines.dispatch.explain import explain
+from fleethook.engines.dispatch.hooks.hooks import Phase
 from fleethook.engines.dispatch.review.access import ClusterAccess, Grant
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
@@ -54,8 +54,6 @@ _IDENTIFIED: Final = "fleethook.identified"
 """The member of an ASGI scope with the function to call when the consumer of the request is known."""
 _RETURNED_FACTS: Final[Mapping[str, JSON]] = {"returned": True}
 _UNAUTHORIZED: Final = {401: "unauthenticated", 403: "forbidden"}
-# Webhooks of an explanation that are encoded at once: about 2 ms.
-_ENCODED_PER_TURN: Final = 500
 
 
 class DispatchContext(NamedTuple):
@@ -365,25 +363,12 @@ class ExplainEndpoint(ClusterEndpoint):
             if problem:
                 raise RequestError(503, "ServiceUnavailable", problem)
             explained = yield explain(self._context.dispatcher, request, cluster=call.cluster, deadline=call.deadline)
-            return DispatchResult(Response(allowed=True), None), (yield self._encode(explained, call.cluster))
+            return DispatchResult(Response(allowed=True), None), msgspec.json.encode(explained)
         except StatusError as error:
             raise RequestError(error.status.code, error.status.reason, str(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             text = explain_failure(error, route=self._path, uid=received.review.uid).message
             raise RequestError(400, "BadRequest", text) from error
-
-    async def _encode(self, explained: Explanation, cluster: str) -> bytes:
-        """Return an explanation as JSON. An explanation that lists thousands of webhooks is encoded in slices."""
-        turns = self._context.dispatcher.turns
-        phases: dict[str, msgspec.Raw] = {}
-        for phase in PHASES:
-            hooks, parts = getattr(explained, phase), list[bytes]()
-            for start in range(0, len(hooks), _ENCODED_PER_TURN):
-                parts.append(msgspec.json.encode(hooks[start : start + _ENCODED_PER_TURN])[1:-1])
-                if len(hooks) > _ENCODED_PER_TURN:
-                    await turns.pause(cluster)
-            phases[phase] = msgspec.Raw(b"[" + b",".join(parts) + b"]")
-        return msgspec.json.encode(msgspec.structs.replace(explained, **phases))
 
 
 def refusal(error: StatusError) -> Response:
