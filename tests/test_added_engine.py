@@ -11,7 +11,7 @@ from tests.waiting import NET
 
 ROOT = Path(__file__).parents[1]
 ENGINE = """
-    from fleethook.engine import Engine, EngineCommand
+    from fleethook.engine import Engine, CommandSpec
 
     ENGINE = Engine(
         name="greeter",
@@ -20,7 +20,7 @@ ENGINE = """
         resources="greeter.greeter_server:list_resources",
         indexes="greeter.greeter_server:INDEXES",
         settings="greeter.greeter_settings:GreeterSettings",
-        commands={"greet": EngineCommand("greeter.greet:greet", "Print a greeting.")},
+        commands={"greet": CommandSpec("greeter.greet:greet", "Print a greeting.")},
         webhooks="greeter.greet:list_webhooks",
         doctor="greeter.registration:CHECKS",
         uninstall="greeter.registration:REMOVAL",

@@ -20,16 +20,18 @@ class EngineStartError(Exception):
     """A setting of an engine cannot be used; the text has the place, the reason and the remedy."""
 
 
-class EngineCommand(NamedTuple):
-    """A command of an engine.
+class CommandSpec(NamedTuple):
+    """The place of a command in the code, which is imported when the command runs, and its line in the list.
 
     Attributes:
         reference: A function, or a `fleethook.cli.command_line.Group`.
         summary: The first paragraph of its help. A test compares the two.
+        heading: The part of the list to which it belongs; for a command of an engine, that of its system.
     """
 
     reference: str
     summary: str
+    heading: str = "Commands"
 
 
 class Right(NamedTuple):
@@ -117,7 +119,7 @@ class Engine(NamedTuple):
     resources: str = ""
     indexes: str = ""
     settings: str = ""
-    commands: Mapping[str, EngineCommand] = {}
+    commands: Mapping[str, CommandSpec] = {}
     webhooks: str = ""
     rights: str = ""
     probe: str = ""

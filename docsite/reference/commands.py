@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from docsite.reference.tables import render_page, render_table
-from fleethook.cli import COMMANDS, PROGRAM
-from fleethook.cli.command_line import Group, split_help
+from fleethook.cli import PROGRAM, build_program
+from fleethook.cli.command_line import Group
 
 _INTRODUCTION: Final = (
     "`--help` of a command prints its options and exit codes. Common exit codes are 0 for success, 1 if the checked "
@@ -23,17 +23,17 @@ kubectl fleethook doctor
 
 def render_commands() -> str:
     """Return the page."""
-    table = render_table(["command", "effect"], _list_rows(COMMANDS, ""))
+    table = render_table(["command", "effect"], _list_rows(build_program(), ""))
     return render_page("Commands", _INTRODUCTION, table, _PLUGIN)
 
 
 def _list_rows(group: Group, path: str) -> Iterator[tuple[str, str]]:
     for name in group.commands:
-        command = group.load(name)
+        command = group.get_command(None, name)
         if isinstance(command, Group):
             yield from _list_rows(command, f"{path}{name} ")
         else:
-            yield f"`{PROGRAM} {path}{name}`", _escape(split_help(command)[0])
+            yield f"`{PROGRAM} {path}{name}`", _escape(group.summarize(name))
 
 
 def _escape(text: str) -> str:

@@ -7,8 +7,7 @@ from pydantic.fields import FieldInfo
 
 from docsite.docstrings import read_attribute_texts
 from docsite.reference.tables import render_page, render_table
-from fleethook.cli.parameters import list_parameters
-from fleethook.cli.serve.serve import serve
+from fleethook.cli import build_program
 from fleethook.server_settings import ENV_PREFIX
 from fleethook.settings import Settings
 
@@ -48,7 +47,9 @@ def render_settings() -> str:
 
 def _find_flags() -> dict[str, str]:
     """Return the flags of ``serve`` by the name of the setting."""
-    return {one.name: one.flags[0] for one in list_parameters(serve) if one.name in Settings.model_fields}
+    serve = build_program().get_command(None, "serve")
+    assert serve is not None
+    return {one.name: one.opts[0] for one in serve.params if one.name in Settings.model_fields}
 
 
 def _render_default(name: str, field: FieldInfo) -> str:

@@ -8,8 +8,7 @@ from typing import Annotated, NamedTuple
 
 import pytest
 
-from fleethook.cli.command_line import CommandSpec, Group, run
-from fleethook.cli.parameters import Argument, Option, list_parameters
+from fleethook.cli.command_line import Argument, Group, Option, run
 from tests.cli.commands import invoke
 from tests.serving import ROOT
 from tests.waiting import NET
@@ -54,14 +53,11 @@ def work(
 def copy(
     source: Annotated[Path, Argument(help="Source.")],
     to: Annotated[Path, Option(help="Target [of it].")],
-    data_dir: Annotated[Path | None, Option(help="Data.")] = None,
 ) -> None:
     """Copy a file."""
-    TAKEN.append({"source": source, "to": to, "data_dir": data_dir})
+    TAKEN.append({"source": source, "to": to})
 
 
-SHARED = tuple(one for one in list_parameters(copy) if one.name == "data_dir")
-FILES = Group("Files.", {"copy": copy}, shared=SHARED)
 DEFAULTS = {
     "files": None,
     "limits": Limits(),
@@ -97,10 +93,8 @@ def parse(*words: str) -> dict[str, object]:
         (["--name", "-x"], {"name": ["-x"]}),
         (["--rate", "-1.5"], {"rate": -1.5}),
         (["--size", "9", "--strict"], {"limits": Limits(9, strict=True)}),
-        (["--strict=false", "--verbose=true"], {"verbose": True}),
         (["--no-bundle"], {"bundle": False}),
         (["--no-bundle", "--bundle"], {}),
-        (["--bundle=false"], {"bundle": False}),
         (["-o", "text", "-o", "json"], {"output": Output.JSON}),
     ],
 )
@@ -111,19 +105,16 @@ def test_words_become_values(words: list[str], changed: dict[str, object]) -> No
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["wrok"], "there is no command wrok; did you mean work?"),
-        (["work", "--outptu", "json"], "there is no option --outptu; did you mean --output?"),
-        (["work", "-x"], "there is no option -x"),
-        (["work", "--output"], "--output needs a value: --output [text|json]"),
-        (["work", "--name", "--strict"], "--name needs a value: --name TEXT"),
-        (["work", "-o", "jsn"], "-o: 'jsn' is none of text, json"),
-        (["work", "--size", "x"], "--size: 'x' is not a whole number"),
-        (["work", "--size", "10"], "--size: 10 is out of range: it must be at least 1 and at most 9"),
-        (["work", "--rate", "nan"], "--rate: nan is out of range: it must be finite"),
-        (["work", "--strict=no"], "--strict: 'no' is neither true nor false"),
-        (["copy", "--to", "b"], "give SOURCE: Source."),
-        (["copy", "a"], "give an option --to PATH: Target [of it]."),
-        (["copy", "a", "b", "--to", "c"], "unexpected argument 'b'"),
+        (["wrok"], "No such command 'wrok'. Did you mean 'work'?"),
+        (["work", "--outptu", "json"], "No such option '--outptu'. Did you mean '--output'?"),
+        (["work", "--output"], "Option '--output' requires an argument."),
+        (["work", "-o", "jsn"], "Invalid value for '--output' / '-o': 'jsn' is not one of 'text', 'json'."),
+        (["work", "--size", "x"], "Invalid value for '--size': 'x' is not a valid integer range."),
+        (["work", "--size", "10"], "Invalid value for '--size': 10 is not in the range 1<=x<=9."),
+        (["work", "-", "-"], "- (standard input) is given more than once."),
+        (["copy", "--to", "b"], "Missing argument 'SOURCE'."),
+        (["copy", "a"], "Missing option '--to'."),
+        (["copy", "a", "b", "--to", "c"], "Got unexpected extra argument (b)"),
     ],
 )
 def test_a_mistake_gets_a_message_and_exit_code_2(
@@ -132,24 +123,11 @@ def test_a_mistake_gets_a_message_and_exit_code_2(
     with pytest.raises(SystemExit) as left:
         parse(*words)
     assert left.value.code == 2
-    assert capsys.readouterr().err.splitlines()[0] == f"fleethook: {message}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"Error: {message}"
     assert not TAKEN
 
 
-@pytest.mark.parametrize(
-    "words", [["--data-dir", "d", "copy", "a", "--to", "b"], ["copy", "a", "--to=b", "--data-dir=d"]]
-)
-def test_an_option_of_a_group_may_precede_the_command(words: list[str]) -> None:
-    TAKEN.clear()
-    run(Group("Tests.", {"files": CommandSpec(__name__, "FILES", "Files.")}), ["files", *words], "t")
-    assert [{"source": Path("a"), "to": Path("b"), "data_dir": Path("d")}] == TAKEN
-
-
-def test_help_goes_to_standard_output_and_a_missing_command_is_an_error() -> None:
-    for words in (["-h"], ["lint", "--help"], ["crds", "cache", "-h"], ["lint", "--output", "github", "a", "-h"]):
-        done = invoke(words)
-        assert (done.exit_code, done.stderr) == (0, "")
-        assert done.stdout.startswith("Usage: fleethook")
+def test_a_missing_command_is_an_error_with_the_help() -> None:
     done = invoke(["crds"])
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: fleethook crds")
@@ -162,8 +140,8 @@ STORY = "examples/yurtappoverrider/story-2"
 @pytest.mark.parametrize(
     ("words", "unneeded", "most"),
     [
-        (["--version"], HEAVY | {"msgspec", "yaml"}, 75),
-        (["--help"], HEAVY | {"msgspec", "yaml"}, 90),
+        (["--version"], HEAVY | {"msgspec", "yaml"}, 120),
+        (["--help"], HEAVY | {"msgspec", "yaml"}, 145),
         (["render", "-f", STORY], HEAVY, 350),
         (["lint", "-f", f"{STORY}/overrider.yaml"], HEAVY, 350),
         (["crds", "--data-dir", "/nowhere", "cache", "ls"], HEAVY - {"urllib3", "cryptography", "asyncio"}, 530),

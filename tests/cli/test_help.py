@@ -9,55 +9,48 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+import click
 import pytest
 
-from fleethook.cli import COMMANDS, PROGRAM
-from fleethook.cli.command_line import Function, Group, split_help
-from fleethook.cli.help import format_help, format_usage, list_completions, suggest
-from fleethook.cli.options import FilesArgument
-from fleethook.cli.parameters import list_parameters
+from fleethook.cli import PROGRAM, build_program
+from fleethook.cli.command_line import Function, Group
+from tests.cli.commands import invoke
 from tests.serving import ROOT
 from tests.waiting import NET
 
 
-def list_commands(group: Group = COMMANDS, path: str = PROGRAM) -> Iterator[tuple[str, Function | Group, str]]:
+def list_commands(group: Group, path: str = "") -> Iterator[tuple[str, click.Command, str]]:
     """Yield the path of each command of the program, the command, and its line in the list of its group."""
-    for name in group.commands:
-        command = group.load(name)
-        yield f"{path} {name}", command, group.summarize(name)
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(None, name)
+        assert command is not None
+        yield f"{path}{name}", command, group.summarize(name)
         if isinstance(command, Group):
-            yield from list_commands(command, f"{path} {name}")
+            yield from list_commands(command, f"{path}{name} ")
 
 
-@pytest.mark.parametrize("columns", ["40", "80", "200"])
-@pytest.mark.parametrize(
-    ("path", "command", "summary"),
-    [(PROGRAM, COMMANDS, ""), *list_commands()],
-    ids=lambda one: one if str(one).startswith(PROGRAM) else "",
-)
-def test_the_help_has_all_texts_of_the_source(
-    monkeypatch: pytest.MonkeyPatch, path: str, command: Function | Group, summary: str, columns: str
-) -> None:
-    """Nothing is eaten, as brackets were, and nothing is cut, as names of options were at 80 columns."""
-    monkeypatch.setenv("COLUMNS", columns)
-    lines = format_help(command, path)
-    shown = " ".join(" ".join(lines).split())
-    source = command.help if isinstance(command, Group) else command.__doc__ or ""
-    assert " ".join(source.split()) in shown
-    assert not summary or summary == split_help(command)[0]
-    for one in command.options if isinstance(command, Group) else list_parameters(command):
-        assert f"{one.usage} {' '.join(one.declared.help.split())}" in shown
-        assert one.declared.help == " ".join(one.declared.help.split())
-    if isinstance(command, Group):
-        assert all(f" {name} {command.summarize(name)}" in shown for name in command.commands)
+COMMANDS = [("", build_program(), ""), *list_commands(build_program())]
+
+
+@pytest.mark.parametrize(("path", "command", "summary"), COMMANDS, ids=[path for path, _, _ in COMMANDS])
+def test_the_help_has_all_texts_of_the_source(path: str, command: click.Command, summary: str) -> None:
+    """Nothing is cut. The summary in the list, for which the command is not imported, is that of its help."""
+    done = invoke([*path.split(), "-h"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    shown = "".join(done.stdout.split())
+    help_text = (command.help or "").partition("\n\n")[0]
+    assert not summary or summary == " ".join(help_text.split())
+    texts = [command.help or "", *(str(getattr(one, "help", "") or "") for one in command.params)]
+    assert [text for text in texts if "".join(text.split()) not in shown] == []
 
 
 def test_the_commands_are_grouped_by_the_systems_of_their_users() -> None:
-    parts = "\n".join(format_help(COMMANDS, PROGRAM)).split("\n\n")
+    parts = invoke(["--help"]).stdout.split("\n\n")
     found = {part.partition(":\n")[0]: re.findall(r"^  (\w+)  ", part, re.MULTILINE) for part in parts}
     assert {"render", "diff"} <= {*found["OpenYurt"]}
     assert found["Karmada"] == ["interpret", "crds"]
@@ -66,17 +59,17 @@ def test_the_commands_are_grouped_by_the_systems_of_their_users() -> None:
     assert {"serve", "lint", "doctor", "uninstall"} <= {*found["Operation"]}
 
 
-def test_the_usage_has_the_arguments() -> None:
-    usages = {path: format_usage(command, path) for path, command, _ in list_commands()}
-    assert usages["fleethook crds"] == "fleethook crds [OPTIONS] COMMAND [ARGUMENTS]..."
-    assert usages["fleethook crds pin"] == "fleethook crds pin [OPTIONS] URL"
-    assert usages["fleethook crds fetch"] == "fleethook crds fetch [OPTIONS] [URL|FILE]"
-    assert usages["fleethook interpret test"] == "fleethook interpret test [OPTIONS] PATHS..."
-
-
-def test_only_similar_words_are_suggested() -> None:
-    assert suggest("lnit", ["lint", "serve"]) == "; did you mean lint?"
-    assert suggest("xyz", ["lint", "serve"]) == ""
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        ("", "fleethook [OPTIONS] COMMAND [ARGUMENTS]..."), ("crds", "fleethook crds [OPTIONS] COMMAND [ARGUMENTS]..."),
+        ("crds pin", "fleethook crds pin [OPTIONS] URL"), ("crds fetch", "fleethook crds fetch [OPTIONS] [URL|FILE]"),
+        ("interpret test", "fleethook interpret test [OPTIONS] PATHS..."),
+        ("lint", "fleethook lint [OPTIONS] [FILES]..."),
+    ],
+)  # fmt: skip
+def test_the_usage_has_the_arguments(words: str, usage: str) -> None:
+    assert invoke([*words.split(), "--help"]).stdout.splitlines()[0] == f"Usage: {usage}"
 
 
 _SOURCES = {
@@ -129,11 +122,12 @@ def list_names(one: FunctionType | type) -> Iterator[Any]:
                 yield inspect.unwrap(one).__globals__.get(str(step.argval))
 
 
-def list_forms(command: Function) -> Iterator[str]:
+def list_forms(command: click.Command) -> Iterator[str]:
     """Yield the names of options, ``FILES`` for arguments that are manifests, and ``...`` after names that repeat."""
-    for one in list_parameters(command):
-        names = ["FILES"] if one.declared is FilesArgument.__metadata__[0] else one.flags
-        yield from (f"{name}..." if one.is_list else name for name in names)
+    for one in command.params:
+        names = ["FILES"] if getattr(one, "help", "") == "The same as --filename." else one.opts
+        repeats = one.multiple if isinstance(one, click.Option) else one.nargs == -1
+        yield from (f"{name}..." if repeats else name for name in names)
 
 
 FORMS = {
@@ -163,11 +157,12 @@ LACKING = {
 def test_each_command_takes_the_sources_that_it_reads_as_kubectl_does() -> None:
     """The sources are found in the code of the commands, so that a new command cannot miss an option."""
     sources, lacking = {}, {}
-    for path, command, _ in list_commands():
+    for name, command, _ in COMMANDS:
         if isinstance(command, Group):
             continue
-        name, forms = path.removeprefix(f"{PROGRAM} "), {*list_forms(command)}
-        sources[name] = find_sources(command)
+        forms = {*list_forms(command)}
+        assert isinstance(command.callback, partial)
+        sources[name] = find_sources(command.callback.args[0])
         wanted = {form for source in sources[name] for form in FORMS[source]}
         if missing := wanted - forms:
             lacking[name] = missing
@@ -181,13 +176,12 @@ def test_each_command_takes_the_sources_that_it_reads_as_kubectl_does() -> None:
     assert sources["crds fetch"] == sources["crds render"] == {"files"}
 
 
-RUN = "import sys; sys.argv = {arguments}; from fleethook.cli{module} import main; main()"
+RUN = "import sys; sys.argv = {arguments}; from fleethook.cli import {function}; {function}()"
 
 
-def run(module: str, *arguments: str, **environment: str) -> list[str]:
-    """Run the main function of a module as its entry point does."""
-    script = RUN.format(arguments=list(arguments), module=module)
-    command = [sys.executable, "-c", script]
+def run(function: str, *arguments: str, **environment: str) -> list[str]:
+    """Run a function of the program as its entry point does."""
+    command = [sys.executable, "-c", RUN.format(arguments=list(arguments), function=function)]
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=NET, check=True, cwd=ROOT, env={"PATH": "/usr/bin:/bin", **environment}
     )  # fmt: skip
@@ -197,45 +191,26 @@ def run(module: str, *arguments: str, **environment: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["re"], ["render", "replay"]),
-        (["lint", "--out"], ["--output"]),
-        (["lint", "--output", ""], ["text", "json", "github"]),
-        (["interpret", "ru"], ["run"]),
-        (["lint", "-f", ""], []),
-        (["lint", "'"], []),
+        (["re"], ["render", "replay", ":4"]), (["lint", "--out"], ["--output", ":4"]), (["crds", "ca"], ["cache", ":4"]),
+        (["lint", "--output", ""], ["text", "json", "github", ":4"]), (["lint", "-f", ""], [":0"]),
     ],
-)
-def test_commands_options_and_values_are_completed(words: list[str], expected: list[str]) -> None:
-    assert list_completions(words) == expected
-
-
-def test_kubectl_completes_files_if_there_is_nothing_else() -> None:
-    assert run(".help", "kubectl_complete-fleethook", "lint", "--output", "gi") == ["github", ":4"]
-    assert run(".help", "kubectl_complete-fleethook", "render", "-f", "") == [":0"]
+)  # fmt: skip
+def test_kubectl_completes_commands_options_values_and_files(words: list[str], expected: list[str]) -> None:
+    assert run("complete_for_kubectl", "kubectl_complete-fleethook", *words) == expected
 
 
 def test_the_plugin_names_itself_as_users_call_it() -> None:
-    assert run("", "/usr/bin/kubectl-fleethook", "lint", "--help")[0].split()[1:4] == ["kubectl", "fleethook", "lint"]
-    assert run("", "/usr/bin/fleethook", "lint", "--help")[0].split()[1:3] == ["fleethook", "lint"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_for_a_shell_asks_the_program(shell: str) -> None:
-    script = run("", "fleethook", "--show-completion", shell)
-    assert "_FLEETHOOK_COMPLETE" in "\n".join(script)
+    assert run("main", "/usr/bin/kubectl-fleethook", "lint", "-h")[0].split()[1:4] == ["kubectl", PROGRAM, "lint"]
+    assert run("main", "/usr/bin/fleethook", "lint", "-h")[0].split()[1:3] == [PROGRAM, "lint"]
 
 
 def test_bash_completes_values_and_files_at_the_tab_key(tmp_path: Path) -> None:
     """The keys go to an interactive bash. After each tab, they put ``echo`` before the line, which prints it."""
     script = tmp_path / "completion"
-    script.write_text("\n".join(run("", "fleethook", "--show-completion", "bash")))
+    script.write_text("\n".join(run("main", "fleethook", _FLEETHOOK_COMPLETE="bash_source")))
     typed = {
         "lint --output gi": "lint --output github",
-        "lint --output=gi": "lint --output=github",
-        "lint -o=gi": "lint -o=github",
-        "lint --exclude=a=b --output=gi": "lint --exclude=a=b --output=github",
         "lint -f examples/nod": "lint -f examples/nodepools.yaml",
-        "lint --filename=examples/nod": "lint --filename=examples/nodepools.yaml",
         "int": "interpret",
     }
     home, prefix, accept = "\x01", "echo ", "\n"

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, Final
 
+import click
 import yaml
 
-from fleethook.cli import COMMANDS
-from fleethook.cli.command_line import HELP, Function, Group
-from fleethook.cli.parameters import list_parameters
+from fleethook.cli import build_program
 from tests.documentation.blocks import Block
 from tests.serving import ROOT
 
@@ -53,25 +52,24 @@ def find_unknown_words(words: list[str]) -> list[str]:
 
 def find_unknown_options(arguments: list[str]) -> list[str]:
     """Return the subcommands and options of ``fleethook`` that do not exist."""
-    command: Function | Group = COMMANDS
-    known = {*HELP, *_list_names(command)}
+    command: click.Command | None = build_program()
+    known = {"-h", "--help", *_list_names(command)}
     unknown = []
     for word in arguments:
         if word.startswith("-") and word != "-":
             unknown += [word] if word.partition("=")[0] not in known else []
-        elif isinstance(command, Group):
+        elif isinstance(command, click.Group):
             # The value of an option of a group, such as --data-dir, is no subcommand.
             if word in command.commands:
-                command = command.load(word)
+                command = command.get_command(click.Context(command), word)
                 known |= _list_names(command)
             elif "/" not in word and "." not in word:
                 unknown.append(word)
     return unknown
 
 
-def _list_names(command: Function | Group) -> set[str]:
-    options = command.options if isinstance(command, Group) else list_parameters(command)
-    return {name for one in options for name in (*one.flags, one.negative)}
+def _list_names(command: click.Command | None) -> set[str]:
+    return {name for one in (command.params if command else ()) for name in (*one.opts, *one.secondary_opts)}
 
 
 def has_value(path: str) -> bool:

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from fleethook.cli import COMMANDS
-from fleethook.cli.command_line import Group
-from fleethook.cli.parameters import list_parameters
+from fleethook.engines.crds.commands.crds import crds
 from fleethook.settings import Settings
 from tests.documentation.blocks import list_pages
 from tests.serving import ROOT
@@ -82,9 +80,9 @@ def test_a_quoted_default_is_that_of_the_setting() -> None:
 
 def test_a_quoted_default_is_that_of_the_option() -> None:
     """The table of docs/crds.md is about ``fleethook crds controller``."""
-    group = COMMANDS.load("crds")
-    assert isinstance(group, Group)
-    options = {flag: one for one in list_parameters(group.load("controller")) for flag in one.flags}  # type: ignore[arg-type]
+    controller = crds.get_command(None, "controller")
+    assert controller is not None
+    options = {flag: one for one in controller.params for flag in one.opts}
     rows = [row for row in ROWS if row.page == "docs/crds.md" and row.header[:2] == ["flag", "default"]]
     wrong = [
         (flag, cell)

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from cryptography import x509
 
-from fleethook.cli.command_line import Group
+from fleethook.cli.command_line import Group, Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.output.text_output import write
-from fleethook.cli.parameters import Option
 from fleethook.cluster.certificates.certificate_authority import list_names
 from fleethook.cluster.certificates.certificate_files import CertificateError, ensure_certificates
 from fleethook.model.formats.text import describe_os_error

@@ -1,239 +1,216 @@
-"""Parses command lines, by the rules of pflag, the library of kubectl, and prints the help of commands.
+"""Declares commands by the signatures of functions, and runs them by Click.
 
-Options and arguments may be in any order, and ``--`` ends the options. ``--name value`` and ``--name=value``,
-``-n value``, ``-nvalue`` and ``-n=value`` are the same. Options without a value may be joined: ``-vh``.
+``Annotated[Path | None, Option("--config", help="…")]`` declares one option; a NamedTuple with such members declares
+several, and the function gets the tuple. The docstring is the help.
 """
 
+import functools
 import gc
-import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+import inspect
+import os
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, cast
 
-from fleethook.cli.exit_codes import UNREADABLE
-from fleethook.cli.output.text_output import write, write_error
-from fleethook.cli.parameters import Parameter, call, list_parameters
+import click
+from click.shell_completion import CompletionItem
 
-HELP: Final = ("-h", "--help")
+from fleethook.engine import CommandSpec, load_reference
 
 Function = Callable[..., None]
 
-
-class CommandSpec(NamedTuple):
-    """The place of a command in the code, which is imported when the command runs, and its line in the list."""
-
-    module: str
-    attribute: str
-    """A function, or a `Group`."""
-    summary: str
-    """The first paragraph of the command's help. A test compares the two."""
-    heading: str = ""
-    """The part of the list to which the command belongs."""
-
-    def load(self) -> "Function | Group":
-        """Import the module and return the command."""
-        return cast("Function | Group", getattr(importlib.import_module(self.module), self.attribute))
+# pflag, the library of kubectl, also reads the value of a short option after "=".
+_SHORT_WITH_VALUE: Final = re.compile(r"-(\w+)=(.*)", re.DOTALL)
 
 
-class Group(NamedTuple):
-    """A command with commands of its own.
+class Option:
+    """The declaration of an option.
 
-    Attributes:
-        help: Its help.
-        commands: Its commands by name.
-        function: Runs if an option precedes the command's name; None for a group without options of its own.
-        shared: Options that may precede the command's name.
+    Args:
+        names: Its names; without them, one is made of the parameter's name.
+        help: The effect of the option.
+        metavar: The word for its value, instead of one for its type.
+        minimum: The least number.
+        maximum: The largest number.
     """
 
-    help: str
-    commands: Mapping[str, "CommandSpec | Function"]
-    function: Function | None = None
-    shared: tuple[Parameter, ...] = ()
+    def __init__(
+        self,
+        *names: str,
+        help: str,  # noqa: A002 - the usual name in such libraries
+        metavar: str | None = None,
+        minimum: float | None = None,
+        maximum: float | None = None,
+    ) -> None:
+        self.names: Final = names
+        self.help: Final = help
+        self.metavar: Final = metavar
+        self.limits: Final = minimum, maximum
 
-    @property
-    def options(self) -> list[Parameter]:
-        """Options that may precede the command's name."""
-        return [*self.shared, *(list_parameters(self.function) if self.function is not None else ())]
 
-    def load(self, name: str) -> "Function | Group":
-        """Return a command by its name."""
-        found = self.commands[name]
-        return found.load() if isinstance(found, CommandSpec) else found
+class Argument(Option):
+    """The declaration of a positional argument. A list takes all further arguments."""
+
+
+class Group(click.Group):
+    """A command with commands of its own, each of which is imported when it runs."""
+
+    def __init__(
+        self, text: str, specs: Mapping[str, CommandSpec | Function], function: Function | None = None, **settings: Any
+    ) -> None:
+        """Prepare.
+
+        Args:
+            text: Its help.
+            specs: Its commands by name.
+            function: Declares the options that may precede the command's name, and runs before the command.
+            settings: Other arguments of Click.
+        """
+        own = {} if function is None else _declare(function)
+        super().__init__(help=text, subcommand_metavar="COMMAND [ARGUMENTS]...", **own, **settings)
+        # Click reads only the names.
+        self.commands = cast("dict[str, click.Command]", specs)
+        self._specs: Final = specs
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
+        """Return the names in the order of their declaration."""
+        return [*self._specs]
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        """Import a command and return it, None for an unknown name."""
+        found: Any = self._specs.get(cmd_name)
+        if isinstance(found, CommandSpec):
+            found = load_reference(found.reference)
+        if found is None or isinstance(found, click.Command):
+            return found
+        return _Command(cmd_name, help=inspect.getdoc(found), **_declare(found))
 
     def summarize(self, name: str) -> str:
         """Return the first paragraph of a command's help."""
-        found = self.commands[name]
-        return found.summary if isinstance(found, CommandSpec) else split_help(found)[0]
+        spec = self._specs[name]
+        text = spec.summary if isinstance(spec, CommandSpec) else inspect.getdoc(spec) or ""
+        return " ".join(text.partition("\n\n")[0].split())
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        """Write the list of commands below their headings."""
+        parts: dict[str, list[tuple[str, str]]] = {}
+        for name, spec in self._specs.items():
+            heading = spec.heading if isinstance(spec, CommandSpec) else "Commands"
+            parts.setdefault(heading, []).append((name, self.summarize(name)))
+        for heading, rows in parts.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the names of commands and options that begin with the text, without importing the commands."""
+        names = [CompletionItem(name) for name in self._specs if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-def split_help(command: Function | Group) -> list[str]:
-    """Return the paragraphs of a command's help."""
-    text = command.help if isinstance(command, Group) else command.__doc__ or ""
-    return [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+class _Command(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        joined = [_SHORT_WITH_VALUE.fullmatch(one) for one in args]
+        rest = super().parse_args(
+            ctx, [f"-{found[1]}{found[2]}" if found else one for found, one in zip(joined, args, strict=True)]
+        )
+        paths = [one for value in ctx.params.values() for one in (value if isinstance(value, tuple) else (value,))]
+        if sum(isinstance(one, os.PathLike) and str(one) == "-" for one in paths) > 1:
+            ctx.fail("- (standard input) is given more than once.")
+        return rest
+
+    def invoke(self, ctx: click.Context) -> None:
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
+        super().invoke(ctx)
 
 
-class _UsageError(Exception):
-    """The words are no command line of a command.
+class _Choice(click.Choice[StrEnum]):
+    """The members of an enumeration by their values; Click takes their names."""
 
-    Attributes:
-        word: An unknown word.
-        known: The words that are known in its place.
-    """
-
-    def __init__(self, message: str, word: str = "", known: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.word: Final = word
-        self.known: Final = known
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002 - Click's signature
+        return str(choice)
 
 
-def run(group: Group, words: Sequence[str], program: str) -> None:
+def run(program: click.Group, words: Sequence[str], name: str) -> None:
     """Run the command of a command line. Exits with a message if it is invalid."""
-    path, rest = program, list(words)
-    command: Function | Group = group
     try:
-        while isinstance(command, Group):
-            name, rest = _run_group(command, rest, path)
-            if not name:
-                return
-            path, command = f"{path} {name}", command.load(name)
-        parser = _Parser(list_parameters(command))
-        values = parser.parse(rest)
-    except _UsageError as error:
-        from fleethook.cli.help import suggest  # noqa: PLC0415 - only mistakes need it
-
-        listed = "commands" if isinstance(command, Group) else "options"
-        write_error(f"fleethook: {error}{suggest(error.word, error.known)}", f"`{path} --help` lists the {listed}.")
-        raise SystemExit(UNREADABLE) from None
-    if HELP[0] in values:
-        _print_help(command, path)
-        return
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-    call(command, values)
+        with program.make_context(name, [*words]) as context:
+            program.invoke(context)
+    except click.exceptions.Exit as ended:
+        if ended.exit_code:
+            raise SystemExit(ended.exit_code) from None
+    except click.ClickException as error:
+        error.show()
+        raise SystemExit(error.exit_code) from None
 
 
-def _print_help(command: Function | Group, path: str, print_lines: Function = write) -> None:
-    from fleethook.cli.help import format_help  # noqa: PLC0415 - most runs print no help, and start faster without it
-
-    print_lines(*format_help(command, path))
-
-
-def _run_group(group: Group, words: Sequence[str], path: str) -> tuple[str, list[str]]:
-    """Handle the options of a group; returns the name of the command to run, ``""`` for none, and its words."""
-    values, unread = _Parser(group.options).parse_options(words)
-    if HELP[0] in values:
-        _print_help(group, path)
-        return "", []
-    if values and group.function is not None:
-        call(group.function, values)
-        return "", []
-    if not unread:
-        _print_help(group, path, write_error)
-        raise SystemExit(UNREADABLE)
-    name, *rest = unread
-    if name not in group.commands:
-        raise _UsageError(f"there is no command {name}", name, group.commands)
-    command = group.load(name)
-    # An option of the group that the command lacks has no effect.
-    known = {one.name for one in (command.shared if isinstance(command, Group) else list_parameters(command))}
-    shared = [one for one in group.shared if one.name in values and one.name in known]
-    return name, [*(f"{one.flags[0]}={values[one.name]}" for one in shared), *rest]
+def _declare(function: Function) -> dict[str, Any]:
+    """Return the parameters and the callback for a command that is a function."""
+    parameters = [one for _, members in _read(function) for one in members]
+    return {"params": parameters, "callback": functools.partial(_call, function)}
 
 
-class _Parser:
-    """Parses the words of one command."""
+def _call(function: Function, **values: Any) -> None:
+    """Call a function with Click's values of its parameters."""
+    # Click has a tuple of the values of an option that may be repeated.
+    given = {name: ([*value] or None) if isinstance(value, tuple) else value for name, value in values.items()}
+    arguments = {}
+    for name, _ in _read(function):
+        group = function.__annotations__[name]
+        fields = getattr(group, "_fields", None)
+        arguments[name] = group(**{field: given[field] for field in fields}) if fields else given[name]
+    function(**arguments)
 
-    def __init__(self, parameters: Sequence[Parameter]) -> None:
-        self._parameters: Final = parameters
-        self._by_flag: Final = {flag: one for one in parameters for flag in (*one.flags, *filter(None, [one.negative]))}
-        self._values: Final[dict[str, Any]] = {}
-        self._words: list[str] = []
 
-    def parse(self, words: Sequence[str]) -> dict[str, Any]:
-        """Return the values of options and arguments by name; only ``-h`` if the words ask for help."""
-        self._words = list(words)
-        positional: list[str] = []
-        while self._words:
-            word = self._words.pop(0)
-            if word == "--":
-                positional += self._words
-                break
-            if word == "-" or not word.startswith("-"):
-                positional.append(word)
-            elif self._take(word):
-                return {HELP[0]: True}
-        self._assign(positional)
-        for one in self._parameters:
-            if one.is_required and one.name not in self._values:
-                raise _UsageError(f"give {'an option ' if one.flags else ''}{one.usage}: {one.declared.help}")
-        self._check_standard_input()
-        return self._values
-
-    def _check_standard_input(self) -> None:
-        """Exit with a message if several options name standard input, which can be read only once, as kubectl does."""
-        given = (self._values.get(one.name) for one in self._parameters if one.type.__name__ == "Path")
-        paths = [path for value in given for path in (value if isinstance(value, list) else [value])]
-        if sum(str(path) == "-" for path in paths) > 1:
-            raise _UsageError("- (standard input) is given more than once")
-
-    def parse_options(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-        """Return the values of the options before the first argument, and the words from there on."""
-        self._words = list(words)
-        while self._words and self._words[0].startswith("-"):
-            if self._take(self._words.pop(0)):
-                return {HELP[0]: True}, []
-        return self._values, self._words
-
-    def _take(self, word: str) -> bool:
-        """Set the options of a word; returns whether one asks for help."""
-        if word.startswith("--"):
-            flag, separator, text = word.partition("=")
-            if flag in HELP:
-                return True
-            self._set(flag, text if separator else None)
-            return False
-        rest = word[1:]
-        while rest:
-            flag, rest = f"-{rest[0]}", rest[1:]
-            if flag in HELP:
-                return True
-            if self._find(flag).type is bool and not rest.startswith("="):
-                self._set(flag, None)
-            else:
-                self._set(flag, rest.removeprefix("=") if rest else None)
-                rest = ""
-        return False
-
-    def _find(self, flag: str) -> Parameter:
-        found = self._by_flag.get(flag)
-        if found is None:
-            raise _UsageError(f"there is no option {flag}", flag, [*self._by_flag, *HELP])
-        return found
-
-    def _set(self, flag: str, text: str | None) -> None:
-        one = self._find(flag)
-        if one.type is bool:
-            value = text is None or one.convert(text, flag)
-            self._values[one.name] = value is not (flag == one.negative)
-            return
-        if text is None:
-            # If the user forgot the value, the next option would become the value.
-            if not self._words or self._words[0].partition("=")[0] in {*self._by_flag, *HELP}:
-                raise _UsageError(f"{flag} needs a value: {flag} {one.metavar}")
-            text = self._words.pop(0)
-        self._add(one, one.convert(text, flag))
-
-    def _add(self, one: Parameter, value: Any) -> None:
-        if one.is_list:
-            self._values.setdefault(one.name, []).append(value)
+def _read(function: Function) -> Iterator[tuple[str, list[click.Parameter]]]:
+    """Yield each parameter of a function with its option, or the options of its group."""
+    defaults = {
+        name: one.default
+        for name, one in inspect.signature(function).parameters.items()
+        if one.default is not inspect.Parameter.empty
+    }
+    for name, annotation in function.__annotations__.items():
+        if name == "return":
+            continue
+        if fields := getattr(annotation, "_fields", None):
+            members = annotation.__annotations__
+            yield name, [_make_parameter(field, members[field], annotation._field_defaults) for field in fields]
         else:
-            self._values[one.name] = value
+            yield name, [_make_parameter(name, annotation, defaults)]
 
-    def _assign(self, words: list[str]) -> None:
-        """Set the arguments."""
-        arguments = [one for one in self._parameters if one.is_argument]
-        for one in arguments:
-            while words and (one.is_list or one.name not in self._values):
-                self._add(one, one.convert(words.pop(0), one.metavar))
-        if words:
-            raise _UsageError(f"unexpected argument {words[0]!r}")
+
+def _make_parameter(name: str, annotation: Any, defaults: Mapping[str, Any]) -> click.Parameter:
+    """Return the parameter of an annotation; it is required unless there is a default of its name."""
+    declared: Option = annotation.__metadata__[0]
+    kind, default = annotation.__origin__, defaults.get(name)
+    if isinstance(kind, types.UnionType):
+        (kind,) = (one for one in kind.__args__ if one is not types.NoneType)
+    is_list = getattr(kind, "__origin__", None) is list
+    kind = kind.__args__[0] if is_list else kind
+    shared: dict[str, Any] = {
+        "type": _find_type(kind, declared), "help": declared.help, "metavar": declared.metavar,
+        **({"default": default} if name in defaults else {"required": True}),
+    }  # fmt: skip
+    if isinstance(declared, Argument):
+        if declared.metavar and name in defaults:
+            shared["metavar"] = f"[{declared.metavar}]"
+        return click.Argument([name], nargs=-1 if is_list else 1, **shared)
+    flag = f"--{name.replace('_', '-')}"
+    names = declared.names or (f"{flag}/--no-{flag[2:]}" if default is True else flag,)
+    is_obvious = kind is bool or is_list or default in (None, "")
+    return click.Option([*names, name], is_flag=kind is bool, multiple=is_list, show_default=not is_obvious, **shared)
+
+
+def _find_type(kind: type, declared: Option) -> Any:
+    """Return Click's type of a value."""
+    least, most = declared.limits
+    if issubclass(kind, StrEnum):
+        return _Choice(kind)
+    if kind.__name__ == "Path":  # By name, because pathlib is slow to import.
+        return click.Path(path_type=kind)
+    if kind in (int, float) and declared.limits != (None, None):
+        return (click.IntRange if kind is int else click.FloatRange)(least, most)  # type: ignore[arg-type]
+    return kind

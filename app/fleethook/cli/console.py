@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import uvloop
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
 from fleethook.cli.inputs.sources import SourceOptions, check_options, find_default_cluster
@@ -26,7 +27,6 @@ from fleethook.cli.options import (
     KubeconfigOption,
 )
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT

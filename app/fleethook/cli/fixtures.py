@@ -7,10 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, raise_at_interrupt
 from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.text_output import flush, styled, write, write_json, write_styled
-from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.model.json import JSON
 from fleethook.patch.fixture_tests import Difference, FixtureError

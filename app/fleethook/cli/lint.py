@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fleethook.api_schema import read_definitions
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
@@ -18,7 +19,6 @@ from fleethook.cli.output.findings_output import (
     write_annotations,
 )
 from fleethook.cli.output.text_output import write_error, write_json
-from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.manifest_reader import list_files, name_source
 from fleethook.cluster.manifests.object_findings import check_objects

@@ -4,10 +4,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from fleethook.cli.exit_codes import fail
-from fleethook.cli.parameters import Argument, Option
-from fleethook.model.formats.client_config import FixedAddresses, parse_fixed_addresses
-from fleethook.model.karmada import ConventionsMode
+from fleethook.cli.command_line import Argument, Option
 
 FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
 FilenameOption = Annotated[
@@ -78,14 +75,6 @@ WithoutOption = Annotated[
         "KIND.GROUP/NAMESPACE/NAME. May be repeated.",
     ),
 ]
-ConventionsOption = Annotated[
-    ConventionsMode,
-    Option(
-        "--conventions",
-        help="Operations to answer by the conventions of Kubernetes, for custom resources that no interpreter knows. "
-        "The same as the setting interpret_conventions.",
-    ),
-]
 InterpretersOption = Annotated[
     list[str] | None,
     Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
@@ -93,14 +82,6 @@ InterpretersOption = Annotated[
 HooksOption = Annotated[
     list[Path] | None, Option("--hooks", help="File (*.py) of admission rules in Python; may be repeated.")
 ]
-
-
-def read_addresses(entries: list[str] | None) -> FixedAddresses:
-    """Return the addresses of ``--resolve``. Exits with a message if one is malformed."""
-    try:
-        return parse_fixed_addresses(entries or ())
-    except ValueError as error:
-        fail(f"--resolve {error}")
 
 
 ResolveOption = Annotated[

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.app import Fleethook, find_followed
+from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
 from fleethook.cli.inputs.recordings import list_recordings, read_recordings
 from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
@@ -15,7 +16,6 @@ from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
-from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.kubernetes.resources import KCP, WatchedResource
 from fleethook.cluster.registration.paths import (
     MUTATE_KARMADA,

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.doctor.doctor_checks import Diagnosis
 from fleethook.cli.doctor.doctor_cluster import Doctor
 from fleethook.cli.doctor.kcp_checks import examine_kcp
@@ -14,7 +15,6 @@ from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.options import KcpCacheOption, StrictOption, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
-from fleethook.cli.parameters import Option
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 

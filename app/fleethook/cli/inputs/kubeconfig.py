@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.options import ContextOption
-from fleethook.cli.parameters import Option
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
@@ -81,7 +81,7 @@ class Target(NamedTuple):
 
 
 class TargetOptions(NamedTuple):
-    """The options of commands that send requests to one cluster (`fleethook.cli.parameters`).
+    """The options of commands that send requests to one cluster (`fleethook.cli.command_line`).
 
     Those of commands that answer from the objects of files or a cluster are
     `fleethook.cli.inputs.sources.ClusterOptions`.

@@ -44,7 +44,7 @@ NAMESPACED: Final = frozenset(
 
 
 class ClusterOptions(NamedTuple):
-    """The options of commands that read a cluster and may change its objects (`fleethook.cli.parameters`)."""
+    """The options of commands that read a cluster and may change its objects (`fleethook.cli.command_line`)."""
 
     namespace: NamespaceOption = ""
     kubeconfig: KubeconfigOption = None

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from fleethook.app import Fleethook, create_app
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import UNREADABLE, fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
 from fleethook.cli.load_settings import load_settings
@@ -24,7 +25,6 @@ from fleethook.cli.options import (
     ResolveOption,
 )
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.parameters import Option
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.leader import lead, needs_leader
 from fleethook.cli.serve.server import GracefulServer

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Final
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import describe_rules
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import TextOutput, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
-from fleethook.cli.parameters import Option
 from fleethook.cli.uninstall.uninstall_cluster import LeaderError, Row, Uninstaller
 from fleethook.cluster.api_errors import APIError, UnreachableError
 

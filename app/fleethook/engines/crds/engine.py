@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from fleethook.engine import Engine, EngineCommand, Probe
+from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.configuration_objects import Webhook
@@ -17,7 +17,7 @@ ENGINE: Final = Engine(
     system="Karmada",
     server=f"{_FOLDER}.crds_server:CrdsServer",
     commands={
-        "crds": EngineCommand(f"{_FOLDER}.commands.crds:crds", "Fetch, verify and cache the CRD tarballs of Karmada."),
+        "crds": CommandSpec(f"{_FOLDER}.commands.crds:crds", "Fetch, verify and cache the CRD tarballs of Karmada."),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
     probe=f"{_FOLDER}.engine:make_probe",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fleethook.engine import Engine, EngineCommand
+from fleethook.engine import CommandSpec, Engine
 
 _FOLDER: Final = "fleethook.engines.dispatch"
 
@@ -15,11 +15,11 @@ ENGINE: Final = Engine(
     indexes=f"{_FOLDER}.schema_owner:INDEXES",
     settings=f"{_FOLDER}.dispatch_settings:DispatchSettings",
     commands={
-        "explain": EngineCommand(
+        "explain": CommandSpec(
             f"{_FOLDER}.commands.explain:explain",
             "List the webhooks that a request is sent to, and the reason for skipping each other one.",
         ),
-        "webhook": EngineCommand(
+        "webhook": CommandSpec(
             f"{_FOLDER}.commands.webhook:webhook", "Test admission webhooks before they are registered."
         ),
     },

@@ -4,7 +4,7 @@
 
 from typing import Final
 
-from fleethook.engine import Engine, EngineCommand, Right
+from fleethook.engine import CommandSpec, Engine, Right
 
 _FOLDER: Final = "fleethook.engines.hooks"
 
@@ -16,7 +16,7 @@ ENGINE: Final = Engine(
     resources=f"{_FOLDER}.followed_kinds:list_resources",
     settings=f"{_FOLDER}.hooks_settings:HooksSettings",
     commands={
-        "hooks": EngineCommand(f"{_FOLDER}.commands.hooks:hooks", "Test and check admission rules in Python."),
+        "hooks": CommandSpec(f"{_FOLDER}.commands.hooks:hooks", "Test and check admission rules in Python."),
     },
     lint=f"{_FOLDER}.commands.rule_findings:lint_rules",
     rights=f"{_FOLDER}.engine:list_rights",

@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from fleethook.engine import Engine, EngineCommand, Probe, Right
+from fleethook.engine import CommandSpec, Engine, Probe, Right
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.configuration_objects import Webhook
@@ -20,7 +20,7 @@ ENGINE: Final = Engine(
     indexes=f"{_FOLDER}.hooks.definition_index:INDEXES",
     settings=f"{_FOLDER}.interpret_settings:InterpretSettings",
     commands={
-        "interpret": EngineCommand(
+        "interpret": CommandSpec(
             f"{_FOLDER}.commands.interpret:interpret",
             "Run, test and convert resource interpreters: Lua, webhooks, Python, native.",
         ),

@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
-from fleethook.engine import Engine, EngineCommand, Probe, Right
+from fleethook.engine import CommandSpec, Engine, Probe, Right
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.configuration_objects import Webhook
@@ -28,10 +28,10 @@ ENGINE: Final = Engine(
     indexes=f"{_FOLDER}.subject.owner_index:INDEXES",
     settings=f"{_FOLDER}.overrider_settings:OverriderSettings",
     commands={
-        "render": EngineCommand(
+        "render": CommandSpec(
             f"{_FOLDER}.commands.render:render", "Print the workload of every node pool, before you apply anything."
         ),
-        "diff": EngineCommand(
+        "diff": CommandSpec(
             f"{_FOLDER}.commands.diff:diff",
             "Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.",
         ),

@@ -4,10 +4,10 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
-from fleethook.cli.command_line import CommandSpec, Group
+from fleethook.cli.command_line import Argument, Group, Option
 from fleethook.cli.options import TextOutput, TextOutputOption
 from fleethook.cli.output.text_output import Style, show_download
-from fleethook.cli.parameters import Argument, Option
+from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_patches import render_tree
 from fleethook.engines.crds.archive.unpacked_tree import Manifest, describe
@@ -30,7 +30,6 @@ from fleethook.engines.crds.tarball_source import Source, redact
 
 def fetch(
     *,
-    data_dir: option.DataDir = None,
     url: Annotated[
         str | None, Argument(metavar="URL|FILE", help="URL of the tarball, or a local tarball to put into the cache.")
     ] = None,
@@ -73,7 +72,7 @@ def fetch(
         named = url if file is None else entry
         chosen = list(select_sources(named, karmada, version, follow_instance=follow_instance, strict=strict))
         sha256 = check_sha256(sha256)
-        kept = open_cache(data_dir)
+        kept = open_cache()
         if file is not None:
             for one in chosen:
                 warn(one.warnings)
@@ -167,18 +166,16 @@ crds = Group(
         "verify": verify,
         "pin": pin,
         "cache": CommandSpec(
-            "fleethook.engines.crds.commands.crds_cache", "cache", "List and remove the entries of the cache."
+            "fleethook.engines.crds.commands.crds_cache:cache", "List and remove the entries of the cache."
         ),
         "render": CommandSpec(
-            "fleethook.engines.crds.commands.crds_render",
-            "render",
+            "fleethook.engines.crds.commands.crds_render:render",
             "Print the CRDs of a tarball, patched for an instance, in the order of Karmada's operator.",
         ),
         "controller": CommandSpec(
-            "fleethook.engines.crds.commands.crds_controller",
-            "controller",
+            "fleethook.engines.crds.commands.crds_controller:controller",
             "Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.",
         ),
     },
-    shared=option.SHARED,
+    option.keep_data_dir,
 )

@@ -4,11 +4,9 @@ import re
 from datetime import timedelta
 from typing import Annotated, Final
 
-from fleethook.cli.command_line import Group
+from fleethook.cli.command_line import Argument, Group, Option
 from fleethook.cli.options import TextOutput, TextOutputOption
-from fleethook.cli.parameters import Argument, Option
 from fleethook.engines.crds.cache.cache_entry import Listed, is_key
-from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
     exit_on_error,
     open_cache,
@@ -62,15 +60,14 @@ def _build_document(one: Listed) -> dict[str, object]:
     }  # fmt: skip
 
 
-def list_entries(data_dir: option.DataDir = None, output: TextOutputOption = TextOutput.TEXT) -> None:
+def list_entries(output: TextOutputOption = TextOutput.TEXT) -> None:
     """List the entries."""
     with exit_on_error():
-        found = open_cache(data_dir).entries()
+        found = open_cache().entries()
         show(output, list(map(_format_line, found)) or ["the cache is empty"], [_build_document(one) for one in found])
 
 
 def prune(
-    data_dir: option.DataDir = None,
     older_than: Annotated[
         str | None, Option(help="Age, such as 30d, since the origin last confirmed an entry.")
     ] = None,
@@ -90,14 +87,14 @@ def prune(
             raise CRDsError(Exit.USAGE, str(error)) from None
         if age is None and size is None:
             raise CRDsError(Exit.USAGE, "give --older-than or --max-size: without them no entry is removed")
-        gone = open_cache(data_dir).prune(older_than=age, max_bytes=size, keep=keep, dry_run=dry_run)
+        gone = open_cache().prune(older_than=age, max_bytes=size, keep=keep, dry_run=dry_run)
         show(output, list(map(_format_line, gone)) or ["nothing to remove"], [_build_document(one) for one in gone])
 
 
-def remove(entry: _EntryArgument, data_dir: option.DataDir = None) -> None:
+def remove(entry: _EntryArgument) -> None:
     """Remove an entry; exits 10 if there is none."""
     with exit_on_error():
-        if not open_cache(data_dir).remove(_parse_key(entry)):
+        if not open_cache().remove(_parse_key(entry)):
             raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache")
 
 
@@ -108,5 +105,4 @@ cache = Group(
         "prune": prune,
         "rm": remove,
     },
-    shared=option.SHARED,
 )

@@ -14,9 +14,9 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.parameters import Option
 from fleethook.cli.serve.server import find_port
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
@@ -28,7 +28,7 @@ from fleethook.cluster.leader_election import (
 )
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
-from fleethook.engines.crds.commands.crds_options import exit_on_error
+from fleethook.engines.crds.commands.crds_options import exit_on_error, open_cache
 from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.controller.source_reader import Reach
@@ -182,7 +182,6 @@ DATA_DIR: Final = Path("/var/lib/karmada")
 
 
 def controller(
-    data_dir: option.DataDir = None,
     host_cluster: TargetOptions = TargetOptions(),
     beside_operator: Annotated[
         bool,
@@ -235,7 +234,7 @@ def controller(
             reach=Reach(not no_private, tuple(allow_host or ()), local_root),
         )
         run_controller(
-            Cache(data_dir or DATA_DIR),
+            open_cache(DATA_DIR),
             options,
             ProcessOptions(target, namespace, lease_duration, host, port, otlp_endpoint),
         )

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import click
+
+from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import raise_at_interrupt
 from fleethook.cli.inputs.manifests import find_unused, read_objects
 from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.options import TextOutput
 from fleethook.cli.output.text_output import Style, show_download, write, write_error, write_json
-from fleethook.cli.parameters import Argument, Option, read_parameter
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
@@ -50,12 +52,16 @@ def show(output: TextOutput, lines: Iterable[str], document: Any) -> None:
         write(*lines)
 
 
-DataDir = Annotated[
-    Path | None,
-    Option(help="Data directory of the cache (default: that of the user; for the controller /var/lib/karmada)."),
-]
-SHARED: Final = (read_parameter("data_dir", DataDir, {"data_dir": None}),)
-"""Options that may precede the name of a command."""
+def keep_data_dir(
+    data_dir: Annotated[
+        Path | None,
+        Option(help="Data directory of the cache (default: that of the user; for the controller /var/lib/karmada)."),
+    ] = None,
+) -> None:
+    """Keep the option of all commands for `open_cache`."""
+    click.get_current_context().obj = data_dir
+
+
 URL = Annotated[str | None, Argument(help="URL of the tarball.")]
 Version = Annotated[
     str | None, Option(help="Release of the tarball, such as v1.18.0; with --karmada the operator's own release.")
@@ -109,9 +115,9 @@ def select_sources(
         raise CRDsError(Exit.USAGE, "give a URL, --karmada FILE or --version RELEASE")
 
 
-def open_cache(data_dir: Path | None) -> Cache:
-    """Return the cache below a data directory, that of the user by default."""
-    return Cache(data_dir or find_data_directory())
+def open_cache(default: Path | None = None) -> Cache:
+    """Return the cache below the directory of --data-dir, by default below another one or that of the user."""
+    return Cache(click.get_current_context().find_object(Path) or default or find_data_directory())
 
 
 def check_sha256(text: str) -> str:

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.options import YamlOutput, YamlOutputOption
 from fleethook.cli.output.text_output import Style, write_document, write_json
-from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Tree
@@ -54,9 +54,8 @@ CAFileOption = Annotated[Path | None, Option(help="PEM certificates of the insta
 
 
 class ReleaseOptions(NamedTuple):
-    """Options of commands about a tarball, its download, and its instance (`fleethook.cli.parameters`)."""
+    """Options of commands about a tarball, its download, and its instance (`fleethook.cli.command_line`)."""
 
-    data_dir: option.DataDir = None
     url: option.URL = None
     karmada: KarmadaOption = None
     version: option.Version = None
@@ -111,7 +110,7 @@ def read_release(wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
 def _read_tree(wanted: ReleaseOptions, instance: JSONObject | None) -> Tree:
     if wanted.tarball is not None:
         return _read_tarball(wanted.tarball, wanted)
-    return _fetch_tree(open_cache(wanted.data_dir), _select_source(wanted, instance), wanted)
+    return _fetch_tree(open_cache(), _select_source(wanted, instance), wanted)
 
 
 def _read_manifest(manifest: Path) -> JSONObject:

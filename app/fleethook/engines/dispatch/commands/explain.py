@@ -7,12 +7,12 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import ClusterOptions, read_source, select_dispatching, warn_about
 from fleethook.cli.options import FilesArgument, InputOptions, TextOutput, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
-from fleethook.cli.parameters import Option
 from fleethook.cluster.store import Store, StoreView, key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, resolve_cluster

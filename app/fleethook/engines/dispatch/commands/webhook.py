@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.cli.command_line import Group
+from fleethook.cli.command_line import Group, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.fixtures import Output, OutputOption
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
@@ -33,7 +33,6 @@ from fleethook.cli.options import (
     KubeconfigOption,
 )
 from fleethook.cli.output.text_output import StatusLine, write_error
-from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
@@ -83,7 +82,7 @@ _USUAL: Final = (TriedOperation.CREATE, TriedOperation.UPDATE, TriedOperation.DE
 
 
 class LocationOptions(NamedTuple):
-    """The options that say where objects come from, and who answers (`fleethook.cli.parameters`)."""
+    """The options that say where objects come from, and who answers (`fleethook.cli.command_line`)."""
 
     objects: Annotated[
         list[Path] | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 from fleethook.admission.declaration import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules, unite_rules
-from fleethook.cli.command_line import Group
+from fleethook.cli.command_line import Argument, Group
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import (
     FixtureCase,
@@ -33,7 +33,6 @@ from fleethook.cli.output.findings_output import (
     write_annotations,
 )
 from fleethook.cli.output.text_output import write, write_error, write_json
-from fleethook.cli.parameters import Argument
 from fleethook.cluster.kubernetes.resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from fleethook.cli.command_line import Group
+from fleethook.cli.command_line import Argument, Group, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.fixtures import (
     FixtureResult,
@@ -27,18 +27,15 @@ from fleethook.cli.inputs.manifests import (
 )
 from fleethook.cli.inputs.sources import replace_objects
 from fleethook.cli.options import (
-    ConventionsOption,
     FilesArgument,
     InputOptions,
     InterpretersOption,
     ResolveOption,
     YamlOutput,
     YamlOutputOption,
-    read_addresses,
 )
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
-from fleethook.cli.parameters import Argument, Option
 from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.manifest_reader import RULES
 from fleethook.engines.interpret.chain import ChainError, Explained, Step
@@ -58,7 +55,7 @@ from fleethook.engines.interpret.commands.interpret_convert import convert
 from fleethook.engines.interpret.fixtures import find_operation, make_question, name_results
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.formats.client_config import FixedAddresses
+from fleethook.model.formats.client_config import FixedAddresses, parse_fixed_addresses
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.client import HookClient
@@ -72,6 +69,23 @@ _Rules = Annotated[
         help="File or directory of customizations, webhook configurations and CRDs to use; may be repeated.",
     ),
 ]
+
+_Conventions = Annotated[
+    ConventionsMode,
+    Option(
+        "--conventions",
+        help="Operations to answer by the conventions of Kubernetes, for custom resources that no interpreter knows. "
+        "The same as the setting interpret_conventions.",
+    ),
+]
+
+
+def _read_addresses(entries: list[str] | None) -> FixedAddresses:
+    """Return the addresses of ``--resolve``. Exits with a message if one is malformed."""
+    try:
+        return parse_fixed_addresses(entries or ())
+    except ValueError as error:
+        fail(f"--resolve {error}")
 
 
 def _read_object(path: Path | None) -> JSON:
@@ -109,7 +123,7 @@ def run(
     status_file: Annotated[Path | None, Option(help="AggregatedStatusItems, as YAML documents or as a list.")] = None,
     desired_replica: Annotated[int | None, Option(help="Desired number of replicas.")] = None,
     interpreters: InterpretersOption = None,
-    conventions: ConventionsOption = ConventionsMode.OFF,
+    conventions: _Conventions = ConventionsMode.OFF,
     resolve: ResolveOption = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
@@ -158,7 +172,7 @@ def run(
     except FixtureError as error:
         fail(str(error))
     runner = Runner()
-    under_test, addresses = replace_objects(rules, list(filter(is_interpreter, given))), read_addresses(resolve)
+    under_test, addresses = replace_objects(rules, list(filter(is_interpreter, given))), _read_addresses(resolve)
 
     async def answer() -> Explained:
         async with HookClient(allow_private=True, fixed=addresses) as client:
@@ -199,7 +213,7 @@ def _print_answer(found: JSONObject, step: Step, output: YamlOutput) -> None:
 def run_tests(
     paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Files or directories of fixtures, interpreters.")],
     interpreters: InterpretersOption = None,
-    conventions: ConventionsOption = ConventionsMode.OFF,
+    conventions: _Conventions = ConventionsMode.OFF,
     resolve: ResolveOption = None,
     manifests: _Rules = None,
     karmada: TargetOptions = TargetOptions(),
@@ -216,7 +230,7 @@ def run_tests(
 
     Exit codes: 0 success; 1 a fixture failed; 2 invalid arguments, unreadable input or an invalid fixture.
     """
-    subjects = _Subjects(interpreters or [], manifests or [], karmada, reading, conventions, read_addresses(resolve))
+    subjects = _Subjects(interpreters or [], manifests or [], karmada, reading, conventions, _read_addresses(resolve))
 
     def run_once() -> list[FixtureResult]:
         return _run_fixtures(paths, subjects, output)

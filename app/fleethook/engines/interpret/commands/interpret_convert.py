@@ -7,13 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import FixtureCase, FixtureResult
 from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, YamlOutput, YamlOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import flush, write, write_document, write_error, write_json
-from fleethook.cli.parameters import Option
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.manifest_reader import decode_text, is_directory, list_files, name_source, read_file
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
 from fleethook.cli.inputs.what_if import parse_name
@@ -25,7 +26,6 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.findings_output import has_failures, print_lines, report_input_errors
 from fleethook.cli.output.text_output import concatenate, styled, write_error, write_json, write_styled
-from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row

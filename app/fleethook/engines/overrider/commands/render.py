@@ -4,6 +4,7 @@ import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple, NoReturn
 
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.manifests import fail_input
 from fleethook.cli.inputs.sources import ClusterOptions, Source, fill_store, read_source
@@ -26,7 +27,6 @@ from fleethook.cli.output.text_output import (
     write_json,
     write_styled,
 )
-from fleethook.cli.parameters import Option
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
