@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from fleethook.admission import RuleError, validate
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.hooks.hooks_server import HooksServer
+from fleethook.cluster.kubernetes.resources import NAMESPACES
+from fleethook.engine import EngineStartError
+from fleethook.engines.hooks.hooks_server import HooksServer, check_followed, list_resources
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.server.kept_reviews import KeptReviews
@@ -281,13 +284,10 @@ async def test_a_removed_rule_decides_until_its_webhook_is_removed(tmp_path: Pat
         await server.reload()
         answer = await ask(app, "/hooks/validate/added", review("Pod"))
         assert (answer["allowed"], answer["status"]["message"]) == (False, "no")
-        assert answer["warnings"] == [
-            "the rule added is not in the files any more, and decides until its webhook is removed"
-        ]
         (tmp_path / "rules.py").write_text(MORE.replace('"no"', '"again"'))
         await server.reload()
         answer = await ask(app, "/hooks/validate/added", review("Pod"))
-        assert (answer["status"]["message"], "warnings" in answer) == ("again", False)
+        assert answer["status"]["message"] == "again"
 
 
 async def test_a_removed_rule_does_not_decide_about_other_kinds(tmp_path: Path) -> None:
@@ -336,3 +336,36 @@ def test_without_files_the_engine_has_no_route_and_no_check() -> None:
     server = create_app(Settings(), log=None).find_engine(HooksServer)
     assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])
     assert not server.registers
+
+
+def rule(*kind: str, **options: Any) -> Any:
+    def decides() -> None:
+        pass
+
+    return validate(*kind, **options)(decides)
+
+
+def write(tmp_path: Path, text: str) -> Settings:
+    file = tmp_path / "rules.py"
+    file.write_text(f"from fleethook.admission import validate\n{text}")
+    return Settings(hooks=[file])
+
+
+def test_the_followed_kinds_are_resources_to_read(tmp_path: Path) -> None:
+    follows = '@validate("v1", "Pod", follows=[("v1", "ConfigMap"), ("apps/v1", "Deployment")])\ndef a(store): pass'
+    found = list_resources(write(tmp_path, follows)).needed
+    assert [one.path for one in found] == ["/apis/apps/v1/deployments", "/api/v1/configmaps"]
+    assert all(one.is_complete for one in found)
+
+
+def test_a_broken_file_is_an_error_at_start(tmp_path: Path) -> None:
+    with pytest.raises(EngineStartError, match=r"rules\.py:2: SyntaxError"):
+        list_resources(write(tmp_path, "broken("))
+
+
+def test_a_rule_cannot_follow_a_kind_that_the_server_does_not_read_completely() -> None:
+    reads = rule("v1", "Pod", follows=("v1", "Namespace"))
+    with pytest.raises(RuleError, match="follows Namespace, and no rule did so when the server started: restart"):
+        check_followed([reads], {})
+    with pytest.raises(RuleError, match="follows Namespace, of which other engines of this server read only a part"):
+        check_followed([reads], {NAMESPACES.group_kind: NAMESPACES})

@@ -59,17 +59,6 @@ def changes(tmp_path: Path) -> tuple[Rule, ...]:
     return load_rules([tmp_path / "two.py"])
 
 
-def test_the_operations_of_an_expected_patch_have_any_order(changes: tuple[Rule, ...]) -> None:
-    labels = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
-    name = {"op": "add", "path": "/spec/nodeName", "value": "n"}
-    assert run(changes, object="pod", output={"patch": [name, labels]}).differences == []
-    other = {**name, "value": "m"}
-    assert run(changes, object="pod", output={"patch": [other, labels]}).differences
-    assert run(changes, object="pod", output={"patch": [labels]}).differences
-    assert run(changes, object="pod", output={"patch": [labels, labels]}).differences
-    assert run(changes, object="pod", output={"patch": [name, 5]}).differences
-
-
 def test_a_result_that_kubernetes_refuses_is_a_failure(changes: tuple[Rule, ...]) -> None:
     invalid = {"from": "pod", "with": {"metadata": {"annotations": {"nodeNam": "x"}}}}
     assert "two.py:4: its changes are invalid: /spec/nodeNam" in run(changes, object=invalid, output={"code": 0}).error
@@ -234,9 +223,7 @@ def test_a_definition_gives_objects_their_defaults(boats: tuple[Rule, ...]) -> N
     ((_, fixture),) = read_rule_fixtures({"tests": [test]})
     assert run_rule_fixture(boats, fixture, [BOAT_DEFINITION]).differences == []
     assert run(boats, **test, store=[BOAT_DEFINITION]).differences == []
-    assert run_rule_fixture(boats, fixture).error.endswith(
-        "no such key: size; if kube-apiserver sets it before it asks, add it, or give the CustomResourceDefinition of Boat"
-    )
+    assert run_rule_fixture(boats, fixture).error.endswith("no such key: size")
 
 
 def test_a_patch_changes_the_object_with_defaults_and_an_expected_object_needs_none(boats: tuple[Rule, ...]) -> None:

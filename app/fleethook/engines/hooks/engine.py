@@ -13,7 +13,7 @@ ENGINE: Final = Engine(
     order=50,
     system="Admission rules",
     server=f"{_FOLDER}.hooks_server:HooksServer",
-    resources=f"{_FOLDER}.followed_kinds:list_resources",
+    resources=f"{_FOLDER}.hooks_server:list_resources",
     settings=f"{_FOLDER}.hooks_settings:HooksSettings",
     commands={
         "hooks": CommandSpec(f"{_FOLDER}.commands.hooks:hooks", "Test and check admission rules in Python."),

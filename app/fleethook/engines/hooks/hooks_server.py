@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from watchfiles import awatch
 
 from fleethook.admission.declaration import RuleError
@@ -16,27 +15,59 @@ from fleethook.admission.invocation import Lookup
 from fleethook.admission.matching import find_wrong_kind
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import find_modules, load_rules
+from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.kubernetes.resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference, service_of
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import StaleError, StoreView
 from fleethook.engine import EngineStartError
-from fleethook.engines.hooks.followed_kinds import check_followed
 from fleethook.engines.hooks.hooks_settings import HooksSettings
 from fleethook.engines.hooks.rule_runner import RuleRunner
 from fleethook.model.admission import AdmissionRequest, Response, errored
-from fleethook.model.gvk import GroupKind
+from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
+from fleethook.settings import Settings
 from fleethook.work.pausing import Work
 
 _log = logging.getLogger("fleethook.hooks")
 
 _RESCAN_MS: Final = 5_000
 """Milliseconds until files are compared without an event: some network file systems send none."""
+
+
+def list_resources(settings: Settings) -> Followed:
+    """Return the resources that rules follow; raises EngineStartError."""
+    try:
+        rules = load_rules(settings.section(HooksSettings).hooks)
+    except RuleError as error:
+        raise EngineStartError(str(error)) from error
+    found = {}
+    for api_version, kind, plural in sorted({one for rule in rules for one in rule.declaration.follows}):
+        group, version = parse_api_version(api_version)
+        found[group, kind] = WatchedResource(group, version, plural, kind, decode_object)
+    return Followed(list(found.values()))
+
+
+def check_followed(rules: Iterable[Rule], followed: Mapping[GroupKind, WatchedResource]) -> None:
+    """Raise RuleError for a rule that follows a kind which the server does not follow completely."""
+    for rule in rules:
+        for kind in rule.followed:
+            present = followed.get(kind)
+            if present is None:
+                raise RuleError(
+                    f"{rule.place}: the rule {rule.name} follows {kind.kind}, and no rule did so when the server "
+                    "started: restart the server"
+                )
+            if not present.is_complete:
+                raise RuleError(
+                    f"{rule.place}: the rule {rule.name} follows {kind.kind}, of which other engines of this server "
+                    "read only a part: serve the rules by a server of their own"
+                )
 
 
 class HooksServer(EngineServer):
@@ -116,19 +147,9 @@ class HooksServer(EngineServer):
         return make_admission_route(path, summary, partial(self._answer, path))
 
     def _answer(self, path: str, request: AdmissionRequest) -> Response | Awaitable[Response]:
-        decided = self._ask(self._runners[path], request)
-        return decided if path in self.rules else self._warn(self._runners[path].rule, decided)
-
-    async def _warn(self, rule: Rule, decided: Response | Awaitable[Response]) -> Response:
-        """Return the answer of a rule that the files lack: it decides until its webhook is removed.
-
-        A renamed rule would have a gap otherwise, because the webhook of its new name is registered later.
-        """
-        answer = decided if isinstance(decided, Response) else await decided
-        warning = f"the rule {rule.name} is not in the files any more, and decides until its webhook is removed"
-        return msgspec.structs.replace(answer, warnings=(*answer.warnings, warning))
-
-    def _ask(self, runner: RuleRunner, request: AdmissionRequest) -> Response | Awaitable[Response]:
+        # A rule that the files lack decides until its webhook is removed: a renamed rule would have a gap otherwise,
+        # because the webhook of its new name is registered later.
+        runner = self._runners[path]
         rule = runner.rule
         if reason := find_wrong_kind(rule.declaration, request):
             return errored(f"the rule {rule.name} does not decide about this request: {reason}")

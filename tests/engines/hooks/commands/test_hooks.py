@@ -74,7 +74,7 @@ def test_definitions_among_the_files_have_the_defaults_of_objects(tmp_path: Path
     assert run(tmp_path / "test.yaml", tmp_path / "crd.yaml")[::2] == (0, "")
     code, out, _ = run(tmp_path / "test.yaml")
     assert code == 1
-    assert "give the CustomResourceDefinition of Boat" in out
+    assert "no such key: size" in out
 
 
 def test_a_changed_rule_fails_with_the_line_of_the_test(tests: Path, tmp_path: Path) -> None:

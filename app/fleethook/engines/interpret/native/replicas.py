@@ -48,27 +48,6 @@ def requirements(pod_template: JSONObject) -> JSONObject | None:
     return _drop_empty(found) or None
 
 
-_MAX_KNOWN: Final = 512
-_known: Final[dict[int, tuple[JSONObject, JSONObject | None]]] = {}
-
-
-def known_requirements(pod_template: JSONObject) -> JSONObject | None:
-    """Return the `requirements` of a template, cached by the identity of the template. Callers must not change it.
-
-    Templates that were decoded from the same text are the same object
-    (fleethook.engines.interpret.review.codec).
-    """
-    known = _known.get(id(pod_template))
-    # Python may reuse the id of a freed object. The cache keeps the template, so its id stays unique.
-    if known is not None and known[0] is pod_template:
-        return known[1]
-    found = requirements(pod_template)
-    if len(_known) >= _MAX_KNOWN:
-        _known.clear()
-    _known[id(pod_template)] = pod_template, found
-    return found
-
-
 def _drop_empty(members: JSONObject) -> JSONObject:
     return {name: value for name, value in members.items() if value}
 
@@ -107,12 +86,7 @@ def _read_container_requests(container: JSONObject) -> Amounts:
 
 
 def _read_amounts(resources: JSONObject, where: str) -> Amounts:
-    if not resources:
-        return {}
-    try:
-        return {name: _parse_amount(amount) for name, amount in resources.items()}
-    except (ValueError, TypeError):
-        return {name: _parse_or_explain(amount, f"resources.{where}.{name}") for name, amount in resources.items()}
+    return {name: _parse_or_explain(amount, f"resources.{where}.{name}") for name, amount in resources.items()}
 
 
 def _parse_or_explain(amount: JSON, where: str) -> int:
@@ -128,8 +102,8 @@ def _parse_or_explain(amount: JSON, where: str) -> int:
 
 
 # The workloads of a fleet have few distinct amounts, and parsing a quantity exactly is slow.
-@lru_cache(maxsize=4096, typed=True)
-def _parse_amount(amount: str | int) -> int:
+@lru_cache(maxsize=4096)
+def _parse_amount(amount: str) -> int:
     return int(Quantity.parse(amount).value * _NANO)
 
 
@@ -158,7 +132,6 @@ def _is_schedulable(name: str) -> bool:
     return name in _PLAIN or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
 
 
-@lru_cache(maxsize=4096)
 def _format_quantity(name: str, amount: int) -> str:
     if name == "cpu":
         return str(Quantity(Fraction(-(-amount // _MILLI), 1000)))
@@ -167,14 +140,14 @@ def _format_quantity(name: str, amount: int) -> str:
 
 def workload(document: JSONObject) -> Counted:
     """Return ``spec.replicas`` of a Deployment, ReplicaSet or StatefulSet, and the requirements of a replica."""
-    return count(document, "spec", "replicas"), known_requirements(mapping(document, "spec", "template"))
+    return count(document, "spec", "replicas"), requirements(mapping(document, "spec", "template"))
 
 
 def job(document: JSONObject) -> Counted:
     """Return ``spec.parallelism`` of a Job, at most ``spec.completions``, and the requirements of a replica."""
     parallelism, completions = count(document, "spec", "parallelism"), number(document, "spec", "completions")
     replicas = parallelism if completions is None else min(parallelism, completions)
-    return replicas, known_requirements(mapping(document, "spec", "template"))
+    return replicas, requirements(mapping(document, "spec", "template"))
 
 
 def pod(document: JSONObject) -> Counted:

@@ -50,13 +50,8 @@ def _check_integer(value: JSON) -> str:
 def _check_quantity(value: JSON) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return _describe_mismatch(value, "a quantity such as 500m or 1Gi")
-    return _find_quantity_problem(str(value))
-
-
-@lru_cache(maxsize=4096)
-def _find_quantity_problem(text: str) -> str:
     try:
-        Quantity.parse(text)
+        Quantity.parse(str(value))
     except ValueError as error:
         return f": {error}"
     return ""
