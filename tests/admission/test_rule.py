@@ -177,8 +177,8 @@ AGAIN = "asked again about its own result, as kube-apiserver does if a later web
         # kube-apiserver does not ask again about an object that a condition excludes.
         (repeats, {"match_conditions": {"a": "!has(object.spec.containers[0].env)"}}, ""),
         (sets_null, {}, "its changes are invalid: metadata.labels.a: must be a string, not null"),
-        (misspells, {}, "its changes are invalid: /spec/securityContex: PodSpec has no field "),
-        (breaks, {}, "its changes are invalid: /spec/restartPolicy: must be one of "),
+        (misspells, {}, "its changes are invalid: spec.securityContex is not a field of PodSpec"),
+        (breaks, {}, "its changes are invalid: spec.restartPolicy: must be one of "),
     ],
 )
 def test_a_review_of_a_mutating_rule_finds_its_mistakes(function: Any, options: Any, expected: str) -> None:

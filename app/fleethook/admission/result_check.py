@@ -1,11 +1,11 @@
 """The faults of an object that a rule has changed: the parts that kube-apiserver refuses or drops. For tests of rules.
 
-Known are the schemas of built-in kinds and of given CustomResourceDefinitions, the rules about Pods, Deployments and
-StatefulSets, those about ``metadata``, and the immutable members of some kinds.
+Known are the schemas of built-in kinds and of given CustomResourceDefinitions, the rules about owners and finalizers,
+and the immutable members of some kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Final
 
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, check_object
 from fleethook.model.admission import AdmissionRequest
@@ -13,17 +13,9 @@ from fleethook.model.formats.labels import label_key_problem
 from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_texts
 from fleethook.patch import apply
-from fleethook.workload_schema.check import check_workload
-from fleethook.workload_schema.go_structs import Kind
 
 POD: Final = GroupKind("", "Pod")
-_TEMPLATE: Final = "/spec/template"
-_DEPLOYMENT: Final[JSONObject] = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}
 _CONFIG_MAP: Final[JSONObject] = {"apiVersion": "v1", "kind": "ConfigMap"}
-_EVERY_POD: Final[JSONObject] = {}
-# Members of a Pod that a template of a Deployment may not have, or not with these values.
-_RESTARTS: Final = ("Never", "OnFailure")
-_ONLY_PODS: Final = ("activeDeadlineSeconds", "ephemeralContainers")
 
 # pkg/apis/{apps,batch,core}/validation of k8s.io/kubernetes v1.36: ValidateDeploymentUpdate, ValidateStatefulSetUpdate,
 # ValidateJobUpdate (the template of a suspended Job aside), ValidatePodUpdate and so on. Members of ``spec`` that an
@@ -53,7 +45,7 @@ _MUTABLE: Final[Mapping[GroupKind, frozenset[str]]] = {
 }  # fmt: skip
 _GATED: Final = frozenset({"affinity", "nodeSelector"})
 """Members of a Pod that may change as long as it has scheduling gates."""
-TOLERATED: Final = ("is not a field of", "has no field", "not null")
+TOLERATED: Final = ("is not a field of", "not null")
 """Parts of faults of objects that kube-apiserver admits, without the member or with an empty value for null."""
 _CONTAINERS: Final = ("containers", "initContainers")
 
@@ -78,37 +70,19 @@ def find_faults(
 ) -> list[str]:
     """Return the faults of an object that the request of a review would store."""
     kind = GroupKind(request.kind.group, request.kind.kind)
-    rules = [str(one) for one in _apply_rules(kind, document)]
     metadata, old = as_object(document.get("metadata")), as_object(request.old_object)
-    described = ("",) if rules and _has_rules(kind) else ("metadata",) if rules else ()
-    found = [*rules, *_check_members(document, definitions, described), *_check_metadata(kind, metadata)]
+    found = [*_check_members(document, definitions), *_check_metadata(kind, metadata)]
     return [*found, *_find_immutable(kind, document, old)] if old else found
 
 
-def _check_members(document: JSONObject, definitions: Definitions, described: tuple[str, ...]) -> Iterator[str]:
-    """Yield the faults by the schema of a kind, except below fields whose faults other rules have described."""
+def _check_members(document: JSONObject, definitions: Definitions) -> Iterator[str]:
+    """Yield the faults by the schema of a kind."""
     findings = [one for one in check_object(document, definitions, nulls=True) if one.code != "unknown-kind"]
     # Only the metadata are known of the kind of a custom resource without its definition.
     findings += check_object({**_CONFIG_MAP, "metadata": document.get("metadata")}, nulls=True)
     for one in dict.fromkeys(findings):
-        if not one.field.startswith(described) or one.message.endswith("not null"):
-            separator = " " if one.code == "unknown-field" else ": "
-            yield f"{one.field}{separator}{one.message}"
-
-
-def _has_rules(kind: GroupKind) -> bool:
-    return kind == POD or (kind.group == "apps" and kind.kind in get_args(Kind))
-
-
-def _apply_rules(kind: GroupKind, document: JSONObject) -> Iterator[Any]:
-    if kind == POD:
-        yield from _check_pod(document)
-    elif _has_rules(kind):
-        name: Any = kind.kind
-        yield from check_workload(document, name)
-    else:
-        found = check_workload({**_DEPLOYMENT, "metadata": document.get("metadata")}, "Deployment")
-        yield from (one for one in found if one.pointer.startswith("/metadata"))
+        separator = " " if one.code == "unknown-field" else ": "
+        yield f"{one.field}{separator}{one.message}"
 
 
 # k8s.io/apimachinery v0.36, pkg/api/validation/objectmeta.go, and ValidateObjectMeta in pkg/apis/core/validation.
@@ -132,32 +106,6 @@ def _check_metadata(kind: GroupKind, metadata: Mapping[str, JSON]) -> Iterator[s
             yield f"/metadata/finalizers/{index}: {problem}"
         elif "/" not in name and is_built_in(kind.group) and name not in _STANDARD_FINALIZERS:
             yield f"/metadata/finalizers/{index}: {name!r} is no standard finalizer: prefix it with a domain and '/'"
-
-
-def _check_pod(pod: JSONObject) -> Iterator[Any]:
-    """Yield the findings about a Pod as those about the template of a Deployment."""
-    for one in check_workload(_wrap_pod(pod), "Deployment"):
-        if one.pointer.startswith(_TEMPLATE):
-            yield one._replace(pointer=one.pointer.removeprefix(_TEMPLATE))
-
-
-def _is_no_template(pod: JSONObject) -> bool:
-    """Return whether a pod has members that the template of a Deployment may not have, or not with their values."""
-    spec = as_object(pod.get("spec"))
-    return spec.get("restartPolicy") in _RESTARTS or any(name in spec for name in _ONLY_PODS)
-
-
-def _wrap_pod(pod: JSONObject) -> JSONObject:
-    """Return a Deployment with the template that describes a Pod."""
-    template: JSONObject = {"spec": {}, **pod}
-    for name in ("apiVersion", "kind", "status"):
-        template.pop(name, None)
-    spec = template["spec"]
-    if _is_no_template(pod) and isinstance(spec, dict):
-        template["spec"] = {name: value for name, value in spec.items() if name not in _ONLY_PODS}
-        if spec.get("restartPolicy") in _RESTARTS:
-            template["spec"]["restartPolicy"] = "Always"
-    return {**_DEPLOYMENT, "spec": {"selector": _EVERY_POD, "template": template}}
 
 
 def _find_immutable(kind: GroupKind, document: JSONObject, old: Mapping[str, JSON]) -> Iterator[str]:
