@@ -1,7 +1,7 @@
 """Objects with attribute access, and the plain JSON of objects that a rule has changed."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -104,51 +104,22 @@ class Members(dict[str, Any]):
         return self[name]
 
 
-def _change(method: Callable[..., Any]) -> Any:
-    """Return a method of `list` that adds elements."""
-
-    def change(self: "Elements", *arguments: Any) -> Any:
-        self.__class__ = _AddedElements
-        return method(self, *arguments)
-
-    return change
-
-
-def _read_viewed(method: Callable[..., Any]) -> Any:
-    """Return a method of `list` that reads elements."""
-
-    def read(self: "Elements", *arguments: Any, **named: Any) -> Any:
-        for position, element in enumerate(list.__iter__(self)):
-            list.__setitem__(self, position, view(element))
-        self.__class__ = Elements
-        return method(self, *arguments, **named)
-
-    return read
-
-
 class Elements(list[Any]):
-    """A JSON array of `Members`: its objects are `Members`, too."""
+    """A JSON array of `Members`: its objects are `Members`, too, also those that a rule adds, when they are read."""
 
     __slots__ = ()
-    append, extend, insert = _change(list.append), _change(list.extend), _change(list.insert)
-    __setitem__, __iadd__ = _change(list.__setitem__), _change(list.__iadd__)
 
+    def __getitem__(self, position: Any) -> Any:
+        found = super().__getitem__(position)
+        if type(found) in _PLAIN_TYPES:
+            found = view(found)
+            if not isinstance(position, slice):
+                self[position] = found
+        return found
 
-class _AddedElements(Elements):
-    """`Elements` to which a rule has added elements: they become `Members` when they are read first."""
-
-    __slots__ = ()
-    __getitem__, __iter__, __reversed__ = (
-        _read_viewed(list.__getitem__),
-        _read_viewed(list.__iter__),
-        _read_viewed(list.__reversed__),
-    )
-    pop, sort, copy, __add__ = (
-        _read_viewed(list.pop),
-        _read_viewed(list.sort),
-        _read_viewed(list.copy),
-        _read_viewed(list.__add__),
-    )
+    def __iter__(self) -> Iterator[Any]:
+        for position, element in enumerate(super().__iter__()):
+            yield self[position] if type(element) in _PLAIN_TYPES else element
 
 
 _PLAIN_TYPES: Final = (dict, list)
