@@ -89,7 +89,6 @@ tests:
         ("error", "test", 7),
         ("error", "test", 8),
         ("error", "test", 9),
-        ("warning", "no-counterpart", 0),
     ]
     assert found.errors == []
 

@@ -214,15 +214,6 @@ def test_kinds_of_released_rules_are_rows() -> None:
     assert find_cell(found, thing, Operation.REPLICA).layer == ""
 
 
-def test_a_kind_of_unknown_scope_names_the_difference() -> None:
-    rule = {"operations": ["*"], "apiGroups": ["db.example.com"], "apiVersions": ["*"], "resources": ["*"]}
-    hook = {**SHIPPED["webhooks"][0], "rules": [{**rule, "scope": "Cluster"}]}  # type: ignore[index]
-    configuration = {**SHIPPED, "kind": "ResourceExploringWebhookConfiguration", "webhooks": [hook]}
-    found = interpreters_of(configuration, python=True)
-    cell = find_cell(found, GroupVersionKind("db.example.com", "v1", "Database"), Operation.HEALTH)
-    assert (cell.layer, cell.note) == ("python", "for an object without a namespace: webhook: shipped/w.example.com")
-
-
 def test_the_own_configuration_of_the_server_is_no_webhook() -> None:
     own = {**SHIPPED, "metadata": {"name": "fleethook"}}
     found = interpreters_of(own)

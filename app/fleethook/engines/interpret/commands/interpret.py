@@ -42,7 +42,6 @@ from fleethook.engines.interpret.chain import ChainError, Explained, Step
 from fleethook.engines.interpret.commands.interpret_chain import (
     INTERPRETERS,
     build_chain,
-    build_usable_chain,
     describe_dropped,
     explain_error,
     find_fixtures,
@@ -176,7 +175,10 @@ def run(
 
     async def answer() -> Explained:
         async with HookClient(allow_private=True, fixed=addresses) as client:
-            chain = build_chain(client, runner, [*python, *(interpreters or ())], under_test, conventions=conventions)
+            sources = [*python, *(interpreters or ())]
+            chain, unusable = build_chain(client, runner, sources, under_test, conventions=conventions)
+            if unusable:
+                fail_input(unusable)
             return await chain.answer(asked)
 
     try:
@@ -266,7 +268,7 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
     async def run_all() -> list[FixtureResult]:
         async with HookClient(allow_private=True, fixed=subjects.addresses) as client:
             sources = [*found.interpreters, *subjects.interpreters]
-            chain, unusable = build_usable_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
+            chain, unusable = build_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
             errors.extend(unusable)
             return [await run_fixture(chain, case) for case in found.cases]
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from fleethook.api_schema import check_object
 from fleethook.cli.fixtures import FixtureCase, FixtureResult, read_cases
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.inputs.manifests import fail_input, find_unused, read_manifests
+from fleethook.cli.inputs.manifests import find_unused, read_manifests
 from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.text_output import write_error
@@ -162,22 +162,6 @@ def _may_define_interpreter(file: Path) -> bool:
 
 
 def build_chain(
-    client: HookClient,
-    runner: Runner,
-    interpreters: Sequence[str],
-    objects: Sequence[Document],
-    *,
-    bundle: bool = True,
-    conventions: ConventionsMode = ConventionsMode.OFF,
-) -> Chain:
-    """Return the chain of all layers, as `build_usable_chain`. Exits with a message if a part cannot be used."""
-    chain, errors = build_usable_chain(client, runner, interpreters, objects, bundle=bundle, conventions=conventions)
-    if errors:
-        fail_input(errors)
-    return chain
-
-
-def build_usable_chain(
     client: HookClient,
     runner: Runner,
     interpreters: Sequence[str],

@@ -29,7 +29,6 @@ from fleethook.outbound.client import HookClient
 
 SCRIPT: Final = "health.lua"
 _TESTS: Final = "health_test.yaml"
-_ACTION_SCRIPTS: Final = ("action.lua", "discovery.lua")
 _ROOT: Final = "resource_customizations"
 _TEST_MEMBERS: Final = frozenset({"tests", "actionTests", "discoveryTests"})
 
@@ -59,17 +58,11 @@ def read_input(paths: Sequence[Path], reading: InputOptions, kinds: Sequence[Gro
     _read_manifests(found, [*manifests, *beside], reading)
     directories = [path for path in manifests if is_directory(path)]
     listed = list_files(directories, reading.exclude or (), testdata=True, suffix=".lua")
-    actions: dict[str, Path] = {}
     for file in dict.fromkeys((*scripts, *listed)):
         if isinstance(file, ManifestError):
             found.errors.append(file)
-        elif file.name in _ACTION_SCRIPTS and file not in scripts:
-            actions.setdefault(_find_pattern(_find_actions(file)) or str(file), file)
         elif file.name == SCRIPT or file in scripts:
             _read_script(found, file, kinds)
-    for pattern, file in actions.items():
-        text = "actions have no counterpart in Karmada"
-        found.remarks.append(Remark("warning", "no-counterpart", pattern, text, Place(str(file), 0)))
     return found
 
 
@@ -151,11 +144,6 @@ def _read_script(found: HealthChecks, file: Path, kinds: Sequence[GroupVersionKi
     else:
         text = f"the file is not in a directory GROUP/KIND, and no test is in {_TESTS} beside it: give --kind"
         found.remarks.append(Remark("error", "no-kind", file.name, text, place))
-
-
-def _find_actions(file: Path) -> Path:
-    """Return the directory of the kind of an action's script."""
-    return next((parent.parent for parent in file.parents if parent.name == "actions"), file.parent)
 
 
 def _find_pattern(directory: Path) -> str:
@@ -254,7 +242,7 @@ def _run_fixtures(converted: Sequence[Converted]) -> list[tuple[Converted, Fixtu
 
     async def run_all() -> list[tuple[Converted, FixtureResult]]:
         async with HookClient(allow_private=True) as client:
-            chain = build_chain(client, Runner(), (), documents, bundle=False)
+            chain, _ = build_chain(client, Runner(), (), documents, bundle=False)
             return [
                 (one, await run_fixture(chain, FixtureCase(Path(test.place.source), test.place.line, fixture)))
                 for one in converted

@@ -55,8 +55,6 @@ class Cell:
     """The customization, webhook, function or bundled script that answers."""
     later: tuple[str, ...]
     """The later layers that could answer, too."""
-    note: str = ""
-    """The difference for a cluster-scoped object, if the scope of the kind is unknown."""
 
 
 @dataclass(frozen=True)
@@ -229,26 +227,13 @@ def _names(value: JSON) -> list[str]:
 
 def find_cell(interpreters: Interpreters, kind: GroupVersionKind, operation: Operation) -> Cell:
     """Return the layer that answers an operation on a kind."""
-    found = _find_layers(interpreters.chain, kind, operation, namespaced=True)
-    note = ""
-    if kind in interpreters.unscoped:
-        # Without a CustomResourceDefinition, the namespace of an object decides whether rules with a scope match.
-        other = _find_layers(interpreters.chain, kind, operation, namespaced=False)
-        if other[:1] != found[:1]:
-            note = f"for an object without a namespace: {': '.join(other[0]) if other else 'no layer'}"
+    metadata = {"name": "x", "namespace": "default"}
+    document: JSONObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    found = interpreters.chain.list_handlers(Question(operation, kind, document))
     if not found:
-        return Cell(operation, "", "", (), note)
-    layer, interpreter = found[0]
-    return Cell(operation, layer, interpreter, tuple(name for name, _ in found[1:]), note)
-
-
-def _find_layers(
-    chain: Chain, kind: GroupVersionKind, operation: Operation, *, namespaced: bool
-) -> list[tuple[str, str]]:
-    document: JSONObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x"}}
-    if namespaced:
-        document["metadata"]["namespace"] = "default"
-    return [(name, found.hook) for name, found in chain.list_handlers(Question(operation, kind, document))]
+        return Cell(operation, "", "", ())
+    layer, handler = found[0]
+    return Cell(operation, layer, handler.hook, tuple(name for name, _ in found[1:]))
 
 
 def build_matrix(interpreters: Interpreters, wanted: MatrixFilter, reviews: Sequence[ReviewSummary] = ()) -> Matrix:
