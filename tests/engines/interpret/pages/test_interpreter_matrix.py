@@ -114,7 +114,7 @@ def test_every_cell_of_the_examples_is_the_layer_that_the_command_asks(interpret
     async def compare() -> list[Any]:
         differing = []
         async with HookClient(allow_private=True) as client:
-            chain = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.ALL)
+            chain, _ = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.ALL)
             for row in _all_rows(interpreters):
                 for cell in row.cells:
                     document = make_object(row.kind)

@@ -70,7 +70,7 @@ async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_pa
     ):
         await until(lambda: all(part.synced for part in context.parts()), what="the manifests are read")
         interpreters = await make_state(context).interpreters.get(context.worker)
-        chain = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.HEALTH)
+        chain, _ = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.HEALTH)
         for kind in interpreters.kinds:
             for operation in OPERATIONS:
                 document = make_object(kind)
