@@ -32,7 +32,7 @@ from fleethook.server.protocol.sending import close_after_answer
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import Endpoint, Gate
-from fleethook.server.reviews.recording import RecordReview, choose_routes
+from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.garbage import settle_garbage_collector
@@ -108,7 +108,6 @@ class Fleethook(FastAPI):
         self.engine_of_route: Final = {route.path: name for name, routes in by_engine.items() for route in routes}
         """The engine of each route, by path."""
         self._log: Final = log
-        self._recorded = choose_routes([one.path for one in self.routes_of_reviews], settings.record_routes)
         self.reviews: Final[dict[str, ASGIApp]] = {
             route.path: self._make_endpoint(route) for route in self.routes_of_reviews
         }
@@ -145,10 +144,8 @@ class Fleethook(FastAPI):
         return None if manifests is None else ManifestSource([manifests], self.store, exclude=exclude)
 
     def _add_route(self, route: ReviewRoute) -> None:
-        """Serve another route, which is recorded if no routes to record were chosen."""
+        """Serve another route."""
         self.routes_of_reviews.append(route)
-        if not self.settings.record_routes:
-            self._recorded |= {route.path}
         self.reviews[route.path] = self._make_endpoint(route)
 
     def _make_endpoint(self, route: ReviewRoute) -> ASGIApp:
@@ -160,7 +157,7 @@ class Fleethook(FastAPI):
             known_clients_only=self.settings.client_ca_file is not None,
             worker=self.worker,
             bodies=self.bodies,
-            record=self._record if route.path in self._recorded else None,
+            record=self._record,
             trace=self._trace,
         )
         if self.cluster is None or not route.needs:
@@ -284,11 +281,8 @@ def create_app(
     Args:
         settings: Read from the environment and the settings file if None.
         log: Takes the log lines of reviews, None to drop them.
-        record: Takes answered reviews of the routes to record; None to record nothing.
+        record: Takes answered reviews; None to record nothing.
         trace: Starts the span of a review; None to trace nothing.
-
-    Raises:
-        RecordSettingError: A route to record does not exist.
     """
     settings = settings or Settings()
     app = Fleethook(settings, log=log if settings.log_reviews else None, record=record, trace=trace)

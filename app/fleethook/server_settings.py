@@ -129,8 +129,6 @@ class ServerSettings(BaseSettings):
     """Share of reviews to record. All servers choose the same ones, by uid."""
     record_max: Annotated[int, BeforeValidator(parse_bytes), Field(ge=1 << 20, le=_MAX_RECORD_BYTES)] = 1 << 30
     """Size of all files in the directory of the recording, for example 1Gi. The oldest files are deleted first."""
-    record_routes: list[str] = []
-    """Routes to record, for example /explore. Default: all routes of reviews."""
     record_redact: list[str] = []
     """Fields to replace by hashes: a name for all members of that name, or /path/to/*/field or Kind:/path/to/*/field in
     objects."""

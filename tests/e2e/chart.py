@@ -28,7 +28,7 @@ DISPATCH_ALONE: Values = {
 DISPATCH_ELSEWHERE: Values = {
     "engines": {
         "overrider": {"enabled": False},
-        "dispatch": {"enabled": True, "kubeconfigSecret": "kcp", "privateWebhooks": True, "asKcp": True},
+        "dispatch": {"enabled": True, "kubeconfigSecret": "kcp", "privateWebhooks": True},
     },
     "certificates": {"mode": "existing"},
 }

@@ -26,8 +26,7 @@ EVERYTHING: Values = {
     "allowHosts": ["mirror.example.com", ".corp"], "localRoot": "/var/lib/karmada/tar balls",
     "readSecrets": ["kube-system", "default"], "leaseNamespace": "default",
     "persistence": {"existingClaim": "shared", "accessModes": ["ReadWriteMany"]}, "replicas": 2,
-    "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}], "tolerations": [{"operator": "Exists"}],
-    "affinity": {"nodeAffinity": {}}, "podLabels": {"a": "b"}, "podAnnotations": {"c": "d"},
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}], "affinity": {"nodeAffinity": {}},
 }  # fmt: skip
 MATRIX: dict[str, Values] = {
     "defaults": {},
@@ -39,6 +38,7 @@ MATRIX: dict[str, Values] = {
 AROUND: Values = {
     "networkPolicy": {"enabled": True}, "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "imagePullSecrets": [{"name": "pull"}], "priorityClassName": "system-cluster-critical",
+    "tolerations": [{"operator": "Exists"}], "podLabels": {"a": "b"}, "podAnnotations": {"c": "d"},
 }  # fmt: skip
 
 

@@ -37,34 +37,22 @@ from tests.serving import Server
 from tests.waiting import wait_for
 
 
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        ({}, (None, None)),
-        (DISPATCH_ALONE, ("false", "false")),
-        (DISPATCH_ELSEWHERE, ("true", "true")),
-    ],
-)
-def test_private_webhooks_and_the_behaviour_of_kcp_are_opt_in(
-    helm: Path, values: Values, told: tuple[str, str]
-) -> None:
+@pytest.mark.parametrize(("values", "given"), [({}, None), (DISPATCH_ALONE, "false"), (DISPATCH_ELSEWHERE, "true")])
+def test_private_webhooks_are_opt_in(helm: Path, values: Values, given: str | None) -> None:
     environment = environment_of(pod_of(template(helm, values))["containers"][0])
-    names = ("FLEETHOOK_PRIVATE_WEBHOOKS", "FLEETHOOK_DISPATCH_AS_KCP")
-    assert tuple(environment.get(name) for name in names) == told
+    assert environment.get("FLEETHOOK_PRIVATE_WEBHOOKS") == given
 
 
-@pytest.mark.parametrize(("engine", "is_told"), [("dispatch", True), ("interpret", True), ("crds", False)])
-def test_engines_that_call_webhooks_get_their_addresses(
-    helm: Path, monkeypatch: pytest.MonkeyPatch, engine: str, *, is_told: bool
-) -> None:
-    addresses = ["hook.default.svc:443:10.0.0.7:8443", "hook.six.svc:443:[fd00::1]"]
-    engines = {"overrider": {"enabled": False}, engine: {"enabled": True}}
-    environment = environment_of(
-        pod_of(template(helm, {**DISPATCH_ALONE, "engines": engines, "resolve": addresses}))["containers"][0]
-    )
-    assert ("FLEETHOOK_RESOLVE" in environment) is is_told
-    monkeypatch.setenv("FLEETHOOK_RESOLVE", environment.get("FLEETHOOK_RESOLVE", "[]"))
-    assert Settings().resolve == (addresses if is_told else [])
+def test_settings_are_those_of_the_server(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "resolve": ["hook.default.svc:443:10.0.0.7:8443", "hook.six.svc:443:[fd00::1]"], "dispatch_as_kcp": True,
+        "rollout_warning_share": 0.25,
+    }  # fmt: skip
+    environment = environment_of(pod_of(template(helm, {**DISPATCH_ALONE, "settings": given}))["containers"][0])
+    for name in given:
+        monkeypatch.setenv(f"FLEETHOOK_{name.upper()}", environment[f"FLEETHOOK_{name.upper()}"])
+    settings = Settings()
+    assert {name: getattr(settings, name) for name in given} == given
 
 
 def test_callers_are_named_by_certificates_of_an_authority(helm: Path) -> None:

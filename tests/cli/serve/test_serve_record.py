@@ -63,9 +63,8 @@ def test_a_server_records_its_reviews_and_ends_the_files(tmp_path: Path) -> None
 
 
 def test_metrics_count_records(tmp_path: Path) -> None:
-    with serving(tmp_path, "--record", str(tmp_path / "records"), "--record-route", MUTATE) as server:
+    with serving(tmp_path, "--record", str(tmp_path / "records")) as server:
         server.request("POST", MUTATE, REVIEW.read_bytes())
-        server.request("POST", "/explore", b"{}")
         wait_for(lambda: read_metric(server, "recorded_reviews_total") == 1)
         assert read_metric(server, r'record_dropped_reviews_total\{reason="overflow"\}') == 0
 
@@ -94,7 +93,6 @@ def test_a_directory_that_cannot_be_written_to_ends_the_start(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "environment", "text"),
     [
-        (["--record-route", "/nowhere"], {}, "this server has no route /nowhere"),
         ([], {"FLEETHOOK_RECORD_REDACT": '["/*"]'}, "record_redact: '/*' names no field"),
         (["--record-sample", "0"], {}, "--record-sample: "),
         (["--record-max", "1Ki"], {}, "--record-max: "),

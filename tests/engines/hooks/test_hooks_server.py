@@ -123,22 +123,17 @@ async def test_metrics_traces_and_logs_name_the_rule_and_no_unknown_one(tmp_path
     assert "a-1" not in str(spans)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "recorded"),
-    [([], ["needs-owner", "added"]), (["/hooks/validate/needs-owner"], ["needs-owner"])],
-    ids=["all routes", "one route"],
-)
-async def test_reviews_of_rules_are_recorded(tmp_path: Path, chosen: list[str], recorded: list[str]) -> None:
-    """Those of a rule that a reload adds, too, unless the user has chosen routes."""
+async def test_reviews_of_rules_are_recorded(tmp_path: Path) -> None:
+    """Those of a rule that a reload adds, too."""
     records = KeptReviews()
     (tmp_path / "rules.py").write_text(RULES)
-    app = create_app(Settings(hooks=[tmp_path / "rules.py"], record_routes=chosen), log=None, record=records)
+    app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=None, record=records)
     async with app.router.lifespan_context(app):
         await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
         (tmp_path / "rules.py").write_text(MORE)
         await app.find_engine(HooksServer).reload()
         await ask(app, "/hooks/validate/added", review("Pod"))
-    assert [one.route.rpartition("/")[2] for one in records] == recorded
+    assert [one.route.rpartition("/")[2] for one in records] == ["needs-owner", "added"]
 
 
 async def test_rules_have_the_limits_of_the_server(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_re
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.interpret.interpret_server import InterpretServer
-from fleethook.server.reviews.recording import RecordSettingError, choose_routes
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, yurt_app_set
@@ -96,12 +95,6 @@ async def test_callers_without_rights_are_not_recorded(records: KeptReviews) -> 
     made = make_app(records, dispatch_open="never")
     answer = await call(made, CLUSTER_MUTATE, json.dumps(dispatched()).encode())
     assert (answer.status, records) == (401, [])
-
-
-async def test_only_chosen_routes_are_recorded(records: KeptReviews) -> None:
-    made = make_app(records, record_routes=["/interpret"])
-    await call(made, MUTATE, review())
-    assert records == []
 
 
 async def test_the_cluster_of_an_object_is_recorded(app: Fleethook, records: KeptReviews) -> None:
@@ -237,11 +230,3 @@ async def test_answers_of_interpreter_webhooks_are_recorded(app: Fleethook, hook
 async def test_calls_are_not_collected_without_a_recorder() -> None:
     made = create_app(Settings(), log=None)
     assert not made.find_engine(InterpretServer).chain._traces
-
-
-def test_all_routes_are_recorded_unless_some_are_chosen() -> None:
-    routes = ["/explore", "/interpret"]
-    assert choose_routes(routes, []) == frozenset(routes)
-    assert choose_routes(routes, ["/explore"]) == {"/explore"}
-    with pytest.raises(RecordSettingError, match="no route /nowhere; it has /explore, /interpret"):
-        choose_routes(routes, ["/explore", "/nowhere"])

@@ -99,9 +99,6 @@ def serve(
     record_max: Annotated[
         str | None, Option(help="Size of the recording, for example 1Gi; the oldest files are deleted.")
     ] = None,
-    record_route: Annotated[
-        list[str] | None, Option(help="Route to record, for example /explore. Repeatable (default: all).")
-    ] = None,
     otlp_endpoint: Annotated[
         str | None, Option(help="Base URL of a collector for traces (OTLP over HTTP). Needs fleethook[otel].")
     ] = None,
@@ -116,7 +113,7 @@ def serve(
     Exit codes: 0 shut down by a signal; 2 invalid arguments or settings, or no usable certificate, apiserver or port;
     3 the application failed to start.
     """
-    # The parameters have the names of settings, except for these three.
+    # The parameters have the names of settings, except for these two.
     flags = {name: value for name, value in locals().items() if value is not None}
     if manifests is not None:
         flags["manifests"], *others = manifests
@@ -125,8 +122,6 @@ def serve(
     flags.pop("config", None)
     if flags.pop("register", False):
         flags["registration"] = "all"
-    if "record_route" in flags:
-        flags["record_routes"] = flags.pop("record_route")
     settings = load_settings(flags, config)
     _check_source(settings)
     with (

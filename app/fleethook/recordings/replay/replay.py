@@ -24,7 +24,7 @@ OFFLINE: Final[dict[str, Any]] = {
     "manifests": None, "kubeconfig": None, "context": None, "in_cluster": False, "kcp": False, "cert_secret": None,
     "registration": "off", "controller": False, "interpreter_registration": "off",
     "host": "127.0.0.1", "client_ca_file": None, "dispatch_callers": [], "dispatch_open": "loopback",
-    "log_reviews": False, "record": None, "record_routes": [],
+    "log_reviews": False, "record": None,
 }  # fmt: skip
 """The settings of a replay: it reads objects itself, watches nothing and writes nothing."""
 

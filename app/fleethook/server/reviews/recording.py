@@ -4,7 +4,7 @@ The endpoints pass these facts to an object from the caller of `fleethook.app.cr
 recordings.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from fleethook.model.json import JSON
@@ -76,16 +76,3 @@ RecordReview = Callable[[AnsweredReview], None]
 
 class RecordSettingError(ValueError):
     """A setting of the recorder cannot be used."""
-
-
-def choose_routes(routes: Collection[str], chosen: Collection[str]) -> frozenset[str]:
-    """Return the routes to record: all of them if none is chosen.
-
-    Raises:
-        RecordSettingError: A chosen route does not exist.
-    """
-    unknown = sorted(set(chosen) - set(routes))
-    if unknown:
-        known = ", ".join(sorted(routes))
-        raise RecordSettingError(f"--record-route: this server has no route {', '.join(unknown)}; it has {known}")
-    return frozenset(chosen or routes)
