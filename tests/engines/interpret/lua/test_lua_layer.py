@@ -77,53 +77,6 @@ async def ask(runner: Runner, operation: Operation, *bodies: str, **members: Any
     return found
 
 
-def test_the_first_rule_of_an_operation_counts_and_all_of_dependencies() -> None:
-    health = [*rules_of("a", Operation.HEALTH, "return true"), *rules_of("b", Operation.HEALTH, "return false")]
-    lists = [*rules_of("a", Operation.DEPENDENCY, "return {}"), *rules_of("b", Operation.DEPENDENCY, "return {}")]
-    assert index_rules([*health, *lists]) == {
-        (FOO_IN_LAYER, Operation.HEALTH): (health[0],),
-        (FOO_IN_LAYER, Operation.DEPENDENCY): tuple(lists),
-    }
-
-
-def test_a_layer_knows_only_kinds_and_operations_with_scripts(runner: Runner) -> None:
-    rules = index_rules(rules_of("a", Operation.HEALTH, "return true"))
-    layer = LuaLayer("lua", lambda: rules, runner, observe=lambda *_: None)
-    assert list(layer.answers()) == [(FOO_IN_LAYER, Operation.HEALTH)]
-    assert layer.find(Question(Operation.STATUS, FOO_IN_LAYER, OBJECT)) is None
-
-
-@pytest.mark.parametrize(
-    ("operation", "body", "members", "expected"),
-    [
-        (Operation.HEALTH, "return o.spec.size == 1", {}, Answer(healthy=True)),
-        (Operation.REPLICA, "return 5 / 2, nil", {}, Answer(replicas=2)),
-        (Operation.REPLICA, "return 2, {}", {}, Answer(replicas=2)),
-        (Operation.STATUS, "return {size = o.spec.size}", {}, Answer(status={"size": 1})),
-        (Operation.REVISE_REPLICA, "o.spec.size = n return o", {"replicas": 7},
-         Answer(object={**OBJECT, "spec": {"size": 7}})),
-        (Operation.RETAIN, "o.spec.size = r.spec.size return o", {"observed": {"spec": {"size": 9}}},
-         Answer(object={**OBJECT, "spec": {"size": 9}})),
-        (Operation.AGGREGATE_STATUS, "o.spec.size = #items return o", {"items": [{}, {}]},
-         Answer(object={**OBJECT, "spec": {"size": 2}})),
-        (Operation.AGGREGATE_STATUS, "o.spec.size = items == nil and 8 or 0 return o", {},
-         Answer(object={**OBJECT, "spec": {"size": 8}})),
-    ],
-)  # fmt: skip
-async def test_scripts_get_the_arguments_of_their_operation(
-    runner: Runner, operation: Operation, body: str, members: Any, expected: Answer
-) -> None:
-    assert await ask(runner, operation, body, **members) == expected
-
-
-async def test_dependencies_of_all_scripts_are_united(runner: Runner) -> None:
-    bodies = ("return {{kind = 'A'}}", "return {}", "return {{kind = 'B'}}")
-    assert (await ask(runner, Operation.DEPENDENCY, *bodies)).dependencies == [{"kind": "A"}, {"kind": "B"}]
-    called = handler_of(runner, Operation.DEPENDENCY, *bodies)
-    sources = "ResourceInterpreterCustomization foo-0, ResourceInterpreterCustomization foo-1"
-    assert called.hook.startswith(sources)
-
-
 @pytest.mark.parametrize(
     ("operation", "body", "text"),
     [
@@ -448,7 +401,7 @@ def make_review(document: JSONObject, operation: str = "CREATE") -> bytes:
         (config_map(retention("desiredObj.x ="), namespace="other"), True, ""),
         (config_map(retention("return {status = obj.status}")), False, "interpret convert --from argocd"),
         (customization("a", retention="function Retain(d) return d end"), True, ""),
-        (customization("a", retention="return {status = obj.status}"), False, "interpret convert --from argocd FILE"),
+        (customization("a", retention="return {status = obj.status}"), False, "interpret convert --from argocd"),
         (customization("a", retention="function Retain(d) return d"), False, "spec.customizations.retention.luaScript"),
         (customization("a", retention="error('no') function Retain(d) return d end"), False, "retention:1: no"),
         (customization("a", retention="while true do end function Retain(d) return d end"), False, "took more than"),

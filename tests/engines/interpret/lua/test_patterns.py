@@ -78,34 +78,6 @@ def test_random_patterns_are_matched_or_refused_as_in_c(subject: str, pattern: s
 
 
 @pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        ("string.gsub('hello', 'l', {l = 'L'})", "heLLo"),
-        ("string.gsub('hello', '(l)(o)', function(x, y) return y .. x end)", "helol"),
-        ("string.gsub('hello', 'l', function() end)", "hello"),
-        ("string.gsub('a b c', '%w', '%0%0', 2)", "aa bb c"),
-        ("string.gsub('a.b', '%.', '%.')", "a%.b"),
-        ("string.gsub('abc', '', '-')", "-a-b-c-"),
-        ("('x'):rep(800):gsub('x', 'y', 3):sub(1, 5)", "yyyxx"),
-        ("(('x'):rep(800) .. 'end'):gsub('x-(end)', {['end'] = 'E'})", "E"),
-        ("(('x'):rep(800) .. 'end'):gsub('(x+)(e)', function(a, b) return #a .. b end)", "800end"),
-        ("('ab'):rep(500):match('^(a.-)b.*$')", "a"),
-        ("string.find(('a'):rep(1000) .. '.', '.', 1, true)", 1001),
-        ("string.find('abc', 'b', -1)", None),
-        ("string.find('abc', '', 10)", 1),
-        ("string.upper('straße')", "STRAßE"),
-        ("string.lower('ÄÖ')", "äö"),
-        ("string.find('a+b', '+', 1, true)", 2),
-        ("string.match('2024-01-02T03', '(%d+)-(%d+)')", "2024"),
-        ("string.find(123, 2)", 2),
-        ("string.gfind('a', 'a')()", "a"),
-    ],
-)
-def test_functions_of_string(expression: str, expected: object) -> None:
-    assert value(f"({expression})", {}) == expected
-
-
-@pytest.mark.parametrize(
     ("expression", "text"),
     [
         ("string.find(nil, 'a')", "bad argument #1 to 'find' (string expected, got no value)"),
