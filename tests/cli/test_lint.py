@@ -188,7 +188,7 @@ def test_a_change_without_new_findings_exits_0(write_yaml: WriteYAML) -> None:
 
 def test_new_needs_a_change(write_yaml: WriteYAML) -> None:
     code, _, err = lint("-f", write_yaml("a.yaml", yurt_app_set()), "--new")
-    assert (code, err) == (2, "fleethook: --new needs --change or --without\n")
+    assert (code, err) == (2, "fleethook: --new needs --change\n")
 
 
 def test_rules_in_python_that_never_fire_are_found_with_their_line(tmp_path: Path) -> None:

@@ -148,7 +148,6 @@ def test_routes_are_selected(tmp_path: Path, manifests: Path) -> None:
         (["--since", "yesterday"], "--since: 'yesterday' is no RFC 3339 time"),
         (["--since", "2026-11-22T10:00:00"], "is no RFC 3339 time with an offset"),
         (["--kubeconfig", "a"], "give only one of"),
-        (["--without", "YurtAppOverrider/none"], "--without YurtAppOverrider/none"),
         (["/nowhere"], "/nowhere does not exist"),
         (["-", "-"], "more than once"),
         (["-", "--change", "-"], "more than once"),

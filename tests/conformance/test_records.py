@@ -65,18 +65,11 @@ def test_an_edit_of_an_overrider_changes_its_pool_and_nothing_else(edited: Path)
     assert list(values) == ["/metadata/annotations/fleethook.io~1rendered"]
 
 
-def test_a_removed_overrider_changes_its_workloads_and_nothing_else() -> None:
+def test_an_overrider_without_entries_changes_its_workloads_and_nothing_else(tmp_path: Path) -> None:
+    document = yaml.safe_load((EXAMPLES / "yurtappoverrider" / "story-3" / "overrider.yaml").read_text())
+    file = tmp_path / "overrider.yaml"
+    file.write_text(yaml.safe_dump({**document, "entries": []}))
     route = ("--route", "/mutate-apps-v1-deployment")
-    output = replay(*STORIES, "--without", find_overrider("story-3"), *route, code=1)
+    output = replay(*STORIES, "--change", str(file), *route, code=1)
     assert {one["about"] for one in output["changes"]} == {"YurtAppSet story-3/yurtappset-demo"}
     assert [one["subject"]["name"] for one in output["changes"]] == ["yurtappset-demo-hangzhou-"]
-
-
-def find_overrider(namespace: str) -> str:
-    documents = yaml.safe_load_all((RECORDS / "stories.yaml").read_text())
-    (name,) = (
-        one["metadata"]["name"]
-        for one in documents
-        if one["kind"] == "YurtAppOverrider" and one["metadata"]["namespace"] == namespace
-    )
-    return f"YurtAppOverrider/{namespace}/{name}"

@@ -63,9 +63,9 @@ class State(NamedTuple):
     rollouts: str
 
 
-def predict(plane: ControlPlane, directory: Path, *documents: JSONObject, without: str = "") -> Prediction:
+def predict(plane: ControlPlane, directory: Path, *documents: JSONObject) -> Prediction:
     """Run the command with edited objects, and check its exit code."""
-    arguments = list_source_arguments(plane, directory, documents, option="-f", without=without)
+    arguments = list_source_arguments(plane, directory, documents, option="-f")
     found = run_command("diff", *arguments)
     assert found.returncode in (0, 1), found.stderr
     output = json.loads(found.stdout)
@@ -87,7 +87,7 @@ def predict(plane: ControlPlane, directory: Path, *documents: JSONObject, withou
 
 
 def list_source_arguments(
-    plane: ControlPlane, directory: Path, documents: Sequence[JSONObject], *, option: str, without: str = ""
+    plane: ControlPlane, directory: Path, documents: Sequence[JSONObject], *, option: str
 ) -> list[str]:
     """Return the arguments of a command with the objects of a cluster, and with edits in a file that an option names."""
     user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
@@ -96,7 +96,7 @@ def list_source_arguments(
         path = directory / "edit.json"
         path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
         arguments += [option, str(path)]
-    return [*arguments, *(["--without", without] if without else [])]
+    return arguments
 
 
 def read_states(api: Api, namespace: str, *subjects: str) -> dict[tuple[str, str], State]:

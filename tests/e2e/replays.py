@@ -68,7 +68,6 @@ def run_replay(
     directory: Path,
     *documents: JSONObject,
     route: str,
-    without: str = "",
     known: Collection[JSONObject] = (),
 ) -> Replay:
     """Ask the recorded reviews again with edited objects of the cluster, and check the exit code.
@@ -79,10 +78,9 @@ def run_replay(
         directory: A directory for files of the command.
         *documents: The edited objects.
         route: The route whose reviews are asked.
-        without: An object to remove.
         known: The changes that a former replay found, which are left out.
     """
-    arguments = list_source_arguments(plane, directory, documents, option="--change", without=without)
+    arguments = list_source_arguments(plane, directory, documents, option="--change")
     found = run_command("replay", str(records), "--route", route, *arguments)
     assert found.returncode in (0, 1), found.stderr
     output = json.loads(found.stdout)

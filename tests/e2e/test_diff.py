@@ -88,8 +88,8 @@ class Edits:
 
     def stop_overriding(self) -> Prediction:
         """Predict and make the deletion of the overrider."""
-        name = f"YurtAppOverrider/{self._demo.namespace}/demo"
-        found = predict(self._cluster, self._directory, without=name)
+        document = {**read(self._demo, self._demo.overrider_path()), "entries": []}
+        found = predict(self._cluster, self._directory, document)
         self._check(found, self._demo.stop_overriding, "")
         return found
 

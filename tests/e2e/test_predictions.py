@@ -114,12 +114,11 @@ def predict_edit(
     fleet: Scenario, plane: ControlPlane, records: Path, directory: Path, name: str, edit: Edit
 ) -> tuple[Prediction, Replay]:
     """Return the predictions of both commands."""
-    documents = [make_overrider(fleet, name, edit.entries)] if edit.entries else []
-    without = "" if edit.entries else f"YurtAppOverrider/{fleet.namespace}/{name}"
-    found = predict(plane, directory, *documents, without=without)
+    document = make_overrider(fleet, name, edit.entries)
+    found = predict(plane, directory, document)
     # The sentinel and the first reviews of a new subject were decided before their objects were as they are now.
     known = run_replay(plane, records, directory, route=MUTATE).changes
-    replay = run_replay(plane, records, directory, *documents, route=MUTATE, without=without, known=known)
+    replay = run_replay(plane, records, directory, document, route=MUTATE, known=known)
     # `Scenario.override` also sends dry runs of a workload that does not exist.
     changes = [one for one in replay.changes if not one["subject"]["name"].startswith("probe-")]
     return found, replay._replace(changes=changes)

@@ -140,8 +140,8 @@ def test_replay_predicts_edits_of_scripts(
     records = copy_records(recording.records, tmp_path, reviews)
     for number, edit in enumerate(SCRIPT_EDITS, 1):
         edited = make_scripts(*edit.scripts, number) if edit.scripts else {}
-        without = "" if edited else "ConfigMap/karmada-system/karmada-config"
-        predicted = run_replay(plane, records, tmp_path, *edited.values(), route="/interpret", without=without)
+        documents = [*edited.values()] or [{**FIRST[CONFIG_MAP], "data": {}}]
+        predicted = run_replay(plane, records, tmp_path, *documents, route="/interpret")
         for path, document in edited.items():
             admin.apply(path, document)
         if edited:

@@ -83,14 +83,14 @@ class WidgetEdit(NamedTuple):
     Attributes:
         name: A description.
         documents: The configurations to write.
-        without: The configuration to remove.
+        deletes: Whether the configuration, which has no webhooks then, is deleted.
         called: The webhooks that are called for a Widget of size 15 after the edit.
         changed: The number of reviews with another verdict.
     """
 
     name: str
     documents: list[JSONObject]
-    without: str
+    deletes: bool
     called: list[str]
     changed: int
 
@@ -104,10 +104,10 @@ def make_edits(hooks: Webhooks) -> list[WidgetEdit]:
     new = webhook("new.example.org", clientConfig=hooks.client_config("/new"), rules=creations)
     added = configuration(PROVIDER, "validating", new, name="pr-new")
     return [
-        WidgetEdit("a match condition", [narrowed], "", [], 12),
-        WidgetEdit("a rule for creations only", [in_creations], "", ["w.example.org"], 12),
-        WidgetEdit("without the configuration", [], "ValidatingWebhookConfiguration/pr-size", [], 18),
-        WidgetEdit("a new webhook", [added], "", ["new.example.org", "w.example.org"], 0),
+        WidgetEdit("a match condition", [narrowed], False, [], 12),
+        WidgetEdit("a rule for creations only", [in_creations], False, ["w.example.org"], 12),
+        WidgetEdit("without the configuration", [{**narrowed, "webhooks": []}], True, [], 18),
+        WidgetEdit("a new webhook", [added], False, ["new.example.org", "w.example.org"], 0),
     ]
 
 
@@ -123,11 +123,10 @@ def check_widgets(
     assert sum(not one["allowed"] for one in before.values()) == 18
     records = copy_records(recording.records, directory, reviews)
     for edit in make_edits(hooks):
-        predicted = run_replay(plane, records, directory, *edit.documents, route=VALIDATE, without=edit.without)
+        predicted = run_replay(plane, records, directory, *edit.documents, route=VALIDATE)
         for document in edit.documents:
-            admin.apply(f"{CONFIGURATIONS}/{document['metadata']['name']}", document)
-        if edit.without:
-            admin.delete(f"{CONFIGURATIONS}/pr-size")
+            path = f"{CONFIGURATIONS}/{document['metadata']['name']}"
+            admin.delete(path) if edit.deletes else admin.apply(path, document)
         wait_for_webhooks(server, edit.called)
         hooks.calls.clear()
         changed = find_changed(before, ask(server, reviews))

@@ -30,7 +30,7 @@ def lint(
     files: FilesArgument = None,
     filename: FilenameOption = None,
     live: ClusterOptions = ClusterOptions(),
-    new: Annotated[bool, Option("--new", help="Report only findings that --change or --without causes.")] = False,
+    new: Annotated[bool, Option("--new", help="Report only findings that --change causes.")] = False,
     reading: InputOptions = InputOptions(),
     output: FindingsOutputOption = FindingsOutput.TEXT,
 ) -> None:
@@ -47,7 +47,7 @@ def lint(
     Kinds, versions and fields that an API lacks are findings in objects of all kinds of Kubernetes, OpenYurt, kcp and
     Karmada. CustomResourceDefinitions among the objects decide about their kinds.
 
-    The objects are in FILES or in a cluster. --change and --without change them first, and --new then reports
+    The objects are in FILES or in a cluster. --change changes them first, and --new then reports
     only the findings that the change causes.
 
     Prints nothing if there are no findings; `--output json` prints an empty list. `--output github`
@@ -59,8 +59,8 @@ def lint(
     Exit codes: 0 success; 1 errors, or no objects with --strict; 2 invalid arguments or unreadable input.
     """
     options = live.beside(files, filename, reading=reading)
-    if new and not options.changes:
-        fail("--new needs --change or --without")
+    if new and not options.change:
+        fail("--new needs --change")
     resources = [*RESOURCES, *select_dispatching(kcp=live.kcp or live.kcp_export is not None)]
     source = read_source(options, resources, every_kind=True, partial=True)
     write_input_errors(source.errors)

@@ -26,10 +26,6 @@ EditOption = Annotated[
 NamespaceOption = Annotated[
     str, Option("--namespace", "-n", help="Read only this namespace. Objects that name no namespace belong to it.")
 ]
-SubjectOption = Annotated[
-    str | None,
-    Option("--subject", metavar="KIND/NAME", help="Take only this YurtAppSet or YurtAppDaemon: KIND/NAMESPACE/NAME."),
-]
 KubeconfigOption = Annotated[
     Path | None,
     Option(
@@ -64,15 +60,6 @@ ChangeOption = Annotated[
     Option(
         "--change",
         help="Manifest file or directory to apply to the objects, '-' for standard input; may be repeated.",
-    ),
-]
-WithoutOption = Annotated[
-    list[str] | None,
-    Option(
-        "--without",
-        metavar="KIND/NAME",
-        help="Object to remove, as KIND/NAME, with .GROUP, NAMESPACE/ and @CLUSTER if needed: "
-        "KIND.GROUP/NAMESPACE/NAME. May be repeated.",
     ),
 ]
 InterpretersOption = Annotated[

@@ -76,7 +76,7 @@ def replay(
 ) -> None:
     """Replay recorded reviews, and report changed decisions.
 
-    The command answers with this version of fleethook, the objects of -f or of a cluster, and --change and --without.
+    The command answers with this version of fleethook, the objects of -f or of a cluster, and --change.
     With --hooks, it answers only the reviews of rules in Python, by the rules of these files.
     It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
     that needs an answer which was not recorded is undecidable, and counts as changed.

@@ -69,7 +69,7 @@ CLUSTER_COMMANDS = pytest.mark.parametrize(
         "render",
         "lint",
         "doctor",
-        "diff --without a/b",
+        "diff -f examples/nodepools.yaml",
         "explain --request -",
         "replay {recording}",
         "console",

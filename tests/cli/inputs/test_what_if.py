@@ -1,49 +1,13 @@
-"""``--change`` and ``--without``."""
+"""``--change``."""
 
 from typing import Any
 
 import pytest
 
-from fleethook.cli.inputs.what_if import Overlay, describe_key, overlay, parse_name
+from fleethook.cli.inputs.what_if import overlay
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.model.gvk import GroupKind
-from tests.builders import node_pool, overrider, yurt_app_set
-
-
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        (ObjectKey("", GroupKind("apps", "Deployment"), "team", "a"), "Deployment.apps/team/a"),
-        (ObjectKey("", GroupKind("", "Namespace"), "", "team"), "Namespace/team"),
-        (ObjectKey("root", GroupKind("apis.kcp.io", "APIExport"), "", "a"), "APIExport.apis.kcp.io/a@root"),
-    ],
-)
-def test_a_described_object_is_found_by_its_description(key: ObjectKey, text: str) -> None:
-    assert describe_key(key) == text
-    assert parse_name(text).matches(key)
-    assert not parse_name(text).matches(key._replace(name="b"))
-
-
-def test_a_logical_cluster_in_a_name_is_compared() -> None:
-    key = ObjectKey("root", GroupKind("apis.kcp.io", "APIExport"), "", "a")
-    assert parse_name("apiexport/a").matches(key)
-    assert not parse_name("apiexport/a@other").matches(key)
-
-
-@pytest.mark.parametrize(("kind", "plural"), [("NetworkPolicy", "networkpolicies"), ("Ingress", "ingresses")])
-def test_a_plural_names_the_kind(kind: str, plural: str) -> None:
-    group_kind = GroupKind("networking.k8s.io", kind)
-    assert parse_name(f"{plural}/a").matches_kind(group_kind)
-    assert parse_name(f"{plural}.networking.k8s.io/a").matches_kind(group_kind)
-    assert not parse_name(f"{plural}.extensions/a").matches_kind(group_kind)
-
-
-def test_a_file_without_namespace_is_in_the_default_one() -> None:
-    key = ObjectKey("", GroupKind("apps", "Deployment"), "", "a")
-    assert parse_name("deployment/default/a").matches(key)
-    assert not parse_name("deployment/team/a").matches(key)
-
+from fleethook.cluster.store import key_of
+from tests.builders import node_pool, yurt_app_set
 
 CLUSTER = "kcp.io/cluster"
 
@@ -60,14 +24,14 @@ def in_cluster(name: str, document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "metadata": {**document["metadata"], "annotations": {CLUSTER: name}}}
 
 
-def change(*objects: dict[str, Any], without: tuple[str, ...] = (), **options: Any) -> Overlay:
-    return Overlay(documents(*objects, source="change.yaml"), without, **options)
+def change(*objects: dict[str, Any]) -> list[Document]:
+    return documents(*objects, source="change.yaml")
 
 
-def refuse(given: list[Document], changes: Overlay, capsys: pytest.CaptureFixture[str]) -> str:
+def refuse(changes: list[Document], capsys: pytest.CaptureFixture[str], *, kcp: bool = False) -> str:
     """Return the message with which a change is refused."""
     with pytest.raises(SystemExit) as caught:
-        overlay(given, changes)
+        overlay([], changes, kcp=kcp)
     assert caught.value.code == 2
     return capsys.readouterr().err
 
@@ -88,7 +52,7 @@ def test_an_object_of_another_logical_cluster_stays() -> None:
 
 
 def test_of_a_kcp_every_manifest_names_its_cluster(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refuse([], change(yurt_app_set(), kcp=True), capsys)
+    message = refuse(change(yurt_app_set()), capsys, kcp=True)
     assert message == "fleethook: change.yaml:1: the logical cluster is unknown: add the annotation kcp.io/cluster\n"
 
 
@@ -98,13 +62,13 @@ def without_namespace(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_manifest_for_a_cluster_is_in_the_namespace_of_the_context() -> None:
     bare = without_namespace(yurt_app_set())
-    changed = overlay([], change(bare, node_pool("east"), namespace="team"))
+    changed = overlay([], change(bare, node_pool("east")), namespace="team")
     assert [one.object["metadata"].get("namespace") for one in changed.documents] == ["team", None]
 
 
 def test_a_kind_is_namespaced_if_an_object_of_it_is() -> None:
     given = documents(named("Widget", "a", namespace="team"))
-    assert overlay(given, change(named("Widget", "a"), namespace="team")).keys == {key_of(given[0].object)}
+    assert overlay(given, change(named("Widget", "a")), namespace="team").keys == {key_of(given[0].object)}
 
 
 @pytest.mark.parametrize("bare_first", [True, False])
@@ -119,8 +83,8 @@ def test_in_files_no_namespace_and_default_are_the_same(*, bare_first: bool) -> 
 
 
 def test_two_manifests_of_an_object_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refuse([], change(yurt_app_set(), yurt_app_set()), capsys)
-    assert "change.yaml:2: YurtAppSet.apps.openyurt.io/default/demo is already defined at change.yaml:1" in message
+    message = refuse(change(yurt_app_set(), yurt_app_set()), capsys)
+    assert "change.yaml:2: YurtAppSet/default/demo is already defined at change.yaml:1" in message
 
 
 def test_a_manifest_replaces_an_object_and_keeps_what_the_server_sets() -> None:
@@ -141,60 +105,3 @@ def test_the_injected_ca_bundle_of_a_webhook_stays() -> None:
     before = hooks({**url, "caBundle": "Q0E="}, {**url, "caBundle": "Q0E="})
     (after,) = overlay(documents(before), change(hooks(url, {**url, "caBundle": "b3du"}, url))).documents
     assert after.object == hooks({**url, "caBundle": "Q0E="}, {**url, "caBundle": "b3du"}, url)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "YurtAppSet/demo",
-        "yurtappset/demo",
-        "yurtappsets/demo",
-        "yurtappset.apps.openyurt.io/demo",
-        "yurtappset/default/demo",
-        "YurtAppSet.apps.openyurt.io/default/demo",
-    ],
-)
-def test_an_object_is_removed_by_each_form_of_its_name(name: str) -> None:
-    given = documents(yurt_app_set(), overrider(), node_pool("demo"))
-    changed = overlay(given, change(without=(name,)))
-    assert changed.documents == given[1:]
-    assert changed.keys == {key_of(given[0].object)}
-
-
-def test_an_ambiguous_name_lists_the_candidates(capsys: pytest.CaptureFixture[str]) -> None:
-    given = documents(in_cluster("x", yurt_app_set()), in_cluster("y", yurt_app_set()))
-    message = refuse(given, change(without=("YurtAppSet/demo",)), capsys)
-    assert message == (
-        "fleethook: --without YurtAppSet/demo names several objects; give one of "
-        "YurtAppSet.apps.openyurt.io/default/demo@x, YurtAppSet.apps.openyurt.io/default/demo@y\n"
-    )
-    name = "YurtAppSet.apps.openyurt.io/default/demo@y"
-    assert overlay(given, change(without=(name,))).documents == given[:1]
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("YurtAppSet/other", "no such object; there are YurtAppSet.apps.openyurt.io/default/demo"),
-        ("YurtAppSet/team/demo", "no such object; there are YurtAppSet.apps.openyurt.io/default/demo"),
-        ("Deployment/demo", "no object of this kind; the kinds are YurtAppSet.apps.openyurt.io"),
-        ("YurtAppSet.example.org/demo", "no object of this kind; the kinds are YurtAppSet.apps.openyurt.io"),
-        ("demo", "expected KIND/NAME, as in YurtAppSet/default/demo"),
-        ("a/b/c/d", "expected KIND/NAME, as in YurtAppSet/default/demo"),
-        ("YurtAppSet/", "expected KIND/NAME, as in YurtAppSet/default/demo"),
-    ],
-)
-def test_an_unknown_name_is_refused(name: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refuse(documents(yurt_app_set()), change(without=(name,)), capsys)
-    assert message == f"fleethook: --without {name}: {reason}\n"
-
-
-def test_many_candidates_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    given = documents(*(yurt_app_set(f"set-{number:02}") for number in range(12)))
-    message = refuse(given, change(without=("YurtAppSet/other",)), capsys)
-    assert message.endswith("YurtAppSet.apps.openyurt.io/default/set-09 and 2 more\n")
-
-
-def test_one_object_cannot_be_changed_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
-    message = refuse(documents(yurt_app_set()), change(yurt_app_set(), without=("YurtAppSet/demo",)), capsys)
-    assert "--without and --change (change.yaml:1) both name YurtAppSet.apps.openyurt.io/default/demo" in message

@@ -29,7 +29,7 @@ STORY = EXAMPLES / "yurtappoverrider" / "story-2"
 ERRORS = {"broken.yaml:2", "broken.yaml:5", "latin.yaml:1", "packed.yaml:1"}
 COMMANDS = [
     ("lint", "-f"), ("render", "-f"), ("explain", "--request", "-", "-f"),
-    ("diff", "--without", "NodePool/beijing", "--against"), ("interpret", "test"),
+    ("diff", "-f", "examples/nodepools.yaml", "--against"), ("interpret", "test"),
     ("replay", str(REVIEW), "-f"),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The objects that a command answers from: files or a cluster, with the changes of ``--change`` and ``--without``."""
+"""The objects that a command answers from: files or a cluster, with the changes of ``--change``."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,6 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
     NamespaceOption,
-    WithoutOption,
 )
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import DISPATCHING, KCP, WORKSPACES, WatchedResource
@@ -52,7 +51,6 @@ class ClusterOptions(NamedTuple):
     in_cluster: InClusterOption = False
     kcp: KcpOption = False
     change: ChangeOption = None
-    without: WithoutOption = None
     kcp_cache_kubeconfig: KcpCacheOption = None
     kcp_export: KcpExportOption = None
 
@@ -92,7 +90,6 @@ class SourceOptions(NamedTuple):
         in_cluster: Whether to read the cluster that this pod runs in.
         kcp: Whether to read all logical clusters of a kcp at once.
         change: Files and directories of manifests to apply to the objects.
-        without: Objects to remove, each as ``KIND[.GROUP]/[NAMESPACE/]NAME[@CLUSTER]``.
         namespace: The only namespace whose objects are read, ``""`` for all.
         reading: How to read files.
         kcp_cache_kubeconfig: Kubeconfig of the cache server of the kcp, None for the objects of one shard.
@@ -105,7 +102,6 @@ class SourceOptions(NamedTuple):
     in_cluster: bool = False
     kcp: bool = False
     change: Sequence[Path] | None = None
-    without: Sequence[str] | None = None
     namespace: str = ""
     reading: InputOptions = InputOptions()
     kcp_cache_kubeconfig: Path | None = None
@@ -116,11 +112,6 @@ class SourceOptions(NamedTuple):
         """Whether the objects come from a cluster."""
         return self.kubeconfig is not None or self.in_cluster
 
-    @property
-    def changes(self) -> bool:
-        """Whether ``--change`` or ``--without`` is given."""
-        return bool(self.change or self.without)
-
 
 class Source(NamedTuple):
     """The objects of a source.
@@ -128,7 +119,7 @@ class Source(NamedTuple):
     Attributes:
         documents: The objects, with changes. Those of a cluster have the file ``cluster`` and no line.
         before: The objects without changes; the same list if nothing changes.
-        changed: Keys of added, changed and removed objects.
+        changed: Keys of added and changed objects.
         errors: Documents that cannot be read, if the command takes the others.
         unread: The reasons why optional resources of the cluster could not be read, by their names.
     """
@@ -202,18 +193,18 @@ def read_source(
     every, before = before, select_namespace(before, options.namespace)
     if options.namespace and expects_namespace:
         _note_other_namespaces(every, [*before, *change], options.namespace)
-    if not options.changes:
+    if not options.change:
         return Source(before, before, frozenset(), errors, unread)
     if not every_kind:
         _note_unread(change, resources)
-    from fleethook.cli.inputs.what_if import Overlay, overlay  # noqa: PLC0415 - as for `_read_cluster`
+    from fleethook.cli.inputs.what_if import overlay  # noqa: PLC0415 - as for `_read_cluster`
 
     if options.kcp_export is not None:
         from fleethook.cli.inputs.kcp_export import find_provider, set_cluster  # noqa: PLC0415 - as above
 
         # kubectl would apply them in the workspace of the kubeconfig.
         change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
-    changed = overlay(before, Overlay(change, options.without or (), _find_namespace(options), kcp=options.kcp))
+    changed = overlay(before, change, namespace=_find_namespace(options), kcp=options.kcp)
     return Source(changed.documents, before, changed.keys, errors, unread)
 
 

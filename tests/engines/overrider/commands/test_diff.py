@@ -143,8 +143,8 @@ def test_unchanged_workloads_are_counted_and_not_listed(now: str, write_yaml: Wr
     assert (code, output) == (0, "YurtAppSet default/demo: changes none of 2 workloads\n")
 
 
-def test_a_removed_overrider_rolls_its_workloads_back(now: str) -> None:
-    code, output, _ = run("--without", "YurtAppOverrider/demo1", "--against", now)
+def test_an_overrider_without_entries_rolls_its_workloads_back(now: str, write_yaml: WriteYAML) -> None:
+    code, output, _ = run("-f", write_yaml("new.yaml", overrider()), "--against", now)
     assert code == 1
     assert output.startswith("YurtAppSet default/demo: rolls 2 of 2 workloads, 4 pods\n")
 
@@ -184,9 +184,8 @@ def test_a_workload_in_a_file_is_not_predicted(now: str, write_yaml: WriteYAML) 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((), "nothing to compare: give -f FILE or --without KIND/NAME"),
-        (("--without", "YurtAppOverrider/demo1"), "give --against FILE, --kubeconfig FILE or --in-cluster"),
-        (("--without", "YurtAppOverrider/absent", "--against", "NOW"), "no such object"),
+        ((), "nothing to compare: give -f FILE"),
+        (("-f", "NOW"), "give --against FILE, --kubeconfig FILE or --in-cluster"),
     ],
 )
 def test_wrong_arguments_exit_2(now: str, arguments: tuple[str, ...], text: str) -> None:

@@ -263,12 +263,12 @@ def test_an_edit_without_effect_prints_nothing(write_yaml: WriteYAML, edit: str)
     assert render_here("-f", files, "--change", write_yaml("b.yaml", edited)) == (0, "", "0 of 2 workloads differ\n")
 
 
-def test_a_removed_overrider_shows_the_template(write_yaml: WriteYAML) -> None:
+def test_an_overrider_without_entries_shows_the_template(write_yaml: WriteYAML) -> None:
     files = write_yaml("a.yaml", yurt_app_set(), rule("nginx:2", "beijing"))
-    _, out, err = render_here("-f", files, "--without", "YurtAppOverrider/demo1", "-o", "diff")
+    _, out, err = render_here("-f", files, "--change", write_yaml("b.yaml", overrider()), "-o", "diff")
     assert err == "1 of 2 workloads differ\n"
     assert out.splitlines() == [
-        "YurtAppSet default/demo, node pool beijing, Deployment",
+        "YurtAppSet default/demo, node pool beijing, Deployment by demo1",
         "  /spec/template/spec/containers/0/image   # template",
         "    - nginx:2",
         "    + nginx:1.0",

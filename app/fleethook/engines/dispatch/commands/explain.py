@@ -87,7 +87,7 @@ def explain(
     The command calls neither admission webhooks nor conversion webhooks. Configurations come from
     FILES or a cluster. `--output json` prints one document for each object.
 
-    With --change or --without, each request is explained before and after the change, and the differences are printed.
+    With --change, each request is explained before and after the change, and the differences are printed.
 
     --verbose also shows all checks, and those of webhooks that are called.
 
@@ -114,15 +114,15 @@ def explain(
     options = RequestOptions(operation, user_info, stored, dry_run, plain, resource)
     task = _Task(inputs, options, sorted(clusters - {""}), as_kcp=as_kcp)
     explained = _explain(store, task)
-    before = _explain(source.store_before(INDEXES), task) if source_options.changes else explained
+    before = _explain(source.store_before(INDEXES), task) if source_options.change else explained
     write_error(*(f"note: {note}" for note in sorted({note for one in (*explained, *before) for note in one.notes})))
     for was, now in zip(before, explained, strict=True):
         if output is TextOutput.JSON:
             changes = {"before": was.explanation, "after": now.explanation}
-            write_json(changes if source_options.changes else now.explanation)
+            write_json(changes if source_options.change else now.explanation)
             continue
         lines = list(_format_tree(now, verbose=reading.verbose))
-        if source_options.changes:
+        if source_options.change:
             lines = list(_mark_differences(list(_format_tree(was, verbose=reading.verbose)), lines))
         for line in lines:
             write_styled(line)

@@ -11,7 +11,6 @@ import msgspec
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
-from fleethook.cli.inputs.what_if import parse_name
 from fleethook.cli.options import (
     ContextOption,
     EditOption,
@@ -21,14 +20,13 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
     NamespaceOption,
-    SubjectOption,
-    WithoutOption,
 )
 from fleethook.cli.output.findings_output import has_failures, print_lines, report_input_errors
 from fleethook.cli.output.text_output import concatenate, styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
+from fleethook.engines.overrider.commands.subject_option import SubjectOption, parse_subject
 from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.prediction import Outcome, Totals, count, predict, sum_outcomes
@@ -174,15 +172,15 @@ def diff(
     context: ContextOption = None,
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
-    without: WithoutOption = None,
     subject: SubjectOption = None,
     reading: InputOptions = InputOptions(),
     output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
 ) -> None:
     """Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.
 
-    FILES hold YurtAppOverriders, YurtAppSets, YurtAppDaemons and NodePools. --without removes an object. The command
-    reads these kinds, Deployments and StatefulSets from a cluster or from --against, and writes nothing.
+    FILES hold YurtAppOverriders, YurtAppSets, YurtAppDaemons and NodePools. An overrider without entries has the
+    effect of a deleted one. The command reads these kinds, Deployments and StatefulSets from a cluster or from
+    --against, and writes nothing.
 
     The effect on a workload is the first that applies: it rolls (its pods are replaced), it scales, other fields of its
     spec change, its metadata changes, or it stays unchanged. OpenYurt's controllers create and delete workloads.
@@ -192,9 +190,9 @@ def diff(
     arguments or unreadable input.
     """
     edit = [*(files or ()), *(filename or ())]
-    if not edit and not without:
-        fail("nothing to compare: give -f FILE or --without KIND/NAME")
-    live = ClusterOptions(namespace, kubeconfig, context, in_cluster, kcp, edit, without)
+    if not edit:
+        fail("nothing to compare: give -f FILE")
+    live = ClusterOptions(namespace, kubeconfig, context, in_cluster, kcp, edit)
     options = live.beside(against, reading=reading, files_option="--against")
     with report_input_errors(output):
         source = read_source(options, [*RESOURCES, *RUNNING])
@@ -209,7 +207,7 @@ def diff(
         rows += check_on_server(options, source.documents, after, rows, changed=source.changed)
     outcomes = predict(before, after, running, source.changed)
     if subject is not None:
-        name = parse_name(subject, option="--subject")
+        name = parse_subject(subject)
         subjects = {key for store in (before, after) for kind in SUBJECT_KINDS for key in store.keys(kind)}
         if not any(map(name.matches, subjects)):
             kind, _, _ = subject.partition("/")

@@ -8,8 +8,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.manifests import fail_input
 from fleethook.cli.inputs.sources import ClusterOptions, Source, fill_store, read_source
-from fleethook.cli.inputs.what_if import parse_name
-from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, SubjectOption
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
 from fleethook.cli.output.findings_output import (
     Row,
     count_levels,
@@ -32,6 +31,7 @@ from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
+from fleethook.engines.overrider.commands.subject_option import SubjectOption, parse_subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import schema_at
@@ -213,7 +213,7 @@ def render(
     YurtAppSets, YurtAppDaemons, NodePools and YurtAppOverriders are in FILES or in a cluster. `--output diff` shows the
     changes that the overrider makes, and the entry that set each field.
 
-    With --change or --without, only the workloads that the change affects are printed, and `--output diff` compares
+    With --change, only the workloads that the change affects are printed, and `--output diff` compares
     them with those before the change. Only findings that the change causes are reported.
 
     Findings go to standard error, with file and line, in the words of admission. These are errors: a finding that
@@ -229,7 +229,7 @@ def render(
     matrix = _build_matrix(source.documents, pool, subject)
     if source.errors:
         _report_unreadable(source, matrix, output)
-    if options.changes:
+    if options.change:
         before = _build_matrix(source.before, pool, subject)
         rows = _print_changes(before, matrix, source.changed, output)
         size = len(before.cells.keys() | matrix.cells.keys())
@@ -254,7 +254,7 @@ def render(
 def _describe_missing(every: Sequence[CellKey], pool: str | None, subject: str | None) -> str:
     """Return the workloads that a caller asked for and that do not exist, with the name that was probably meant."""
     wanted = f"{subject or 'YurtAppSet or YurtAppDaemon'} with {f'node pool {pool!r}' if pool else 'a node pool'}"
-    name = None if subject is None else parse_name(subject, option="--subject")
+    name = None if subject is None else parse_subject(subject)
     pools = {one.pool for one in every if name is None or name.matches(one.subject)}
     if name is not None and not pools:
         kind, _, _ = name.text.partition("/")
@@ -288,7 +288,7 @@ def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str 
     """Return the workloads of one node pool and one subject, or of all if these are None."""
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
     found = cells(store, sorted({key_of(one.object).cluster for one in documents}))
-    name = None if subject is None else parse_name(subject, option="--subject")
+    name = None if subject is None else parse_subject(subject)
     every = {cell_key(cell): cell for cell in found}
     wanted = {
         key: cell

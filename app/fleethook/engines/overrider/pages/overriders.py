@@ -225,7 +225,7 @@ def _find_subject(store: Store, key: ObjectKey) -> ObjectKey | None:
 
 
 def _select_subject(key: ObjectKey) -> tuple[str, ...]:
-    """Return the options that select one subject; ``--subject`` takes the forms of ``--without``."""
+    """Return the options that select one subject."""
     name = f"{key.group_kind.kind}/{key.namespace or 'default'}/{key.name}"
     return "--subject", f"{name}@{key.cluster}" if key.cluster else name
 
