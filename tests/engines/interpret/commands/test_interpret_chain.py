@@ -187,22 +187,6 @@ def test_fixtures_share_objects() -> None:
     assert out.count("ok   Retain               lua") == 3
 
 
-def test_an_additional_empty_member_of_a_status_is_no_difference(tmp_path: Path) -> None:
-    """Karmada's fixtures cannot name it."""
-    file = tmp_path / "x.yaml"
-    case = "name: any\noperation: InterpretStatus\nobservedObj: {apiVersion: x/v1, kind: Z, status: %s}\noutput: {status: %s}\n"
-    for status, expected, code in (
-        ("{a: {}, b: 1}", "{b: 1}", 0),
-        ("{a: [], b: {c: []}}", "{b: {}}", 0),
-        ("{a: 0, b: 1}", "{b: 1}", 1),
-        ("{b: 1}", "{a: {}, b: 1}", 1),
-        ("{a: {}}", "{a: []}", 1),
-        ("{a: [{}]}", "{a: []}", 1),
-    ):
-        file.write_text(case % (status, expected))
-        assert run("test", str(file))[0] == code, (status, expected)
-
-
 def test_an_aggregated_object_may_leave_out_members_of_the_template(tmp_path: Path) -> None:
     """Karmada writes the status only, and some of its scripts drop spec."""
     file = tmp_path / "x.yaml"
@@ -219,31 +203,6 @@ def test_an_aggregated_object_may_leave_out_members_of_the_template(tmp_path: Pa
         assert run("test", str(file))[0] == code, members
 
 
-def test_requirements_and_references_are_compared_without_empty_members(tmp_path: Path) -> None:
-    file = tmp_path / "x.yaml"
-    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: games}, spec: {containers: [{name: c, envFrom: [{secretRef: {name: s}}]}]}}"
-    secret = "{apiVersion: v1, kind: Secret, name: s, namespace: %s}"
-    for namespace, code in (("games, labelSelector: {}", 0), ('games, extra: ""', 0), ('""', 1), ("m", 1)):
-        expected = secret % namespace
-        file.write_text(
-            f"name: x\noperation: InterpretDependency\ndesiredObj: {pod}\noutput: {{dependencies: [{expected}]}}\n"
-        )
-        assert run("test", str(file))[0] == code, namespace
-    file.write_text(
-        f"name: x\noperation: InterpretReplica\ndesiredObj: {pod}\noutput: {{replica: 1, requires: {{nodeClaim: {{}}}}}}\n"
-    )
-    assert run("test", str(file))[0] == 0
-
-
-def test_revise_replica_defaults_to_0_replicas(tmp_path: Path) -> None:
-    file = tmp_path / "x.yaml"
-    deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: %d}}"
-    file.write_text(
-        f"name: x\noperation: ReviseReplica\ndesiredObj: {deployment % 2}\noutput: {{revised: {deployment % 0}}}\n"
-    )
-    assert run("test", str(file))[0] == 0
-
-
 def test_an_empty_output_accepts_every_answer(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     status = "observedObj: {apiVersion: apps/v1, kind: Deployment, metadata: {name: d}}"
@@ -251,22 +210,6 @@ def test_an_empty_output_accepts_every_answer(tmp_path: Path) -> None:
     assert run("test", str(file))[:2] == (0, "ok   InterpretHealth      native   any\n1 passed, 0 failed\n")
     file.write_text("name: none\noperation: InterpretHealth\nobservedObj: {apiVersion: x/v1, kind: Z}\noutput:\n")
     assert run("test", str(file))[0] == 1
-
-
-@pytest.mark.parametrize(
-    ("tests", "problem"),
-    [
-        ("tests: 7", "tests must be a list"),
-        ("tests: [{name: x, operation: InterpretHealth, observedObj: nobody, output: {healthy: true}}]", "unknown object 'nobody': objects has none"),
-        ("tests: [7]", "is not an object"),
-        ("kind: Something", "x.yaml:1: apiVersion and kind are required"),
-    ],
-)  # fmt: skip
-def test_invalid_shared_fixtures_exit_2(tmp_path: Path, tests: str, problem: str) -> None:
-    (tmp_path / "x.yaml").write_text(tests)
-    code, _, err = run("test", str(tmp_path))
-    assert code == 2
-    assert problem in err
 
 
 def test_a_failing_shared_fixture_is_reported_with_its_own_line(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The matrix names the layer that `fleethook interpret run` reports."""
 
-import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,9 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store
 from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.engines.interpret.chain import ChainError
-from fleethook.engines.interpret.commands.interpret_chain import build_chain
-from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.pages.interpreter_matrix import (
     LAYERS,
     NONE,
-    OPERATIONS,
     PAGE_ROWS,
     Interpreters,
     MatrixFilter,
@@ -30,8 +25,7 @@ from fleethook.engines.interpret.pages.interpreter_matrix import (
 from fleethook.interpret.interpreter import Question, load
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import ConventionsMode, Operation
-from fleethook.outbound.client import HookClient
-from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
+from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION
 
 FILES = (
     DIRECTORY / "configuration.yaml",
@@ -106,57 +100,6 @@ async def find_answering_layer(chain: Any, question: Question) -> str:
     except ChainError as error:
         return "" if all(one.outcome == "none" for one in error.steps) else error.steps[-1].layer
     return str(explained.steps[-1].layer)
-
-
-def test_every_cell_of_the_examples_is_the_layer_that_the_command_asks(interpreters: Interpreters) -> None:
-    """All kinds and operations, by the chain that the command builds of the same files."""
-
-    async def compare() -> list[Any]:
-        differing = []
-        async with HookClient(allow_private=True) as client:
-            chain, _ = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.ALL)
-            for row in _all_rows(interpreters):
-                for cell in row.cells:
-                    document = make_object(row.kind)
-                    question = Question(cell.operation, row.kind, document, document, 2, [])
-                    found = await find_answering_layer(chain, question)
-                    if found != cell.layer:
-                        differing.append((row.kind, cell, found))
-        return differing
-
-    assert asyncio.run(compare()) == []
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        FOO,
-        BAR,
-        GroupVersionKind("db.example.com", "v1", "Database"),
-        GroupVersionKind("games.example.com", "v1alpha1", "GameServer"),
-        GroupVersionKind("apps", "v1", "Deployment"),
-        GroupVersionKind("argoproj.io", "v1alpha1", "Rollout"),
-    ],
-    ids=lambda kind: kind.kind,
-)
-def test_the_command_line_reports_the_layer_of_each_cell(
-    interpreters: Interpreters, kind: GroupVersionKind, tmp_path: Path
-) -> None:
-    path = tmp_path / "object.json"
-    path.write_text(json.dumps(make_object(kind)))
-    options = ["--interpreters", DATABASE, "--desired-file", str(path), "-o", "json", "--conventions", "all"]
-    options += [option for file in FILES for option in ("-f", str(file))]
-    for operation in OPERATIONS:
-        used = {"Retain": ["--observed-file", str(path)], "ReviseReplica": ["--desired-replica", "2"]}
-        code, out, error = run("run", "--operation", operation.value, *used.get(operation.value, []), *options)
-        cell = find_cell(interpreters, kind, operation)
-        if code == 0:
-            assert json.loads(out)["layer"] == cell.layer, operation
-            assert json.loads(out)["hook"] == cell.interpreter, operation
-        elif cell.layer == "webhook":
-            assert f'failed calling webhook "{cell.interpreter}"' in error
-        else:
-            assert ("rule is not set: no layer answers" in error) == (cell.layer == ""), error
 
 
 CUSTOMIZATION = """
@@ -259,10 +202,6 @@ def test_cells_without_an_answer_can_be_selected(interpreters: Interpreters) -> 
     assert [row.kind for row in rows] == [FOO]
     assert [cell.operation for cell in rows[0].cells] == [Operation.REPLICA]
     assert build_matrix(interpreters, MatrixFilter(text="foo.example", layer=NONE, operation="Retain")).rows == ()
-
-
-def test_an_unknown_operation_shows_all(interpreters: Interpreters) -> None:
-    assert build_matrix(interpreters, MatrixFilter(operation="<script>")).operations == OPERATIONS
 
 
 def test_long_matrices_have_pages() -> None:

@@ -20,11 +20,9 @@ from fleethook.engines.interpret.pages.interpreter_matrix import (
 )
 from fleethook.engines.interpret.pages.interpreters import make_state
 from fleethook.interpret.interpreter import Question
-from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.client import HookClient
 from fleethook.settings import Settings
-from fleethook.work.turns import Worker
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 from tests.console.pages.reading import HOSTILE, Page, get, read, submit
 from tests.console.visits import console_of, make_context, send_form, visit
@@ -45,15 +43,6 @@ async def test_the_script_of_an_invalid_customization_opens_in_the_playground() 
     path, _, query = address.partition("?")
     assert "return return" in (await get(console_of(broken), path, query)).text
     assert address not in (await get(console_of(broken, playground=False), "/interpreters")).addresses
-
-
-async def test_the_kinds_follow_the_store() -> None:
-    foo = GroupVersionKind("foo.example.com", "v1alpha1", "Foo")
-    context, worker = make_context(), Worker()
-    store, state = context.store, make_state(context)
-    assert foo not in (await state.interpreters.get(worker)).kinds
-    store.put(yaml.safe_load(CUSTOMIZATION))
-    assert foo in (await state.interpreters.get(worker)).kinds
 
 
 async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_path: Path) -> None:
@@ -110,14 +99,6 @@ FORM = {"operation": "ReviseReplica", "code": CODE, "desired": GAME, "replicas":
 def examples() -> list[dict[str, Any]]:
     files = (DIRECTORY / "configuration.yaml", DIRECTORY / "definitions.yaml")
     return [one for file in files for one in yaml.safe_load_all(file.read_text())]
-
-
-async def test_the_matrix_names_the_webhook_only_for_the_kinds_of_its_rules() -> None:
-    app = console_of(*examples())
-    page = await get(app, "/interpreters", "layer=webhook")
-    assert "2 of" in page.text
-    assert "webhook example/foo.example.com" in page.text
-    assert "No kind matches." in (await get(app, "/interpreters", "layer=webhook&q=Deployment")).text
 
 
 async def test_the_filters_are_in_the_address() -> None:

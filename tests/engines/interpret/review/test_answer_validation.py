@@ -116,3 +116,18 @@ def test_metadata_of_the_object_may_have_any_type(metadata: object) -> None:
     assert validate_answer(question, Answer(object={"metadata": {"labels": {}}})).object is not None
     with pytest.raises(InterpretError, match="metadata of the answer is not an object"):
         validate_answer(question, Answer(object={"metadata": metadata}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"kind": "Bar"}, "kind was changed"),
+        ({"apiVersion": "v2"}, "apiVersion was changed"),
+        ({"metadata": {"name": "b", "namespace": "n"}}, "metadata.name was changed"),
+        ({"metadata": {"name": "a", "namespace": "m"}}, "metadata.namespace was changed"),
+    ],
+)
+def test_an_answer_keeps_the_identity_of_the_object(changed: dict[str, Any], error: str) -> None:
+    document = {"apiVersion": "v1", "kind": "Foo", "metadata": {"name": "a", "namespace": "n"}}
+    with pytest.raises(InterpretError, match=error):
+        validate_answer(Question(Operation.PRUNE, DEPLOYMENT, document), Answer(object={**document, **changed}))
