@@ -260,8 +260,6 @@ async def test_only_the_first_matching_hook_by_name_is_called(app: Fleethook, ho
     assert hook.queries == ["timeout=7s"]
 
 
-
-
 async def test_resource_name_and_scope_come_from_the_crd(app: Fleethook, hook: Hook) -> None:
     app.store.put(
         {
