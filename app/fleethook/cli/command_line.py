@@ -34,6 +34,7 @@ class Option:
         metavar: The word for its value, instead of one for its type.
         minimum: The least number.
         maximum: The largest number.
+        choices: The values of an enumeration that are allowed, instead of all.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class Option:
         metavar: str | None = None,
         minimum: float | None = None,
         maximum: float | None = None,
+        choices: Sequence[StrEnum] = (),
     ) -> None:
         self.names: Final = names
         self.help: Final = help
         self.metavar: Final = metavar
         self.limits: Final = minimum, maximum
+        self.choices: Final = choices
 
 
 class Argument(Option):
@@ -208,7 +211,7 @@ def _find_type(kind: type, declared: Option) -> Any:
     """Return Click's type of a value."""
     least, most = declared.limits
     if issubclass(kind, StrEnum):
-        return _Choice(kind)
+        return _Choice(declared.choices or kind)
     if kind.__name__ == "Path":  # By name, because pathlib is slow to import.
         return click.Path(path_type=kind)
     if kind in (int, float) and declared.limits != (None, None):

@@ -3,12 +3,12 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, raise_at_interrupt
+from fleethook.cli.options import Output
 from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.text_output import flush, styled, write, write_json, write_styled
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
@@ -18,15 +18,6 @@ from fleethook.patch.fixture_tests import Difference, FixtureError
 T = TypeVar("T")
 
 
-class Output(StrEnum):
-    """Output formats of the commands."""
-
-    TEXT = "text"
-    JSON = "json"
-    JUNIT = "junit"
-
-
-OutputOption = Annotated[Output, Option("--output", "-o", help="Output format.")]
 WatchOption = Annotated[bool, Option("--watch", help="Run again whenever a file changes.")]
 
 

@@ -9,7 +9,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
-from fleethook.cli.options import FilenameOption, FilesArgument, FindingsOutput, FindingsOutputOption, InputOptions
+from fleethook.cli.options import FilenameOption, FilesArgument, FindingsOutputOption, InputOptions, Output
 from fleethook.cli.output.findings_output import (
     Row,
     has_failures,
@@ -32,7 +32,7 @@ def lint(
     live: ClusterOptions = ClusterOptions(),
     new: Annotated[bool, Option("--new", help="Report only findings that --change causes.")] = False,
     reading: InputOptions = InputOptions(),
-    output: FindingsOutputOption = FindingsOutput.TEXT,
+    output: FindingsOutputOption = Output.TEXT,
 ) -> None:
     """Find overriders that are refused or have no effect, and webhooks that never fire or block themselves.
 
@@ -70,9 +70,9 @@ def lint(
     rows = lint_documents(source.documents, options)
     if new and rows:
         rows = select_new(rows, lint_documents(source.before, options))
-    if output is FindingsOutput.JSON:
+    if output is Output.JSON:
         write_json([*map(make_input_row, source.errors), *rows])
-    elif output is FindingsOutput.TEXT:
+    elif output is Output.TEXT:
         print_text(rows)
     else:
         write_annotations(rows, source.errors)

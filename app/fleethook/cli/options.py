@@ -82,31 +82,32 @@ ResolveOption = Annotated[
 ]
 
 
-class TextOutput(StrEnum):
-    """Output formats of commands whose result is for people."""
+class Output(StrEnum):
+    """Output formats of commands; each command has some of them.
+
+    GitHub shows the findings of ``github`` in a pull request, and CI systems the results of ``junit``.
+    """
 
     TEXT = "text"
     JSON = "json"
-
-
-class FindingsOutput(StrEnum):
-    """Output formats of commands whose result is findings in files; ``github`` shows them in a pull request."""
-
-    TEXT = "text"
-    JSON = "json"
-    GITHUB = "github"
-
-
-class YamlOutput(StrEnum):
-    """Output formats of commands whose result is objects."""
-
     YAML = "yaml"
-    JSON = "json"
+    DIFF = "diff"
+    GITHUB = "github"
+    JUNIT = "junit"
 
 
-TextOutputOption = Annotated[TextOutput, Option("--output", "-o", help="Output format.")]
-FindingsOutputOption = Annotated[FindingsOutput, Option("--output", "-o", help="Output format.")]
-YamlOutputOption = Annotated[YamlOutput, Option("--output", "-o", help="Output format.")]
+TextOutputOption = Annotated[
+    Output, Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON))
+]
+FindingsOutputOption = Annotated[
+    Output, Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON, Output.GITHUB))
+]
+TestsOutputOption = Annotated[
+    Output, Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON, Output.JUNIT))
+]
+YamlOutputOption = Annotated[
+    Output, Option("--output", "-o", help="Output format.", choices=(Output.YAML, Output.JSON))
+]
 StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
 
 

@@ -13,7 +13,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_i
 from fleethook.cli.inputs.recordings import list_recordings, read_recordings
 from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
 from fleethook.cli.load_settings import load_settings
-from fleethook.cli.options import FilenameOption, HooksOption, InputOptions, TextOutput, TextOutputOption
+from fleethook.cli.options import FilenameOption, HooksOption, InputOptions, Output, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.resources import KCP, WatchedResource
@@ -72,7 +72,7 @@ def replay(
     since: Annotated[str | None, Option(help="Replay records from this time on (RFC 3339).")] = None,
     hooks: HooksOption = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
-    output: TextOutputOption = TextOutput.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Replay recorded reviews, and report changed decisions.
 
@@ -187,9 +187,9 @@ MAX_SHOWN: Final = 50
 _STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
 
 
-def print_report(report: Report, changes: Sequence[Change], output: TextOutput) -> None:
+def print_report(report: Report, changes: Sequence[Change], output: Output) -> None:
     """Write a report to standard output, and the problems of the input to standard error."""
-    if output is TextOutput.JSON:
+    if output is Output.JSON:
         _print_json(report, changes)
     else:
         _print_text(report)

@@ -12,7 +12,7 @@ from fleethook.cli.doctor.doctor_cluster import Doctor
 from fleethook.cli.doctor.kcp_checks import examine_kcp
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
-from fleethook.cli.options import KcpCacheOption, StrictOption, TextOutput, TextOutputOption
+from fleethook.cli.options import KcpCacheOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -38,7 +38,7 @@ def doctor(
     ] = False,
     kcp_cache_kubeconfig: KcpCacheOption = None,
     strict: StrictOption = False,
-    output: TextOutputOption = TextOutput.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Examine the registration of fleethook with an apiserver, and name a remedy for each fault.
 
@@ -62,7 +62,7 @@ def doctor(
         fail("--kcp-cache-kubeconfig needs --kcp")
     target = examined.find()
     found = _run(_examine_kcp(target, kcp_cache_kubeconfig) if kcp else _examine(target, namespace, service_account))
-    if output is TextOutput.JSON:
+    if output is Output.JSON:
         write_json([one._asdict() for one in found])
     else:
         _print(found)

@@ -9,7 +9,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import describe_rules
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.options import TextOutput, TextOutputOption
+from fleethook.cli.options import Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cli.uninstall.uninstall_cluster import LeaderError, Row, Uninstaller
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -31,7 +31,7 @@ def uninstall(
         bool,
         Option("--crds", help="Delete the CustomResourceDefinition of YurtAppOverriders, and all overriders with it."),
     ] = False,
-    output: TextOutputOption = TextOutput.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Remove everything that fleethook has registered with a cluster, and restore the workloads.
 
@@ -59,7 +59,7 @@ def uninstall(
     target = changed.find_to_change()
 
     def report(row: Row) -> None:
-        if output is TextOutput.TEXT:
+        if output is Output.TEXT:
             write(_format_row(row, dry_run=dry_run))
 
     async def run() -> Uninstaller:
@@ -89,9 +89,9 @@ def _format_row(row: Row, *, dry_run: bool) -> str:
     return f"{action:<{14 if dry_run else 9}} {f'{row.kind} {name}'.strip()}{f': {row.detail}' if row.detail else ''}"
 
 
-def _report_end(done: Uninstaller, output: TextOutput, *, dry_run: bool) -> None:
+def _report_end(done: Uninstaller, output: Output, *, dry_run: bool) -> None:
     """Print the summary, and exit with 1 if something is left."""
-    if output is TextOutput.JSON:
+    if output is Output.JSON:
         write_json({"dryRun": dry_run, "complete": done.is_complete, "objects": [one._asdict() for one in done.rows]})
     else:
         write(_summarize(done.rows, dry_run=dry_run))

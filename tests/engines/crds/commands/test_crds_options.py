@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.options import TextOutput
+from fleethook.cli.options import Output
 from fleethook.engines.crds.commands.crds_options import (
     check_reach,
     check_sha256,
@@ -45,8 +45,8 @@ def test_other_errors_and_success_pass() -> None:
 
 
 def test_a_result_is_lines_or_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    show(TextOutput.TEXT, ["a", "b\n"], {"a": 1})
-    show(TextOutput.JSON, ["a", "b"], {"a": "é"})
+    show(Output.TEXT, ["a", "b\n"], {"a": 1})
+    show(Output.JSON, ["a", "b"], {"a": "é"})
     assert capsys.readouterr().out == 'a\nb\\n\n{"a": "\\u00e9"}\n'
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.cli.fixtures import Output
+from fleethook.cli.options import Output
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.webhook_trials import (
     MAX_SHOWN,

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from fleethook.cli.options import Output
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.commands.diff import Output, print_outcomes
+from fleethook.engines.overrider.commands.diff import print_outcomes
 from fleethook.engines.overrider.rollout.effect import Effect
 from fleethook.engines.overrider.rollout.prediction import Outcome
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET

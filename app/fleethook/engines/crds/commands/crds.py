@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fleethook.cli.command_line import Argument, Group, Option
-from fleethook.cli.options import TextOutput, TextOutputOption
+from fleethook.cli.options import Output, TextOutputOption
 from fleethook.cli.output.text_output import Style, show_download
 from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import archive
@@ -57,7 +57,7 @@ def fetch(
     strict: option.Strict = False,
     no_env_proxy: option.NoEnvProxy = False,
     progress: option.Progress = Style.AUTO,
-    output: TextOutputOption = TextOutput.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Download a tarball into the cache, verified and unpacked. A local tarball becomes the entry of a URL.
 
@@ -79,7 +79,7 @@ def fetch(
                 pinned = one.source._replace(sha256=sha256 or one.source.sha256)
                 _print(import_file(kept, pinned, file, strict=strict), output)
             return
-        style = Style.NONE if output is TextOutput.JSON else progress
+        style = Style.NONE if output is Output.JSON else progress
         for one in chosen:
             fetched = fetch_chosen(
                 kept, one, sha256=sha256, proxy=proxy, ca=ca, mirror=mirror, policy=policy,
@@ -89,7 +89,7 @@ def fetch(
             _print(fetched, output)
 
 
-def _print(fetched: Fetched, output: TextOutput) -> None:
+def _print(fetched: Fetched, output: Output) -> None:
     document = {
         "result": fetched.result, "key": fetched.key, "path": fetched.path, "sha256": fetched.sha256,
         "bytes": fetched.size, "url": fetched.url, "final_url": fetched.final_url, "etag": fetched.etag,
@@ -104,7 +104,7 @@ def verify(
     file: Annotated[Path, Argument(help="Path of the tarball.")],
     sha256: option.SHA256 = "",
     strict: option.Strict = False,
-    output: TextOutputOption = TextOutput.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Check that a tarball is complete, safe and has CRDs, and whether Karmada's own operator can use it.
 
@@ -128,16 +128,16 @@ def pin(
     proxy: option.Proxy = "",
     ca: option.CA = None,
     progress: option.Progress = Style.AUTO,
-    output: TextOutputOption = TextOutput.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Download and verify a tarball, and print its digest for --sha256 and httpSource.sha256; keeps no file."""
     with exit_on_error(), tempfile.TemporaryDirectory() as directory:
         source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
-        with show_download(Style.NONE if output is TextOutput.JSON else progress, redact(url)) as report:
+        with show_download(Style.NONE if output is Output.JSON else progress, redact(url)) as report:
             download(source, path, progress=report)
         manifest = archive.verify(path)
-        if output is TextOutput.JSON:
+        if output is Output.JSON:
             _print_manifest(manifest, output)
         else:
             warn(manifest.warnings)
@@ -145,7 +145,7 @@ def pin(
             show(output, [manifest.sha256], None)
 
 
-def _print_manifest(manifest: Manifest, output: TextOutput) -> None:
+def _print_manifest(manifest: Manifest, output: Output) -> None:
     warn(manifest.warnings)
     files = {name: file._asdict() for name, file in manifest.files.items()}
     problems, layout = manifest.operator_problems, describe(manifest.files)

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Annotated, Final
 
 from fleethook.cli.command_line import Argument, Group, Option
-from fleethook.cli.options import TextOutput, TextOutputOption
+from fleethook.cli.options import Output, TextOutputOption
 from fleethook.engines.crds.cache.cache_entry import Listed, is_key
 from fleethook.engines.crds.commands.crds_options import (
     exit_on_error,
@@ -60,7 +60,7 @@ def _build_document(one: Listed) -> dict[str, object]:
     }  # fmt: skip
 
 
-def list_entries(output: TextOutputOption = TextOutput.TEXT) -> None:
+def list_entries(output: TextOutputOption = Output.TEXT) -> None:
     """List the entries."""
     with exit_on_error():
         found = open_cache().entries()
@@ -76,7 +76,7 @@ def prune(
     ] = None,
     keep: Annotated[int, Option(minimum=0, help="Number of newest entries to keep in any case.")] = 0,
     dry_run: Annotated[bool, Option("--dry-run", help="Print the entries without removing them.")] = False,
-    output: TextOutputOption = TextOutput.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Remove entries that are too old, then those that exceed the size; entries in use stay."""
     with exit_on_error():

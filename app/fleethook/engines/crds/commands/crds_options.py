@@ -12,7 +12,7 @@ from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import raise_at_interrupt
 from fleethook.cli.inputs.manifests import find_unused, read_objects
 from fleethook.cli.inputs.sources import warn_about
-from fleethook.cli.options import TextOutput
+from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import Style, show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
@@ -44,9 +44,9 @@ def warn(warnings: Iterable[str]) -> None:
         write_error(f"warning: {warning}")
 
 
-def show(output: TextOutput, lines: Iterable[str], document: Any) -> None:
+def show(output: Output, lines: Iterable[str], document: Any) -> None:
     """Print a result to standard output, as lines of text or as JSON."""
-    if output is TextOutput.JSON:
+    if output is Output.JSON:
         write_json(document, indent=None)
     else:
         write(*lines)

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 from fleethook.cli.command_line import Option
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.inputs.sources import warn_about
-from fleethook.cli.options import YamlOutput, YamlOutputOption
+from fleethook.cli.options import Output, YamlOutputOption
 from fleethook.cli.output.text_output import Style, write_document, write_json
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.engines.crds.archive import archive
@@ -74,17 +74,17 @@ class ReleaseOptions(NamedTuple):
     ca_file: CAFileOption = None
 
 
-def render(wanted: ReleaseOptions, *, output: YamlOutputOption = YamlOutput.YAML) -> None:
+def render(wanted: ReleaseOptions, *, output: YamlOutputOption = Output.YAML) -> None:
     """Print the CRDs of a tarball, patched for an instance, in the order of Karmada's operator.
 
     Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, 24 if a patch cannot be merged.
     """
-    if output is YamlOutput.JSON:
+    if output is Output.JSON:
         wanted = wanted._replace(progress=Style.NONE)
     with exit_on_error():
         tree, patches = read_release(wanted)
         found = list(render_crds(tree.crds, patches).values())
-        if output is YamlOutput.YAML:
+        if output is Output.YAML:
             write_document("".join(f"---\n{yaml_text(one, dumper=NoAliasDumper)}" for one in found))
         else:
             write_json({"apiVersion": "v1", "kind": "List", "items": found})

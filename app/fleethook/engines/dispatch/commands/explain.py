@@ -10,7 +10,7 @@ from typing import Annotated, Final, NamedTuple
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import ClusterOptions, read_source, select_dispatching, warn_about
-from fleethook.cli.options import FilesArgument, InputOptions, TextOutput, TextOutputOption
+from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.cluster.store import Store, StoreView, key_of
@@ -80,7 +80,7 @@ def explain(
     as_kcp: Annotated[
         bool, Option("--as-kcp", help="Behave like kcp: allow requests whose schema owner is ambiguous.")
     ] = False,
-    output: TextOutputOption = TextOutput.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """List the webhooks that a request is sent to, and the reason for skipping each other one.
 
@@ -117,7 +117,7 @@ def explain(
     before = _explain(source.store_before(INDEXES), task) if source_options.change else explained
     write_error(*(f"note: {note}" for note in sorted({note for one in (*explained, *before) for note in one.notes})))
     for was, now in zip(before, explained, strict=True):
-        if output is TextOutput.JSON:
+        if output is Output.JSON:
             changes = {"before": was.explanation, "after": now.explanation}
             write_json(changes if source_options.change else now.explanation)
             continue

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from fleethook.cli.command_line import Group, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.fixtures import Output, OutputOption
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.inputs.sources import (
@@ -31,6 +30,8 @@ from fleethook.cli.options import (
     KcpExportOption,
     KcpOption,
     KubeconfigOption,
+    Output,
+    TestsOutputOption,
 )
 from fleethook.cli.output.text_output import StatusLine, write_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
@@ -156,7 +157,7 @@ def send_objects(
     ] = None,
     user: Annotated[str, Option(help="User name of the requests.")] = "",
     group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
-    output: OutputOption = Output.TEXT,
+    output: TestsOutputOption = Output.TEXT,
 ) -> None:
     """Send existing objects as dry-run reviews to webhooks that are not registered yet, and print the outcomes.
 

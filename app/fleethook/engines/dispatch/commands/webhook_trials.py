@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.api_schema import check_object
-from fleethook.cli.fixtures import Output
+from fleethook.cli.options import Output
 from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.engines.dispatch.call.admission_review import ReviewError

@@ -13,8 +13,6 @@ from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import (
     FixtureCase,
     FixtureResult,
-    Output,
-    OutputOption,
     WatchOption,
     make_error_result,
     print_results,
@@ -25,7 +23,14 @@ from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import fill_store, note_unused
 from fleethook.cli.lint import lint_documents
-from fleethook.cli.options import FilenameOption, FindingsOutput, FindingsOutputOption, HooksOption, InputOptions
+from fleethook.cli.options import (
+    FilenameOption,
+    FindingsOutputOption,
+    HooksOption,
+    InputOptions,
+    Output,
+    TestsOutputOption,
+)
 from fleethook.cli.output.findings_output import (
     Row,
     has_failures,
@@ -49,7 +54,7 @@ def run_tests(
     paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Files or directories of tests.")],
     hooks: HooksOption = None,
     reading: InputOptions = InputOptions(),
-    output: OutputOption = Output.TEXT,
+    output: TestsOutputOption = Output.TEXT,
     watch: WatchOption = False,
 ) -> None:
     """Run tests of admission rules, and print the answers that differ.
@@ -137,7 +142,7 @@ def check(
     filename: FilenameOption = None,
     cluster: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
-    output: FindingsOutputOption = FindingsOutput.TEXT,
+    output: FindingsOutputOption = Output.TEXT,
 ) -> None:
     """Check files of admission rules as the server does at its start, and print the rules with their findings.
 
@@ -199,13 +204,13 @@ def _print_findings(
     rows: Sequence[Row],
     errors: Sequence[ManifestError],
     store: Store,
-    output: FindingsOutput,
+    output: Output,
     *,
     strict: bool,
 ) -> None:
-    if output is FindingsOutput.JSON:
+    if output is Output.JSON:
         write_json([*map(make_input_row, errors), *rows])
-    elif output is FindingsOutput.GITHUB:
+    elif output is Output.GITHUB:
         write_annotations(rows, errors)
     else:
         for rule in rules:

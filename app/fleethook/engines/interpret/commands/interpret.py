@@ -9,8 +9,6 @@ from fleethook.cli.command_line import Argument, Group, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.fixtures import (
     FixtureResult,
-    Output,
-    OutputOption,
     WatchOption,
     make_error_result,
     print_results,
@@ -30,8 +28,9 @@ from fleethook.cli.options import (
     FilesArgument,
     InputOptions,
     InterpretersOption,
+    Output,
     ResolveOption,
-    YamlOutput,
+    TestsOutputOption,
     YamlOutputOption,
 )
 from fleethook.cli.output.findings_output import report_input_errors
@@ -126,7 +125,7 @@ def run(
     resolve: ResolveOption = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
-    output: YamlOutputOption = YamlOutput.YAML,
+    output: YamlOutputOption = Output.YAML,
 ) -> None:
     """Ask all layers one question, and print the answer and the layer that gave it.
 
@@ -201,8 +200,8 @@ def _check_options(operation: Operation, using: Mapping[str, Operation | bool]) 
     return operation
 
 
-def _print_answer(found: JSONObject, step: Step, output: YamlOutput) -> None:
-    if output is YamlOutput.JSON:
+def _print_answer(found: JSONObject, step: Step, output: Output) -> None:
+    if output is Output.JSON:
         reason = {"rule": step.detail} if step.detail else {}
         write_json({"layer": step.layer, "hook": step.hook, **reason, "results": found})
         return
@@ -220,7 +219,7 @@ def run_tests(
     manifests: _Rules = None,
     karmada: TargetOptions = TargetOptions(),
     reading: InputOptions = InputOptions(),
-    output: OutputOption = Output.TEXT,
+    output: TestsOutputOption = Output.TEXT,
     watch: WatchOption = False,
 ) -> None:
     """Run fixtures through all layers, and print the answers that differ.

@@ -11,7 +11,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.fixtures import FixtureCase, FixtureResult
 from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
-from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, YamlOutput, YamlOutputOption
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output, YamlOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import flush, write, write_document, write_error, write_json
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
@@ -190,7 +190,7 @@ def convert(
         ),
     ] = None,
     reading: InputOptions = InputOptions(),
-    output: YamlOutputOption = YamlOutput.YAML,
+    output: YamlOutputOption = Output.YAML,
 ) -> None:
     """Convert health checks of Argo CD to ResourceInterpreterCustomizations with fixtures.
 
@@ -290,8 +290,8 @@ def format_customization(document: JSONObject) -> str:
     return f"{head}luaScript: |\n{block}"
 
 
-def _print(converted: Sequence[Converted], remarks: Sequence[Remark], output: YamlOutput, *, is_written: bool) -> None:
-    if output is YamlOutput.JSON:
+def _print(converted: Sequence[Converted], remarks: Sequence[Remark], output: Output, *, is_written: bool) -> None:
+    if output is Output.JSON:
         rows: list[dict[str, Any]] = [
             {"level": it.level, "code": it.code, "kind": it.subject, "text": it.text, "place": _format_place(it.place)}
             for it in remarks

@@ -1,7 +1,6 @@
 """``fleethook diff``: the effect of applying files on the running workloads of node pools."""
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -20,6 +19,8 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
     NamespaceOption,
+    Output,
+    TextOutputOption,
 )
 from fleethook.cli.output.findings_output import has_failures, print_lines, report_input_errors
 from fleethook.cli.output.text_output import concatenate, styled, write_error, write_json, write_styled
@@ -42,13 +43,6 @@ _LABELS: Final = {"spec": "changes spec", "metadata": "changes metadata", "error
 _COUNTED: Final = frozenset({"rolls", "created", "deleted"})
 _OWN: Final = "/metadata/annotations/fleethook.io~1"
 _MAX_PATHS: Final = 3
-
-
-class Output(StrEnum):
-    """Output formats of the command."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def print_outcomes(outcomes: Sequence[Outcome], output: Output) -> None:
@@ -174,7 +168,7 @@ def diff(
     kcp: KcpOption = False,
     subject: SubjectOption = None,
     reading: InputOptions = InputOptions(),
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.TEXT,
+    output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Print the effect of applying files on running workloads: rollouts, scales, creations and deletions.
 

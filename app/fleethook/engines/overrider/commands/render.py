@@ -1,6 +1,5 @@
 """``fleethook render``: the workload of every node pool, before anything is applied."""
 
-import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple, NoReturn
 
@@ -8,7 +7,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.manifests import fail_input
 from fleethook.cli.inputs.sources import ClusterOptions, Source, fill_store, read_source
-from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output
 from fleethook.cli.output.findings_output import (
     Row,
     count_levels,
@@ -56,13 +55,9 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch import parse_pointer
 
-
-class Output(enum.StrEnum):
-    """Output formats of the command."""
-
-    yaml = "yaml"
-    json = "json"
-    diff = "diff"
+_OutputOption = Annotated[
+    Output, Option("--output", "-o", help="Output format.", choices=(Output.YAML, Output.JSON, Output.DIFF))
+]
 
 
 def print_previews(previews: Sequence[Preview], output: Output) -> None:
@@ -131,9 +126,9 @@ def print_changes(changes: Sequence[PoolChange], output: Output) -> None:
 
     YAML has the workloads after the change, JSON both, and a diff the fields that differ.
     """
-    if output is Output.json:
+    if output is Output.JSON:
         write_json([describe_change(one) for one in changes])
-    elif output is Output.diff:
+    elif output is Output.DIFF:
         for one in changes:
             write_styled(_format_title(one.preview))
             if one.before is None or one.after is None:
@@ -163,9 +158,9 @@ def describe_change(change: PoolChange) -> JSONObject:
 
 
 _PRINTERS: Final[Mapping[Output, Callable[[Sequence[Preview]], None]]] = {
-    Output.yaml: _print_yaml,
-    Output.json: _print_json,
-    Output.diff: _print_diff,
+    Output.YAML: _print_yaml,
+    Output.JSON: _print_json,
+    Output.DIFF: _print_diff,
 }
 
 
@@ -206,7 +201,7 @@ def render(
     subject: SubjectOption = None,
     pool: Annotated[str | None, Option(help="Render only this node pool.")] = None,
     reading: InputOptions = InputOptions(),
-    output: Annotated[Output, Option("--output", "-o", help="Output format.")] = Output.yaml,
+    output: _OutputOption = Output.YAML,
 ) -> None:
     """Print the workload of every node pool, before you apply anything.
 
