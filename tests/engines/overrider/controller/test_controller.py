@@ -11,7 +11,6 @@ from tests.engines.overrider.running import Fleet
 
 TO_2 = [image("nginx", "nginx:2.0")]
 TO_3 = [image("nginx", "nginx:3.0")]
-SPEC = "/spec/template/spec"
 MINUTE = 60.0
 
 
@@ -127,16 +126,3 @@ async def test_a_condition_reports_openyurts_own_renderer() -> None:
         await fleet.wait_for(lambda: fleet.image() == "nginx:3.0")
         await fleet.settle()
         assert fleet.condition("Conflict") == ("", "", "")
-
-
-async def test_a_former_leader_keeps_no_workloads() -> None:
-    fleet = Fleet()
-    fleet.subject()
-    fleet.override(entry("*", items=TO_2))
-    async with fleet.leader() as controller:
-        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
-        assert list(controller.workloads.rendered_bindings())
-    assert not list(controller.workloads.rendered_bindings())
-    async with fleet.leader() as again:
-        await fleet.wait_for(lambda: bool(list(again.workloads.rendered_bindings())))
-        assert fleet.server.writes == {fleet.path(): 1}

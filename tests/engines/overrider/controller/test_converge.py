@@ -11,7 +11,6 @@ from tests.engines.overrider.running import Fleet
 
 TO_2 = [image("nginx", "nginx:2.0")]
 
-TO_3 = [image("nginx", "nginx:3.0")]
 
 SPEC = "/spec/template/spec"
 
@@ -35,12 +34,6 @@ def drop_empty(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def default_volumes(document: dict[str, Any]) -> dict[str, Any]:
-    for volume in pod_spec(document).get("volumes", ()):
-        volume["hostPath"].setdefault("type", "")
-    return document
-
-
 async def test_an_unknown_field_is_reported_and_requested_once() -> None:
     fleet = Fleet()
     fleet.server.after.append(prune_misspelled)
@@ -55,19 +48,6 @@ async def test_an_unknown_field_is_reported_and_requested_once() -> None:
             "check the path for a misspelled field, and whether another webhook changes it"
         )
         assert fleet.image() == "nginx:2.0"
-
-
-async def test_a_corrected_overrider_is_rendered_after_lost_values() -> None:
-    fleet = Fleet()
-    fleet.server.after.append(prune_misspelled)
-    fleet.subject()
-    async with fleet.leader() as controller:
-        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
-        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
-        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwork", True)]))
-        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=2)
-        assert fleet.server.writes[fleet.path()] == 2
-        assert len(controller.workloads.unstored) == 0
 
 
 async def test_empty_values_that_are_not_stored_are_no_drift() -> None:
@@ -85,19 +65,6 @@ async def test_empty_values_that_are_not_stored_are_no_drift() -> None:
             "True", "AllRendered",
             f"1 of 1 workloads; defaults and empty values stored otherwise than requested: {SPEC}/emptyOne, {SPEC}/emptyOther",
         )  # fmt: skip
-
-
-async def test_a_default_is_no_drift() -> None:
-    fleet = Fleet()
-    fleet.server.after.append(default_volumes)
-    fleet.subject()
-    volumes = [{"name": "v", "hostPath": {"path": "/x"}}]
-    async with fleet.leader():
-        fleet.override(entry("*", patches=[patch("add", f"{SPEC}/volumes", volumes)]))
-        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
-        await fleet.wait(5 * MINUTE)
-        assert fleet.server.writes[fleet.path()] == 1
-        assert fleet.condition()[0] == "True"
 
 
 async def test_lost_values_are_not_requested_again_when_pods_become_ready() -> None:
@@ -129,19 +96,6 @@ async def test_an_unavailable_webhook_causes_four_writes_in_the_first_minute() -
         assert "check that the webhook is registered" in fleet.condition()[2]
         fleet.server.webhook = True
         await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered", seconds=5 * MINUTE)
-
-
-async def test_a_drift_without_a_review_is_repaired_once() -> None:
-    fleet = Fleet()
-    fleet.subject()
-    async with fleet.leader():
-        fleet.override(entry("*", items=TO_2))
-        await fleet.wait_for(lambda: fleet.condition()[1] == "AllRendered")
-        await fleet.wait(10 * MINUTE)
-        containers = [{"name": "nginx", "image": "edited:9"}]
-        fleet.server.edit(fleet.path(), {"spec": {"template": {"spec": {"containers": containers}}}}, review=False)
-        await fleet.wait_for(lambda: fleet.image() == "nginx:2.0", seconds=2)
-        assert fleet.server.writes[fleet.path()] == 2
 
 
 async def test_a_drift_is_repaired_although_another_webhook_changes_each_write() -> None:
@@ -242,17 +196,6 @@ async def test_a_scale_is_undone_and_names_the_scaler_and_the_remedy() -> None:
         assert [message for reason, message in fleet.server.events if reason == "ScaleUndone"] == [text(7), text(8)]
 
 
-async def test_an_edit_of_replicas_is_no_scale() -> None:
-    fleet = Fleet()
-    fleet.subject()
-    async with fleet.leader():
-        for replicas in (5, 6):
-            fleet.override(entry("*", items=[{"replicas": replicas}]))
-            await fleet.wait(MINUTE)
-            assert fleet.server[fleet.path()]["spec"]["replicas"] == replicas
-        assert "ScaleUndone" not in [reason for reason, _ in fleet.server.events]
-
-
 async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
     fleet = Fleet()
     fleet.subject()
@@ -270,19 +213,6 @@ async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
         await fleet.wait(MINUTE)
         assert 3 <= len(refused) <= 5
         assert fleet.condition()[2].endswith("the write failed: 403 Forbidden: no")
-
-
-async def test_a_deleted_workload_is_forgotten() -> None:
-    fleet = Fleet()
-    fleet.server.after.append(prune_misspelled)
-    fleet.subject()
-    async with fleet.leader() as controller:
-        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
-        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
-        fleet.server.delete(fleet.path())
-        await fleet.settle()
-        assert len(controller.workloads.unstored) == 0
-        assert len(controller._backoff) == 0
 
 
 async def test_a_new_leader_finds_lost_values_without_a_change() -> None:

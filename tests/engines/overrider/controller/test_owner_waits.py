@@ -1,5 +1,6 @@
 """Tests of the wait for OpenYurt's controller to write a changed template, and of nudges if it does not."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ async def test_a_subject_without_overrider_is_not_nudged() -> None:
         assert not fleet.server.writes
 
 
-# A sidecar: the override does not cover the template's image.
+SUBJECT = "/apis/apps.openyurt.io/v1alpha1/namespaces/default/yurtappsets/demo"
 
 
 async def render_and_wait(fleet: Fleet) -> None:
@@ -55,157 +56,118 @@ async def render_and_wait(fleet: Fleet) -> None:
     await fleet.wait(MINUTE)
 
 
-async def test_a_template_that_its_owner_writes_needs_no_write() -> None:
-    fleet = Fleet()
-    subject = fleet.subject(pools=POOLS)
-    fleet.observed(subject)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-        fleet.edit_template(subject, tag="9")
-        await fleet.wait(8)
-        fleet.owner_writes(*POOLS, tag="9")
-        fleet.observed(subject)
-        await fleet.wait(5 * MINUTE)
-        assert fleet.server.writes == {fleet.path(): 1}
-        assert fleet.condition()[1] == "AllRendered"
-        assert fleet.server[fleet.path()]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:9"
+@pytest.fixture
+async def fleet() -> AsyncIterator[Fleet]:
+    """A fleet with a leader and an observed subject, whose workload in pool hangzhou is rendered."""
+    made = Fleet()
+    made.observed(made.subject(pools=POOLS))
+    async with made.leader():
+        await render_and_wait(made)
+        yield made
 
 
-async def test_the_controller_does_not_wait_after_an_owners_write_without_review() -> None:
-    fleet = Fleet()
-    subject = fleet.subject(pools=POOLS)
-    fleet.observed(subject)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-        fleet.edit_template(subject, tag="9")
-        fleet.owner_writes(*POOLS, tag="9", review=False)
-        fleet.observed(subject)
-        await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
+@pytest.fixture
+async def alone() -> Fleet:
+    """The same after its leader has ended."""
+    made = Fleet()
+    made.observed(made.subject(pools=POOLS))
+    async with made.leader():
+        await render_and_wait(made)
+    return made
 
 
-async def test_an_owner_that_never_reports_its_generation_is_not_nudged_after_its_writes() -> None:
+async def test_a_template_that_its_owner_writes_needs_no_write(fleet: Fleet) -> None:
+    fleet.edit_template(SUBJECT, tag="9")
+    await fleet.wait(8)
+    fleet.owner_writes(*POOLS, tag="9")
+    fleet.observed(SUBJECT)
+    await fleet.wait(5 * MINUTE)
+    assert fleet.server.writes == {fleet.path(): 1}
+    assert fleet.condition()[1] == "AllRendered"
+    assert fleet.server[fleet.path()]["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:9"
+
+
+async def test_the_controller_does_not_wait_after_an_owners_write_without_review(fleet: Fleet) -> None:
+    fleet.edit_template(SUBJECT, tag="9")
+    fleet.owner_writes(*POOLS, tag="9", review=False)
+    fleet.observed(SUBJECT)
+    await fleet.wait_for(lambda: fleet.server.writes[fleet.path()] == 2, seconds=2)
+
+
+async def test_an_owner_that_never_reports_its_generation_is_not_nudged_after_its_writes(fleet: Fleet) -> None:
     """OpenYurt 1.7.0 cannot write the status of a set with StatefulSets."""
-    fleet = Fleet()
-    subject = fleet.subject(pools=POOLS)
-    fleet.observed(subject)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-        fleet.edit_template(subject, tag="9")
-        await fleet.settle()
-        fleet.owner_writes(*POOLS, tag="9")
-        await fleet.wait(60 * MINUTE)
-        assert fleet.server.writes == {fleet.path(): 1}
+    fleet.edit_template(SUBJECT, tag="9")
+    await fleet.settle()
+    fleet.owner_writes(*POOLS, tag="9")
+    await fleet.wait(60 * MINUTE)
+    assert fleet.server.writes == {fleet.path(): 1}
 
 
-async def test_the_controller_waits_until_the_owner_has_observed_the_change() -> None:
-    fleet = Fleet()
-    subject = fleet.subject(pools=POOLS)
-    fleet.observed(subject)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-        fleet.edit_template(subject, tag="9")
-        await fleet.wait(9)
-        assert fleet.condition()[:2] == ("Unknown", "WaitingForOwner")
-        assert fleet.server.writes[fleet.path()] == 1
+async def test_after_a_nudge_without_effect_the_controller_writes_itself(fleet: Fleet) -> None:
+    fleet.edit_template(SUBJECT, tag="9")
+    await fleet.wait(14)
+    assert fleet.condition() == (
+        "Unknown", "WaitingForOwner",
+        "0 of 1 workloads; demo-hangzhou-x in hangzhou: waiting until the controller of YurtAppSet demo has written the changed template",
+    )  # fmt: skip
+    assert fleet.nudges(SUBJECT) is None
+    await fleet.wait(2)
+    nudged = fleet.nudges(SUBJECT)
+    assert nudged is not None
+    assert fleet.server.writes == {fleet.path(): 1, SUBJECT: 1}
+    assert [reason for reason, _ in fleet.server.events].count("OwnerNudged") == 1
+    await fleet.wait(11)
+    assert fleet.server.writes == {fleet.path(): 2, SUBJECT: 1}
+    await fleet.wait(9 * MINUTE)
+    assert fleet.server.writes == {fleet.path(): 2, SUBJECT: 1}
+    assert fleet.condition()[1] == "AllRendered"
 
 
-async def test_after_a_nudge_without_effect_the_controller_writes_itself() -> None:
-    fleet = Fleet()
-    subject = fleet.subject(pools=POOLS)
-    fleet.observed(subject)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-        fleet.edit_template(subject, tag="9")
-        await fleet.wait(14)
-        assert fleet.condition() == (
-            "Unknown", "WaitingForOwner",
-            "0 of 1 workloads; demo-hangzhou-x in hangzhou: waiting until the controller of YurtAppSet demo has written the changed template",
-        )  # fmt: skip
-        assert fleet.nudges(subject) is None
-        await fleet.wait(2)
-        nudged = fleet.nudges(subject)
-        assert nudged is not None
-        assert fleet.server.writes == {fleet.path(): 1, subject: 1}
-        assert [reason for reason, _ in fleet.server.events].count("OwnerNudged") == 1
-        await fleet.wait(11)
-        assert fleet.server.writes == {fleet.path(): 2, subject: 1}
-        await fleet.wait(9 * MINUTE)
-        assert fleet.server.writes == {fleet.path(): 2, subject: 1}
-        assert fleet.condition()[1] == "AllRendered"
-
-
-async def test_a_nudge_makes_an_owner_without_retries_write() -> None:
+async def test_a_nudge_makes_an_owner_without_retries_write(alone: Fleet) -> None:
     """OpenYurt 1.4 does not retry a write that was refused while fleethook was unavailable."""
-    fleet = Fleet()
-    subject = fleet.subject(pools=POOLS)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-    fleet.edit_template(subject, tag="9")
-    fleet.observed(subject, conditions=REFUSED)
-    async with fleet.leader():
-        await fleet.wait_for(lambda: fleet.nudges(subject))
-        fleet.owner_writes(*POOLS, tag="9")
-        fleet.observed(subject, conditions=[])
-        await fleet.wait(5 * MINUTE)
-        assert fleet.server.writes[fleet.path()] == 1
-        assert fleet.condition()[1] == "AllRendered"
+    alone.edit_template(SUBJECT, tag="9")
+    alone.observed(SUBJECT, conditions=REFUSED)
+    async with alone.leader():
+        await alone.wait_for(lambda: alone.nudges(SUBJECT))
+        alone.owner_writes(*POOLS, tag="9")
+        alone.observed(SUBJECT, conditions=[])
+        await alone.wait(5 * MINUTE)
+        assert alone.server.writes[alone.path()] == 1
+        assert alone.condition()[1] == "AllRendered"
 
 
-async def test_the_controller_waits_for_an_owner_that_retries_after_an_outage() -> None:
-    fleet = Fleet()
-    subject = fleet.subject(pools=POOLS)
-    fleet.observed(subject)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-    fleet.edit_template(subject, tag="9")
-    await fleet.wait(MINUTE)
-    async with fleet.leader():
-        await fleet.wait(3)
-        fleet.owner_writes(*POOLS, tag="9")
-        fleet.observed(subject)
-        await fleet.wait(5 * MINUTE)
-        assert fleet.server.writes == {fleet.path(): 1}
+async def test_the_controller_waits_for_an_owner_that_retries_after_an_outage(alone: Fleet) -> None:
+    alone.edit_template(SUBJECT, tag="9")
+    await alone.wait(MINUTE)
+    async with alone.leader():
+        await alone.wait(3)
+        alone.owner_writes(*POOLS, tag="9")
+        alone.observed(SUBJECT)
+        await alone.wait(5 * MINUTE)
+        assert alone.server.writes == {alone.path(): 1}
 
 
 @pytest.mark.parametrize("late", ["yurtappsets", "yurtappoverriders"])
-async def test_a_workload_is_not_rendered_from_inputs_older_than_its_last_render(late: str) -> None:
+async def test_a_workload_is_not_rendered_from_inputs_older_than_its_last_render(fleet: Fleet, late: str) -> None:
     """Another replica has rendered it from a template and an overrider that this replica has not received yet."""
-    fleet = Fleet()
-    subject = fleet.subject(pools=POOLS)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-        fleet.server.silent.add(late)
-        if late == "yurtappsets":
-            fleet.edit_template(subject, tag="9")
-            fleet.owner_writes("hangzhou", tag="9", review=False)
-        else:
-            fleet.override(entry("hangzhou", patches=[], items=[image("nginx", "nginx:9")]))
-        inputs = [fleet.server[path] for path in (subject, fleet.rule())]
-        bare = fleet.server[fleet.path()]
-        fleet.server.put(render_elsewhere(bare, *inputs))
-        await fleet.wait(5 * MINUTE)
-        assert fleet.server.writes == {fleet.path(): 1}
-        assert fleet.image() == "nginx:9"
-        assert fleet.condition()[1] == "AllRendered"
+    fleet.server.silent.add(late)
+    if late == "yurtappsets":
+        fleet.edit_template(SUBJECT, tag="9")
+        fleet.owner_writes("hangzhou", tag="9", review=False)
+    else:
+        fleet.override(entry("hangzhou", patches=[], items=[image("nginx", "nginx:9")]))
+    inputs = [fleet.server[path] for path in (SUBJECT, fleet.rule())]
+    bare = fleet.server[fleet.path()]
+    fleet.server.put(render_elsewhere(bare, *inputs))
+    await fleet.wait(5 * MINUTE)
+    assert fleet.server.writes == {fleet.path(): 1}
+    assert fleet.image() == "nginx:9"
+    assert fleet.condition()[1] == "AllRendered"
 
 
-async def test_an_edited_overrider_does_not_wait_for_the_owner() -> None:
-    fleet = Fleet()
-    fleet.subject(pools=POOLS)
-    async with fleet.leader():
-        await render_and_wait(fleet)
-        fleet.override(entry("*", patches=SIDE))
-        await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
-
-
-async def test_a_new_leader_renders_an_edited_overrider_at_once() -> None:
-    fleet = Fleet()
-    fleet.subject(pools=POOLS)
-    async with fleet.leader():
-        await render_and_wait(fleet)
+async def test_an_edited_overrider_does_not_wait_for_the_owner(fleet: Fleet) -> None:
     fleet.override(entry("*", patches=SIDE))
-    async with fleet.leader():
-        await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
+    await fleet.wait_for(lambda: fleet.condition()[2] == "2 of 2 workloads", seconds=2)
 
 
 async def test_a_new_leader_undoes_a_dropped_override_at_once() -> None:

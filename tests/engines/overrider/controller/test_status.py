@@ -9,13 +9,10 @@ from fleethook.engines.overrider.controller.status import (
     Result,
     bound,
     build_status,
-    conflicts,
     rendered,
-    unrendered,
 )
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
 from fleethook.engines.overrider.subject.owner_index import Binding
-from fleethook.engines.overrider.subject.unreached_workloads import Gaps
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider
 from tests.engines.overrider.controller.test_openyurt_conflicts import OURS, upstream
@@ -63,79 +60,6 @@ def test_waiting_workloads_make_rendered_unknown_and_are_named_last() -> None:
     )  # fmt: skip
 
 
-def test_values_that_the_apiserver_did_not_store_have_their_own_reason() -> None:
-    lost = with_decision(result("a", error="not kept"), lost=True)
-    assert rendered([lost, result("b")])[1:3] == ("False", "FieldsNotKept")
-    assert rendered([lost, result("b", error="no")]).reason == "NotRendered"
-
-
-def test_defaults_are_named_once_and_nothing_is_wrong() -> None:
-    noted = [with_decision(result(name), notes=("/a", "/b")) for name in "xy"]
-    noted.append(with_decision(result("z"), notes=("/c", "/d")))
-    assert rendered(noted)[1:] == (
-        "True", "AllRendered",
-        "3 of 3 workloads; defaults and empty values stored otherwise than requested: /a, /b, /c and 1 more",
-    )  # fmt: skip
-
-
-def test_pools_without_workload_are_named_and_counted_as_not_rendered() -> None:
-    missing = Gaps(missing=("a", "b"), subject="YurtAppSet demo")
-    assert rendered([], missing)[1:] == (
-        "Unknown",
-        "WorkloadsMissing",
-        "0 of 2 workloads; no workload in node pool a, b",
-    )
-    overdue = missing._replace(overdue=True)
-    assert rendered([result("c")], overdue)[1:] == (
-        "False", "WorkloadsMissing",
-        (
-            "1 of 3 workloads; no workload in node pool a, b: the controller of YurtAppSet demo has not created it in time; "
-            "see its status and the log of yurt-manager"
-        ),
-    )  # fmt: skip
-    assert rendered([result("c", error="no")], overdue).reason == "NotRendered"
-    assert rendered([], Gaps(subject="YurtAppSet demo"))[1:] == (
-        "True", "NoWorkloads", "no entry selects a node pool of YurtAppSet demo",
-    )  # fmt: skip
-
-
-def test_the_summary_counts_the_workloads_that_should_exist() -> None:
-    missing = Gaps(missing=("a", "b"), other_version=("b", "c", "d"))
-    assert build_status(RULE, (), [], missing, former={}, now=NOW)["summary"] == "0/4"
-    assert (
-        build_status(RULE, (), [result("c"), result("e"), result("f", error="no")], missing, former={}, now=NOW)[
-            "summary"
-        ]
-        == "2/6"
-    )
-
-
-def test_an_overrider_that_is_not_in_effect_renders_nothing() -> None:
-    superseded = bound(RULE, SUBJECT, overrider(entry("*"), name="older"), subject=True)
-    assert unrendered(superseded)[:3] == ("Rendered", "False", "Superseded")
-
-
-def test_an_overrider_without_subject_names_its_orphans() -> None:
-    gone = bound(RULE, SUBJECT, RULE, subject=False)
-    assert unrendered(gone, ["Deployment demo-a-x in a"])[1:] == (
-        "False", "OrphanedWorkloads",
-        (
-            "there is no YurtAppSet demo in this namespace; a rendered workload has no owner any more and keeps its "
-            "overrides: Deployment demo-a-x in a; delete it when its replacement runs"
-        ),
-    )  # fmt: skip
-
-
-def test_another_renderer_is_a_condition_as_long_as_there_is_one() -> None:
-    assert conflicts("") == ()
-    assert conflicts("yurt-manager renders, too")[0] == (
-        "Conflict",
-        "True",
-        "OpenYurtInterferes",
-        "yurt-manager renders, too",
-    )
-
-
 def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:
     results = [result(f"p{number:04}") for number in range(1_500)] + [result("z", error="no"), result("n", "")]
     status = build_status(RULE, (rendered(results),), results, former={}, now=NOW)
@@ -144,13 +68,6 @@ def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:
         "pool": "z", "kind": "Deployment", "workload": "demo-z-x", "hash": "abc", "observedGeneration": 2, "error": "no",
     }  # fmt: skip
     assert status["pools"][1]["pool"] == "p0000"
-
-
-def test_an_unchanged_status_equals_the_stored_one() -> None:
-    results = [result("a")]
-    stored = build_status(RULE, (rendered(results),), results, former={}, now=NOW)
-    later = datetime(2027, 1, 1, tzinfo=UTC)
-    assert build_status(RULE, (rendered(results),), results, former=stored, now=later) == stored
 
 
 TO_2 = [image("nginx", "nginx:2.0")]

@@ -4,8 +4,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.controller.workload_decision import Unstored
-from fleethook.engines.overrider.controller.workloads import UnstoredValues
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, image
 from tests.engines.overrider.running import Fleet
@@ -60,36 +58,3 @@ async def test_a_version_older_than_the_watch_is_not_compared(monkeypatch: Any) 
         monkeypatch.setattr(known.client, "read_all", read_all)
         assert [key async for key, _ in known.look_at_all()] == [KEY]
         assert known.drift(KEY) is None
-
-
-LOST = Unstored("lost", ("/spec/misspelled",), ())
-EMPTY = Unstored("empty", (), ("/spec/paused",))
-
-
-def key(name: str) -> ObjectKey:
-    return KEY._replace(name=name)
-
-
-def test_only_the_same_differences_are_explained() -> None:
-    known = UnstoredValues()
-    known.remember(key("a"), LOST)
-    assert known.explains(key("a"), "lost")
-    assert not known.explains(key("a"), "another")
-    assert not known.explains(key("b"), "lost")
-    known.forget(key("a"))
-    assert not known.explains(key("a"), "lost")
-
-
-def test_the_memory_of_unstored_values_is_bounded() -> None:
-    known = UnstoredValues(max_workloads=2)
-    for name in "abac":
-        known.remember(key(name), LOST)
-    assert [known.explains(key(name), "lost") for name in "abc"] == [True, False, True]
-
-
-def test_only_lost_values_are_requested_again() -> None:
-    known = UnstoredValues()
-    known.remember(key("a"), LOST)
-    known.remember(key("b"), EMPTY)
-    assert list(known.pop_lost()) == [(key("a"), LOST)]
-    assert [known.get(key(name)) for name in "ab"] == [None, EMPTY]

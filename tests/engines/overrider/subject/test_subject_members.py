@@ -6,41 +6,19 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.subject.subject_members import (
-    NodePools,
     PoolSelection,
     SetSelections,
     decode_tweaks,
-    depends_on_node_pools,
     encode_tweaks,
-    get_identity,
     list_selections,
     pools_of_subject,
     same_input,
-    templates_of,
-    templates_path,
-    tweaks_of,
     workload_kinds,
 )
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
-from tests.builders import node_pool, store_of, tweak, yurt_app_daemon, yurt_app_set, yurt_app_set_v1beta1
+from fleethook.model.openyurt import YURT_APP_SET
+from tests.builders import node_pool, store_of, tweak, yurt_app_set, yurt_app_set_v1beta1
 
 EAST = {"matchLabels": {"region": "east"}}
-
-
-@pytest.mark.parametrize(
-    ("subject", "path"),
-    [
-        (yurt_app_set(), "spec.workloadTemplate"),
-        (yurt_app_daemon(), "spec.workloadTemplate"),
-        (yurt_app_set_v1beta1(), "spec.workload.workloadTemplate"),
-    ],
-)
-def test_the_templates_are_at_the_path_of_the_version(subject: dict[str, Any], path: str) -> None:
-    found = subject
-    for member in path.split("."):
-        found = found[member]
-    assert (templates_path(subject), templates_of(subject)) == (path, found)
-    assert "deploymentTemplate" in found
 
 
 def test_a_v1beta1_set_with_both_templates_has_stateful_sets() -> None:
@@ -50,17 +28,6 @@ def test_a_v1beta1_set_with_both_templates_has_stateful_sets() -> None:
     assert workload_kinds(old) == ["Deployment", "StatefulSet"]
     assert workload_kinds(new) == ["StatefulSet"]
     assert workload_kinds({"spec": {"workloadTemplate": {"deploymentTemplate": {}}}}) == []
-
-
-def test_daemons_and_v1beta1_sets_depend_on_node_pools() -> None:
-    assert depends_on_node_pools(YURT_APP_DAEMON, yurt_app_daemon())
-    assert depends_on_node_pools(YURT_APP_SET, yurt_app_set_v1beta1())
-    assert not depends_on_node_pools(YURT_APP_SET, yurt_app_set())
-
-
-@pytest.mark.parametrize("tweaks", [None, "a", {"a": 1}])
-def test_tweaks_of_a_wrong_type_are_none(tweaks: Any) -> None:
-    assert tweaks_of({"spec": {"workload": {"workloadTweaks": tweaks}}}) == []
 
 
 @pytest.mark.parametrize(
@@ -78,11 +45,6 @@ def test_names_and_labels_select_node_pools(selection: Any, names: list[str]) ->
     pools = {"a": node_pool("a"), "b": node_pool("b", {"region": "east"})}
     chosen = PoolSelection(selection)
     assert [name for name, one in pools.items() if chosen.selects(name, one)] == names
-
-
-def test_labels_select_no_pool_that_is_unknown() -> None:
-    assert not PoolSelection({"nodepoolSelector": {}}).selects("a", None)
-    assert PoolSelection({"pools": ["a"]}).selects("a", None)
 
 
 def test_a_pool_has_the_tweaks_that_select_it() -> None:
@@ -122,31 +84,6 @@ def test_status_and_bookkeeping_are_no_input(known: Any, now: Any) -> None:
 def test_anything_else_is_another_input(now: Any) -> None:
     assert not same_input(yurt_app_set(), now)
     assert not same_input(now, yurt_app_set())
-
-
-def test_the_identity_has_the_members_that_a_plan_may_depend_on() -> None:
-    document = changed(labels={"a": "b"}, resourceVersion="7")
-    assert get_identity(document) == ("demo", "default", document["metadata"]["uid"], {"a": "b"}, None)
-
-
-HANGZHOU = node_pool("hangzhou")
-
-
-def test_a_copy_answers_for_node_pools_of_its_cluster_only() -> None:
-    pools = NodePools(store_of(HANGZHOU), "")
-    assert pools.get("", NODE_POOL, "", "hangzhou") == HANGZHOU
-    assert pools.get("", NODE_POOL, "", "beijing") is None
-    assert pools.get("ws1", NODE_POOL, "", "hangzhou") is None
-    assert pools.get("", YURT_APP_SET, "", "hangzhou") is None
-    assert list(pools.each("", NODE_POOL)) == [HANGZHOU]
-    assert list(pools.each("ws1", NODE_POOL)) == []
-
-
-def test_a_copy_does_not_change_with_the_store() -> None:
-    store = store_of(HANGZHOU)
-    pools = NodePools(store, "")
-    store.put(node_pool("beijing"))
-    assert [one["metadata"]["name"] for one in pools.each("", NODE_POOL)] == ["hangzhou"]
 
 
 def test_pools_are_those_node_pools_that_exist_and_are_listed_or_selected() -> None:

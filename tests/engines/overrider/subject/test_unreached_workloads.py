@@ -15,11 +15,9 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
     Gaps,
     absent_pools,
     describe_lack_of_pools,
-    describe_orphans,
     former_bindings,
     is_orphan,
 )
-from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     entry,
@@ -43,16 +41,6 @@ def test_pools_of_a_v1beta1_set_without_node_pool_are_absent() -> None:
     store = store_of(node_pool("b"))
     subject = beta(pools=["c", "b", "a", "c", 7, ""])
     assert absent_pools(subject, cluster="", store=store) == ("c", "a")
-
-
-@pytest.mark.parametrize("pools", [None, "a", {"a": 1}])
-def test_pools_of_a_wrong_type_are_ignored(pools: Any) -> None:
-    assert absent_pools(beta(pools=pools), cluster="", store=store_of()) == ()
-
-
-def test_a_v1alpha1_set_needs_no_node_pools_and_a_daemon_names_none() -> None:
-    assert absent_pools(yurt_app_set(), cluster="", store=store_of()) == ()
-    assert absent_pools(yurt_app_daemon(), cluster="", store=store_of()) == ()
 
 
 SELECTS = {"matchLabels": {"region": "east"}}
@@ -90,35 +78,6 @@ RIGHT = Result("c", "Deployment", "demo-c-x", "abc", 2, Decision())
 ORPHANS = tuple(f"Deployment demo-p{number}-x in p{number}" for number in range(7))
 
 
-@pytest.mark.parametrize(
-    ("gaps", "reason", "message"),
-    [
-        (
-            Gaps(no_pools="YurtAppSet demo has no node pool: spec.topology.pools is empty"),
-            "NoNodePools",
-            "YurtAppSet demo has no node pool: spec.topology.pools is empty",
-        ),
-        (
-            Gaps(missing=("a", "b"), overdue=True, no_controller="nobody reconciles YurtAppSets"),
-            "NoController",
-            "0 of 2 workloads; no workload in node pool a, b: nobody reconciles YurtAppSets",
-        ),
-        (
-            Gaps(other_version=("a",), subject=DEMO, read_version="apps.openyurt.io/v1beta1"),
-            "OwnedByOtherVersion",
-            (
-                "0 of 1 workloads; the workloads in node pool a have owner references of another API version than "
-                "apps.openyurt.io/v1beta1, in which YurtAppSet demo is read, so they are not rendered: install "
-                "yurt-manager and its CustomResourceDefinitions in the same version of OpenYurt"
-            ),
-        ),
-        (Gaps(orphans=ORPHANS[:1]), "OrphanedWorkloads", describe_orphans(ORPHANS[:1])),
-    ],
-)
-def test_what_cannot_be_rendered_is_false_and_names_its_cause(gaps: Gaps, reason: str, message: str) -> None:
-    assert rendered([], gaps)[1:] == ("False", reason, message)
-
-
 def test_orphans_make_the_condition_false_although_all_other_workloads_are_rendered() -> None:
     found = rendered([RIGHT], Gaps(orphans=ORPHANS))
     assert found[1:3] == ("False", "OrphanedWorkloads")
@@ -127,22 +86,6 @@ def test_orphans_make_the_condition_false_although_all_other_workloads_are_rende
         + ", ".join(ORPHANS[:5])
         + f" and 2 more; delete them when their replacements run ('{ORPHANS_COMMAND}' lists all workloads; orphans have no owner)"
     )
-
-
-def test_a_missing_controller_is_no_verdict_before_its_time_is_over_or_where_nothing_is_missing() -> None:
-    lacking = Gaps(missing=("a",), no_controller="nobody reconciles YurtAppSets")
-    assert rendered([], lacking)[1:] == ("Unknown", "WorkloadsMissing", "0 of 1 workloads; no workload in node pool a")
-    complete = Gaps(no_controller="nobody reconciles YurtAppDaemons")
-    assert rendered([RIGHT], complete)[1:] == (
-        "True", "AllRendered", "1 of 1 workloads; nobody reconciles YurtAppDaemons",
-    )  # fmt: skip
-
-
-def test_pools_that_are_named_and_do_not_exist_are_named_without_a_verdict() -> None:
-    assert rendered([RIGHT], Gaps(subject=DEMO, absent_pools=("x", "y")))[1:] == (
-        "True", "AllRendered",
-        "1 of 1 workloads; there is no NodePool x, y, which YurtAppSet demo names in spec.pools",
-    )  # fmt: skip
 
 
 def test_the_worst_gap_is_the_reason_and_all_are_named() -> None:
@@ -283,17 +226,6 @@ async def test_the_status_names_released_workloads_until_they_are_deleted() -> N
         assert fleet.server.writes[fleet.path()] == written[fleet.path()]
 
 
-async def test_a_released_workload_without_replacement_is_both_missing_and_orphaned() -> None:
-    fleet = Fleet()
-    async with fleet.leader():
-        await wait_until_rendered(fleet, "hangzhou")
-        release(fleet, "hangzhou")
-        await fleet.wait(MINUTE)
-        assert fleet.condition()[:2] == ("False", "WorkloadsMissing")
-        assert "Deployment demo-hangzhou-x in hangzhou" in fleet.condition()[2]
-        assert fleet.status()["summary"] == "0/1"
-
-
 async def test_deleting_the_overrider_does_not_change_orphans_and_an_event_names_them() -> None:
     fleet = Fleet()
     async with fleet.leader():
@@ -325,19 +257,6 @@ async def test_the_status_names_orphans_of_a_deleted_subject() -> None:
         assert "Deployment demo-hangzhou-x in hangzhou" in fleet.condition()[2]
 
 
-async def test_the_status_names_workloads_that_the_garbage_collector_does_not_delete() -> None:
-    fleet = Fleet()
-    async with fleet.leader():
-        subject = await wait_until_rendered(fleet, "beijing", "hangzhou")
-        fleet.server.delete(subject)
-        await fleet.wait(9)
-        assert fleet.condition()[:2] == ("False", "SubjectNotFound")
-        fleet.server.delete(fleet.path(pool_name="beijing"))
-        await fleet.wait(MINUTE)
-        assert fleet.condition()[:2] == ("False", "OrphanedWorkloads")
-        assert "Deployment demo-hangzhou-x in hangzhou; delete it" in fleet.condition()[2]
-
-
 async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() -> None:
     fleet = Fleet()
     async with fleet.leader():
@@ -355,8 +274,3 @@ async def test_workloads_of_a_former_subject_of_the_same_name_are_not_touched() 
         assert fleet.condition()[:2] == ("False", "WorkloadsMissing")
         assert fleet.status()["summary"] == "0/1"
         assert fleet.server.writes[fleet.path()] == written[fleet.path()]
-
-
-def test_the_indexes_have_the_kinds_that_are_rendered() -> None:
-    kinds = [index.group_kind for index in ORPHAN_INDEXES.values()]
-    assert kinds == [GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet")]
