@@ -1,7 +1,6 @@
 """The three formats of predicted effects."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -10,20 +9,14 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.commands.diff import print_outcomes
 from fleethook.engines.overrider.rollout.effect import Effect
 from fleethook.engines.overrider.rollout.prediction import Outcome
-from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
 
 DEMO = ObjectKey("", YURT_APP_SET, "default", "demo")
-OTHER = ObjectKey("ws1", YURT_APP_DAEMON, "", "oth_er")
-IMAGE = "/spec/template/spec/containers/0/image"
-ROLLS = Outcome(DEMO, "hangzhou", "Deployment", "demo-x", Effect("rolls", 5, (2, 5), (IMAGE, "/spec/replicas")))
 SAME = Outcome(DEMO, "beijing", "Deployment", "demo-y", Effect("unchanged"))
-NOTED = Outcome(DEMO, "jinan", "Deployment", "demo-z", Effect("unchanged", notes=("paused",)))
-CREATED = Outcome(OTHER, "a|b", "StatefulSet", "", Effect("created", 1))
-FAILED = Outcome(OTHER, "bad", "StatefulSet", "w", Effect("error"), "no container *app*")
 
 
 @pytest.fixture(autouse=True)
@@ -35,29 +28,6 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def show(capsys: pytest.CaptureFixture[str], output: Output, *outcomes: Outcome) -> list[str]:
     print_outcomes(outcomes, output)
     return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-
-
-def test_text_leaves_out_unchanged_workloads_without_notes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show(capsys, Output.TEXT, ROLLS, SAME, NOTED) == [
-        "YurtAppSet default/demo: rolls 1 of 3 workloads, 5 pods",
-        f"  hangzhou: Deployment demo-x rolls 5 pods replicas 2 → 5 ({IMAGE})",
-        "  jinan: Deployment demo-z unchanged",
-        "    paused",
-    ]
-
-
-def test_text_of_several_subjects_ends_with_a_total(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = show(capsys, Output.TEXT, ROLLS, CREATED, FAILED)
-    assert lines[2:] == [
-        "YurtAppDaemon default/oth_er of ws1: creates 1 workload, 1 pod; cannot render 1 workload",
-        "  a|b: StatefulSet created 1 pod",
-        "  bad: StatefulSet w cannot be rendered no container *app*",
-        "Total: rolls 1 of 2 workloads, 5 pods; creates 1 workload, 1 pod; cannot render 1 workload",
-    ]
-
-
-def test_no_outcome_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "changes none of 0 workloads" in "".join(show(capsys, Output.TEXT))
 
 
 @pytest.mark.parametrize(
@@ -81,20 +51,6 @@ def test_details_name_the_numbers_and_fields_that_matter(
     assert line.endswith(f" {details}")
 
 
-def test_json_has_every_workload_and_the_totals(capsys: pytest.CaptureFixture[str]) -> None:
-    found: Any = json.loads("\n".join(show(capsys, Output.JSON, ROLLS, SAME, FAILED)))
-    assert (found["count"], found["effects"], found["pods"]) == (
-        3, {"rolls": 1, "unchanged": 1, "error": 1}, {"rolls": 5},
-    )  # fmt: skip
-    demo, other = found["subjects"]
-    assert [one["pool"] for one in demo["workloads"]] == ["hangzhou", "beijing"]
-    assert demo["workloads"][0]["replicas"] == {"before": 2, "after": 5}
-    assert demo["workloads"][0]["paths"] == [IMAGE, "/spec/replicas"]
-    assert (other["subject"], other["count"]) == ("YurtAppDaemon default/oth_er of ws1", 1)
-    assert other["workloads"][0]["error"] == "no container *app*"
-
-
-Document = dict[str, Any]
 SET = yurt_app_set()
 OLD = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
 NEW = overrider(entry("hangzhou", items=[image("nginx", "nginx:3.0"), {"replicas": 5}]))

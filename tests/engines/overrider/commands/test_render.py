@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,21 +110,6 @@ def test_json_has_the_changes_and_their_sources() -> None:
     assert rows["beijing"]["changes"] == []
 
 
-def test_the_pools_of_a_daemon_come_from_the_node_pools() -> None:
-    result = render("-f", str(EXAMPLES / "nodepools.yaml"), "-f", str(STORIES / "story-1"), "-o", "json")
-    assert [(row["subject"], row["pool"], row["kind"]) for row in json.loads(result.stdout)] == [
-        ("YurtAppDaemon story-1/yurtappdaemon-demo", "hangzhou", "Deployment"),
-        ("YurtAppDaemon story-1/yurtappdaemon-demo", "shanghai", "Deployment"),
-        ("YurtAppSet story-1/yurtappset-stateful", "beijing", "StatefulSet"),
-        ("YurtAppSet story-1/yurtappset-stateful", "shanghai", "StatefulSet"),
-    ]
-
-
-def test_standard_input_is_read() -> None:
-    text = (STORIES / "story-2" / "yurtappset.yaml").read_text()
-    assert render("-f", "-", "--pool", "beijing", stdin=text).stdout.count("kind: Deployment") == 1
-
-
 def test_an_overrider_that_does_not_fit_exits_1_with_file_and_line() -> None:
     broken = (STORIES / "story-5" / "overrider.yaml").read_text().replace("volumes/-", "nothing/deep/-")
     result = render("-f", str(STORIES / "story-5" / "yurtappset.yaml"), "-f", "-", stdin=broken)
@@ -136,25 +120,6 @@ def test_an_overrider_that_does_not_fit_exits_1_with_file_and_line() -> None:
     )
     assert result.stderr.endswith("fleethook: 2 errors, 0 warnings\n")
     assert "pool-name: shanghai" in result.stdout, "pools without errors are printed"
-
-
-def test_an_invalid_overrider_exits_1_with_file_and_line() -> None:
-    broken = (STORIES / "story-2" / "overrider.yaml").read_text().replace("  - beijing\n", '  - ""\n')
-    result = render("-f", str(STORIES / "story-2" / "yurtappset.yaml"), "-f", "-", stdin=broken)
-    assert result.exit_code == 1
-    assert "<stdin>:13: error: YurtAppOverrider story-2/demo1: entries[0].pools[0]: must not be empty" in result.stderr
-
-
-def test_unreadable_input_exits_2(tmp_path: Path) -> None:
-    (tmp_path / "bad.yaml").write_text("a: [")
-    for path, text in (
-        (tmp_path / "bad.yaml", "bad.yaml:2: "),
-        (tmp_path / "none.yaml", "No such file"),
-        (tmp_path, "bad.yaml:2"),
-    ):
-        result = render("-f", str(path))
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert text in result.stderr
 
 
 def test_nothing_to_render_exits_2() -> None:
@@ -188,22 +153,6 @@ def test_a_cluster_is_rendered(cluster: tuple[Cluster, tuple[str, ...]]) -> None
     code, out, err = render_here(*options, "-o", "json")
     assert (code, err) == (0, "")
     assert [(row["pool"], len(row["changes"])) for row in json.loads(out)] == [("hangzhou", 0), ("beijing", 1)]
-
-
-def test_findings_about_objects_of_a_cluster_have_no_line(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
-    held, options = cluster
-    held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set()], f"{ALPHA}/yurtappoverriders": [rule("nginx:2", "nowhere")]}
-    code, _, err = render_here(*options)
-    assert code == 1
-    assert "cluster: error: YurtAppOverrider default/demo1: entries[0].pools[0]: " in err
-
-
-def test_a_cluster_without_subjects_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
-    held, options = cluster
-    held.lists = {f"{ALPHA}/yurtappsets": []}
-    code, _, err = render_here(*options)
-    assert code == 2
-    assert "nothing to render: the cluster has no YurtAppSet or YurtAppDaemon with a node pool" in err
 
 
 @pytest.mark.parametrize(
@@ -318,9 +267,3 @@ def test_a_workload_that_no_longer_renders_is_an_error_and_not_gone(write_yaml: 
     code, out, err = render_here("-f", files, "--change", write_yaml("b.yaml", broken), "-o", "diff")
     assert (code, out) == (1, "")
     assert "0 of 2 workloads differ, 1 cannot be rendered\n" in err
-
-
-def test_a_source_is_required() -> None:
-    code, _, err = render_here()
-    assert code == 2
-    assert "give -f FILE, --kubeconfig FILE or --in-cluster" in err

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.engines.overrider.commands.workload_restoration import Restorer, has_traces, list_nudged
+from fleethook.engines.overrider.commands.workload_restoration import Restorer, has_traces
 from fleethook.patch import apply
 from tests.builders import container, entry, image, overrider, owner, patch, rendered, workload, yurt_app_set
 
@@ -70,15 +70,3 @@ def test_a_workload_that_cannot_be_restored_stays_with_a_reason(change: dict[str
     plan = Restorer([SUBJECT]).plan({**made, "metadata": {**made["metadata"], **change}})
     assert problem in plan.problem
     assert plan.operations == ()
-
-
-def test_a_workload_that_is_being_deleted_stays() -> None:
-    made = render()
-    made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert not any(Restorer([]).plan(made))
-
-
-def test_nudged_subjects_are_found() -> None:
-    nudged = annotate({**SUBJECT, "metadata": {**SUBJECT["metadata"], "annotations": {}}}, fleethook_io="")
-    nudged["metadata"]["annotations"] = {"fleethook.io/nudged-at": "2026-01-01T00:00:00Z"}
-    assert list(list_nudged([SUBJECT, nudged])) == [nudged]

@@ -11,7 +11,6 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import AttentionLine
 from fleethook.engines.overrider.pages.findings import (
     collect_documents,
-    describe_key,
     find_all,
     list_condition_lines,
     needs_attention,
@@ -19,7 +18,7 @@ from fleethook.engines.overrider.pages.findings import (
 )
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.builders import yurt_app_set
 from tests.cli.commands import invoke
 from tests.console.visits import make_context
@@ -54,13 +53,6 @@ def test_the_findings_are_those_of_the_command() -> None:
     assert sorted((one.level, one.finding.code, one.place) for one in found) == sorted(expected)
 
 
-def test_errors_are_first() -> None:
-    context = make_context(overrider(), yurt_app_set("other"))
-    found = find_all(collect_documents(context))
-    assert found
-    assert [one.level for one in found] == sorted(one.level for one in found)
-
-
 def test_workloads_are_not_checked(tmp_path: Path) -> None:
     assert [one.object["kind"] for one in collect_documents(make_context(yurt_app_set(), WORKLOAD))] == ["YurtAppSet"]
     (tmp_path / "a.yaml").write_text(json.dumps(WORKLOAD))
@@ -68,11 +60,6 @@ def test_workloads_are_not_checked(tmp_path: Path) -> None:
     source.load()
     assert len(source.documents()) == 1
     assert collect_documents(make_context(manifests=source)) == []
-
-
-def test_an_object_is_described_as_findings_begin() -> None:
-    for key in (KEY, KEY._replace(cluster="root:a"), KEY._replace(namespace="")):
-        assert finding(key=key).text.startswith(f"{describe_key(key)}: ")
 
 
 def condition(kind: str, status: str, reason: str) -> dict[str, str]:
@@ -96,19 +83,9 @@ def test_conditions_that_need_attention_are_a_line_each() -> None:
     ]
 
 
-def test_a_reason_of_two_conditions_is_named_once() -> None:
-    conditions = [condition(one, "False", "SubjectNotFound") for one in ("Bound", "Rendered")]
-    found = list_condition_lines([(KEY, overrider(status={"conditions": conditions}))], lambda _: "/")
-    assert [one.severity for one in found] == ["failing"]
-
-
 @pytest.mark.parametrize("status", [None, 1, {"conditions": "x"}, {"conditions": [1]}])
 def test_a_status_of_another_shape_has_no_line(status: Any) -> None:
     assert list_condition_lines([(KEY, overrider(status=status))], lambda _: "/") == []
-
-
-def test_the_kinds_of_subjects_are_described() -> None:
-    assert describe_key(ObjectKey("", YURT_APP_SET, "n", "s")) == "YurtAppSet n/s"
 
 
 def test_a_part_of_an_overrider_that_changes_nothing_needs_no_attention() -> None:

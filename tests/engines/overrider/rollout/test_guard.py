@@ -7,24 +7,21 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.rollout.guard import Edit, EditEffects, predict_edit, warn_of_rollout
+from fleethook.engines.overrider.rollout.guard import Edit, EditEffects, predict_edit
 from fleethook.model.admission import Response
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.work.pausing import do_at_once
 from tests.builders import (
     entry,
     image,
-    node_pool,
     overrider,
     patch,
     pod_template,
     pool,
     request,
     store_of,
-    tweak,
     validate_overrider,
     yurt_app_set,
-    yurt_app_set_v1beta1,
 )
 
 Document = dict[str, Any]
@@ -65,14 +62,6 @@ def test_few_workloads_are_not_reported(number: int, warns: Any) -> None:
     assert bool(review(edit_for(*POOLS[:number]), share=0.2).warnings) == warns
 
 
-def test_a_small_subject_is_not_compared() -> None:
-    asked = request(edit_for("*"), "UPDATE", OLD, kind="YurtAppOverrider")
-    for number, compares in ((10, True), (9, False)):
-        subject = yurt_app_set(pools=[pool(name, 3) for name in POOLS[:number]])
-        work = warn_of_rollout(asked, store=store_of(subject, OLD), share=SHARE)
-        assert (len(list(work)) > 2) == compares
-
-
 def test_a_warning_names_the_numbers() -> None:
     (text,) = review(edit_for("*")).warnings
     assert text == (
@@ -102,10 +91,6 @@ def test_the_deletion_with_its_subject_is_not_reported() -> None:
 
 def test_a_share_of_one_reports_nothing() -> None:
     assert review(edit_for("*"), share=1.0) == Response(allowed=True)
-
-
-def test_an_edit_of_a_label_is_admitted() -> None:
-    assert review({**OLD, "metadata": {**OLD["metadata"], "labels": {"a": "b"}}}) == Response(allowed=True)
 
 
 def test_a_scale_replaces_no_pods() -> None:
@@ -149,15 +134,6 @@ def test_values_of_single_pools_are_compared_for_each_pool() -> None:
     assert "rolls 12 of 20 workloads" in review(new, old).warnings[0]
 
 
-def test_tweaks_that_labels_select_are_known() -> None:
-    subject = yurt_app_set_v1beta1(pools=POOLS, replicas=2)
-    pools = [node_pool(name) for name in POOLS]
-    rule = overrider(entry("*", items=[image("nginx", "nginx:2")]))
-    asked = request(rule, "CREATE", kind="YurtAppOverrider")
-    answer = validate_overrider(asked, store=store_of(subject, *pools), warning_share=SHARE)
-    assert "rolls 20 of 20 workloads, 40 pods" in answer.warnings[0]
-
-
 def test_a_refused_overrider_is_not_predicted() -> None:
     broken = overrider(entry("*", patches=[patch("remove", "/spec/template/spec/priority")]))
     answer = review(broken)
@@ -190,31 +166,3 @@ def test_a_huge_template_is_not_compared() -> None:
     subject = yurt_app_set(template={**pod_template(), "metadata": {"annotations": annotations}})
     found = effects(subject, None, overrider())
     assert (found.rolls, found.uncompared) == (2, 2)
-
-
-def test_an_entry_that_did_not_fit_before_rolls_the_workloads_that_it_now_changes() -> None:
-    broken = overrider(entry("hangzhou", patches=[patch("remove", "/spec/template/spec/priority")]))
-    repaired = overrider(entry("hangzhou", items=[image("nginx", "nginx:2")]))
-    assert effects(yurt_app_set(), broken, repaired).rolling == ("hangzhou",)
-    assert effects(yurt_app_set(), broken, None).rolling == ()
-
-
-def test_a_container_named_after_its_pool_is_no_change() -> None:
-    rename = patch("replace", "/spec/template/spec/containers/0/name", "m-{{nodepool-name}}")
-    subject = yurt_app_set_v1beta1(pools=["hangzhou"], tweaks=[tweak("hangzhou", patches=[rename])])
-    new = overrider(entry("*", items=[image("m-a", "nginx:2")]))
-    assert effects(subject, None, new, ["hangzhou"]).totals.effects == {"metadata": 1}
-
-
-def test_a_text_that_equals_the_name_of_a_pool_is_no_change_in_that_pool() -> None:
-    note = entry("*", patches=[patch("add", "/metadata/annotations/note", "a")])
-    old = overrider(entry("*", items=[image("nginx", "{{nodepool}}:1")]))
-    new = overrider(entry("*", items=[image("nginx", "beijing:1")]), note)
-    found = effects(yurt_app_set(), old, new)
-    assert found.rolling == ("hangzhou",)
-    assert found.totals.effects == {"rolls": 1, "metadata": 1}
-
-
-def test_a_field_that_only_a_creation_sets_is_no_change_of_the_spec() -> None:
-    new = overrider(entry("*", patches=[patch("add", "/spec/podManagementPolicy", "Parallel")]))
-    assert effects(yurt_app_set(kind="StatefulSet"), None, new).totals.effects == {"metadata": 2}

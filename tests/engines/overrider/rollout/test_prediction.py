@@ -193,6 +193,18 @@ def test_a_template_edit_of_a_v1alpha1_set_rolls_every_pool() -> None:
     assert names(effects([SET], [subject], fleet(SET))) == ROLL
 
 
+def test_a_new_revision_of_a_v1alpha1_set_copies_some_members_and_keeps_the_others() -> None:
+    def add(stored: Document) -> None:
+        stored["spec"] |= {"paused": True, "custom": "kept"}
+
+    deployment = ("spec", "workloadTemplate", "deploymentTemplate", "spec", "minReadySeconds")
+    found = effects([SET], [edited(SET, *deployment, value=7)], fleet(SET, change=add))
+    spec = [path for path in found["beijing"].effect.paths if "/template/" not in path and path.startswith("/spec")]
+    assert spec == ["/spec/minReadySeconds", "/spec/paused"]
+    without_number = edited(SET, "spec", "topology", "pools", value=[pool("hangzhou", None), pool("beijing")])
+    assert effects([SET], [without_number], fleet(SET))["hangzhou"].effect[:3] == ("scales", 2, (2, 0))
+
+
 def test_a_template_edit_of_an_overridden_value_rolls_for_the_revision_label() -> None:
     subject = edited(SET, *TEMPLATE, "containers", value=[container(image="nginx:1.1")])
     found = effects([SET, TO_2], [subject, TO_2], fleet(SET, TO_2))

@@ -88,35 +88,6 @@ def test_a_removed_default_is_gone_from_the_workload_as_from_the_changes(path: s
     assert remembered(shown.workload) is not None
 
 
-@pytest.mark.parametrize(
-    ("made", "after"),
-    [
-        (patch("replace", "/spec/template/spec/serviceAccountName", "other"), "other"),
-        (patch("remove", "/spec/template/spec/serviceAccountName"), None),
-    ],
-)
-def test_the_alias_that_kube_apiserver_sets_is_neither_a_change_nor_shown(made: dict[str, Any], after: Any) -> None:
-    store = store_of(
-        yurt_app_set(pools=[pool("a")], template=pod_template(serviceAccountName="web")),
-        overrider(entry("*", patches=[made])),
-    )
-    (cell,) = cells(store, [""])
-    shown = preview(cell, store, PlanCache())
-    assert shown.changes == (Change(made["path"], "web", after, "entries[0].patches[0]"),)
-    assert count_changes(cell, store, PlanCache()) == 1
-    assert "serviceAccount" not in shown.workload["spec"]["template"]["spec"]
-
-
-def test_a_subject_without_overrider_has_no_changes() -> None:
-    store = store_of(yurt_app_set(pools=[pool("a")]))
-    (cell,) = cells(store, [""])
-    shown = preview(cell, store, PlanCache())
-    assert (shown.overrider, shown.changes, images(shown.workload)) == ("", (), {"nginx": "nginx:1.0"})
-
-
-LABELS = "/metadata/labels"
-
-
 def render(*objects: dict[str, Any]) -> dict[CellKey, Preview]:
     store, plans = store_of(*objects), PlanCache()
     return {cell_key(cell): preview(cell, store, plans) for cell in cells(store, [""])}
@@ -128,24 +99,12 @@ def compare(before: tuple[dict[str, Any], ...], after: tuple[dict[str, Any], ...
     return {one.preview.pool: [tuple(change) for change in one.changes] for one in changes}
 
 
-def test_equal_workloads_are_left_out() -> None:
-    rule = overrider(entry("beijing", items=[image("nginx", "nginx:2")]))
-    assert compare((yurt_app_set(), rule), (yurt_app_set(), rule)) == {}
-
-
 def test_a_field_that_the_overrider_no_longer_sets_names_no_entry() -> None:
     rule = overrider(entry("beijing", items=[image("nginx", "nginx:2")]))
     path = "/spec/template/spec/containers/0/image"
     assert compare((yurt_app_set(), rule), (yurt_app_set(),)) == {"beijing": [(path, "nginx:2", "nginx:1.0", "")]}
     assert compare((yurt_app_set(),), (yurt_app_set(), rule)) == {
         "beijing": [(path, "nginx:1.0", "nginx:2", "entries[0].items[0]")]
-    }
-
-
-def test_a_removed_field_names_the_entry_that_set_it() -> None:
-    rule = overrider(entry("beijing", patches=[patch("add", f"{LABELS}/zone", "b")]))
-    assert compare((yurt_app_set(), rule), (yurt_app_set(),)) == {
-        "beijing": [(f"{LABELS}/zone", "b", None, "entries[0].patches[0]")]
     }
 
 

@@ -25,31 +25,6 @@ ORACLE = re.compile(
 
 
 @pytest.mark.parametrize(
-    "reference",
-    [
-        "nginx",
-        "nginx:1.25",
-        "library/nginx:latest",
-        "registry.example.org/team/app:v1_2-rc.1",
-        "registry.example.org:5000/app",
-        "localhost/app",
-        "localhost:5000/app:1",
-        "10.0.0.1:5000/a/b/c:d",
-        "[2001:db8::1]:5000/app:1",
-        "EXAMPLE.org/app",
-        "Registry/app",
-        f"app@{SHA}",
-        f"app:1.0@{SHA}",
-        "a__b/c--d/e.f_g",
-        "xn--n3h.com/myimage:xn--n3h.com",
-        "1.21",
-    ],
-)
-def test_valid_references_have_no_problem(reference: str) -> None:
-    assert image_problem(reference) is None
-
-
-@pytest.mark.parametrize(
     ("reference", "problem"),
     [
         ("http://registry.example.org/app", "an image reference has no scheme: remove http://"),
@@ -164,11 +139,6 @@ def check(item: Any) -> list[tuple[str, str]]:
 
 def test_every_item_that_can_be_rendered_has_rules() -> None:
     assert set(RIGHT) == set(ITEMS)
-
-
-@pytest.mark.parametrize("member", RIGHT)
-def test_a_right_item_has_no_finding(member: str) -> None:
-    assert check({member: RIGHT[member]}) == []
 
 
 @pytest.mark.parametrize(

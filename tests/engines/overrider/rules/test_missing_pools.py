@@ -7,13 +7,11 @@ import pytest
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER
-from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport, check_documents
+from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
     check_selections,
     known_pools,
-    knows_node_pools,
-    selects_node_pools,
 )
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.work.pausing import do_at_once
@@ -81,36 +79,10 @@ def test_a_selector_is_checked_with_the_node_pools(labels: Any, code: str, messa
     ]
 
 
-def test_five_suggestions_are_made() -> None:
-    found = check(entry(*[f"beijing{number}" for number in range(8)]))
-    assert [one[2].endswith("did you mean 'beijing'?") for one in found if one[0] == "unknown-pool"] == [
-        True, True, True, True, True, False, False, False,
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(("pools", "codes"), [((), []), ((node_pool("x"),), ["unknown-pool"])])
 def test_names_of_a_daemon_are_unknown_only_beside_node_pools(pools: Any, codes: list[str]) -> None:
     daemon = Subject(YURT_APP_DAEMON, yurt_app_daemon(), "")
     assert [one[0] for one in check(entry("far"), subject=daemon, pools=pools)] == codes
-
-
-def test_node_pools_are_read_where_their_labels_matter() -> None:
-    beta = Subject(YURT_APP_SET, yurt_app_set_v1beta1(pools=["hangzhou"]), "")
-    store = store_of(node_pool("hangzhou"), node_pool("beijing"))
-    assert known_pools(beta, store)[:3] == (["hangzhou"], True, {"hangzhou": node_pool("hangzhou")})
-    assert known_pools(DEMO, store)[:3] == (["hangzhou", "beijing"], True, {})
-
-
-def test_labels_select_the_pools_of_daemons_and_of_sets_with_a_selector() -> None:
-    assert selects_node_pools(YURT_APP_DAEMON, yurt_app_daemon())
-    assert selects_node_pools(YURT_APP_SET, yurt_app_set_v1beta1(selector={}))
-    assert not selects_node_pools(YURT_APP_SET, yurt_app_set_v1beta1())
-    assert not selects_node_pools(YURT_APP_SET, yurt_app_set())
-
-
-def test_node_pools_are_known_for_each_cluster() -> None:
-    assert knows_node_pools(store_of(node_pool("a")), "")
-    assert not knows_node_pools(store_of(node_pool("a")), "other")
 
 
 TO_2 = entry("*", items=[image("nginx", "nginx:2")])
@@ -155,11 +127,6 @@ def test_a_daemon_beside_node_pools_of_openyurt_1_7_is_a_warning_everywhere() ->
     assert in_files(document, daemon, new) == expected
     assert at_admission(document, daemon, old) == in_files(document, daemon, old) == set()
     assert at_admission(rule("YurtAppSet", "demo"), yurt_app_set(), new) == set()
-
-
-def test_a_daemon_without_controller_is_a_warning_before_its_creation() -> None:
-    new = {**node_pool("a"), "apiVersion": NEW}
-    assert f"subject.kind: {DAEMONS_WITHOUT_CONTROLLER}" in at_admission(rule("YurtAppDaemon", "agent"), new)
 
 
 @pytest.mark.parametrize(
@@ -254,26 +221,3 @@ def test_an_edit_that_removes_the_last_node_pool_is_a_warning() -> None:
     text = "subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty"
     assert answer.allowed
     assert f"YurtAppOverrider default/demo1: {text}" in answer.warnings
-
-
-async def test_served_manifests_report_it_too() -> None:
-    objects = (rule("YurtAppSet", "demo"), yurt_app_set(pools=[]))
-    report = ManifestReport(store_of(*objects))
-    await report.refresh([Document(one, "all.yaml", 1) for one in objects])
-    assert "warning: YurtAppSet default/demo: spec.topology.pools: is empty" in report.detail()
-
-
-def test_each_gap_has_its_message() -> None:
-    listed, unknown = beta(pools=["hangzhou"]), beta(pools=["beijing", "hangzou"])
-    said = {
-        *at_admission(rule("YurtAppDaemon", "agent"), yurt_app_daemon(), {**node_pool("a", EAST), "apiVersion": NEW}),
-        *at_admission(rule("YurtAppSet", "demo"), listed, node_pool("beijing")),
-        *at_admission(rule("YurtAppSet", "demo"), yurt_app_set(pools=[])),
-        *at_admission(rule("YurtAppSet", "demo"), unknown, node_pool("beijing")),
-    }
-    assert said == {
-        "subject.kind: OpenYurt 1.7 and later, which serve NodePools as v1beta2, have no controller for YurtAppDaemons: use a YurtAppSet v1beta1 with nodepoolSelector",
-        "subject.name: YurtAppSet demo has no node pool: there is no NodePool hangzhou, which spec.pools names",
-        "subject.name: YurtAppSet demo has no node pool: spec.topology.pools is empty",
-        "subject.name: there is no NodePool hangzou, which YurtAppSet demo names",
-    }

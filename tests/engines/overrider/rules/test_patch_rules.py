@@ -62,19 +62,6 @@ def test_a_wrong_patch_has_a_finding_with_its_path(made: Any, found: list[tuple[
 
 
 @pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (patch("remove", "spec.paused"), "write /spec/paused"),
-        (patch("remove", "spec/paused"), "write /spec/paused"),
-        (patch("remove", f"{SPEC}/containers/-"), "there is nothing to remove; to append, use operation add"),
-    ],
-)
-def test_a_message_says_how_to_correct_the_patch(made: dict[str, Any], message: str) -> None:
-    (finding,) = check_patch(made, "p", pools=())
-    assert message in finding.message
-
-
-@pytest.mark.parametrize(
     ("path", "advice"),
     [
         (

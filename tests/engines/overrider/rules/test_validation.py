@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
-from fleethook.engines.overrider.rules.validation import check_overrider, unknown_subject
+from fleethook.engines.overrider.rules.validation import unknown_subject
 from tests.builders import (
     API,
     container,
@@ -62,10 +62,6 @@ def in_namespace(subject: dict[str, Any], namespace: str) -> dict[str, Any]:
 )
 def test_the_subject_that_was_probably_meant_is_named(subject: dict[str, Any], hint: str) -> None:
     assert describe(subject) == hint
-
-
-def test_the_kind_is_suggested_before_the_namespace() -> None:
-    assert "kind YurtAppDaemon" in describe(yurt_app_daemon("demo"), in_namespace(yurt_app_set(), "edge"))
 
 
 def test_admission_names_no_subject_of_another_namespace() -> None:
@@ -156,9 +152,3 @@ def test_no_manifest_crashes_the_validation(rule: dict[str, Any], subject: dict[
     made = request(subject)
     made.kind = type(made.kind)("apps.openyurt.io", "v1alpha1", subject["kind"])
     assert validate_subject(made, store=store).allowed
-
-
-def test_the_unchanged_overrider_is_admitted() -> None:
-    subject = yurt_app_set(pools=[pool("hangzhou"), pool("beijing")])
-    found = check_overrider(RULE, cluster="", namespace="default", store=store_of(RULE, subject))
-    assert [one.text for one in found if one.level == "error"] == []
