@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import pytest
-
-from fleethook.engines.overrider.admission.dry_run import DryRun, Subject, dry_run_overrider, find_subject
+from fleethook.engines.overrider.admission.dry_run import DryRun, Subject, dry_run_overrider
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
@@ -14,8 +12,6 @@ from tests.builders import (
     patch,
     pod_template,
     pool,
-    store_of,
-    tweak,
     yurt_app_set,
     yurt_app_set_v1beta1,
 )
@@ -27,10 +23,6 @@ NAMES = ("hangzhou", "beijing")
 def run(*entries: dict[str, Any], subject: dict[str, Any] | None = None, pools: Any = NAMES) -> DryRun:
     target = Subject(YURT_APP_SET, subject or yurt_app_set(), "")
     return dry_run_overrider(overrider(*entries), target, pools, node_pools={})
-
-
-def test_an_entry_that_fits_everywhere_has_no_finding() -> None:
-    assert run(entry("*", items=[image("nginx", "nginx:2")])) == DryRun([], [])
 
 
 def test_one_failure_in_many_pools_is_one_cause() -> None:
@@ -78,11 +70,6 @@ def test_a_later_step_of_replicas_is_compared_with_the_result_of_the_former() ->
     assert [one.text.partition(":")[0] for one in warnings] == ["entries[1].items[0]"] * 2
 
 
-def test_v1beta1_has_no_topology_to_compare_replicas_with() -> None:
-    subject = yurt_app_set_v1beta1(tweaks=[tweak(*NAMES, replicas=2)])
-    assert run(entry("*", items=[{"replicas": 3}]), subject=subject).warnings == []
-
-
 def test_a_change_of_a_field_that_only_a_creation_sets_is_a_warning() -> None:
     policy = patch("add", "/spec/podManagementPolicy", "Parallel")
     found = run(entry("*", patches=[policy]), subject=yurt_app_set(kind="StatefulSet", serviceName="s"))
@@ -109,17 +96,6 @@ def test_a_template_with_too_many_values_is_not_rendered() -> None:
     )
     assert found.causes == []
     assert found.warnings[0].text.startswith(f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values")
-
-
-@pytest.mark.parametrize(
-    ("namespace", "cluster", "found"), [("default", "", True), ("edge", "", False), ("default", "c", False)]
-)
-def test_a_subject_is_found_in_the_namespace_and_cluster_of_its_overrider(
-    namespace: str, cluster: str, *, found: bool
-) -> None:
-    store = store_of(yurt_app_set())
-    subject = find_subject(overrider(entry("*")), cluster=cluster, namespace=namespace, store=store)
-    assert subject == (Subject(YURT_APP_SET, yurt_app_set(), "") if found else None)
 
 
 def test_an_add_that_drops_annotations_is_a_warning() -> None:

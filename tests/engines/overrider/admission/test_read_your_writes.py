@@ -35,7 +35,6 @@ from tests.builders import (
     workload,
     yurt_app_daemon,
     yurt_app_set,
-    yurt_app_set_v1beta1,
 )
 
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
@@ -162,11 +161,6 @@ async def test_a_large_plan_is_compiled_in_a_thread_before_the_evidence_is_exami
     assert live.asked == []
 
 
-async def test_in_kcp_the_reads_are_in_the_workloads_cluster() -> None:
-    made = annotate(**{"kcp.io/cluster": "ws1"})
-    assert await collect_reads("CREATE", made) == ["ws1/default/YurtAppOverrider"]
-
-
 AT_DEMO: Final = ObjectKey("", GroupKind("apps.openyurt.io", "YurtAppSet"), "default", "demo")
 
 
@@ -265,14 +259,6 @@ async def test_without_the_subjects_only_reviews_with_an_overrider_are_stale() -
     assert await collect_reads("UPDATE", workload(), live, old=workload(), store=store_of(RULE)) == [LIST]
 
 
-async def test_a_kind_that_the_answer_does_not_depend_on_may_be_missing() -> None:
-    store = store_of(yurt_app_set(), RULE)
-    for kind in ("NodePool", "YurtAppDaemon"):
-        assert await collect_reads("CREATE", make_newer(), Live(unread=kind), store=store) == [SUBJECT]
-    with pytest.raises(StaleError, match="NodePool cannot be read"):
-        await collect_reads("CREATE", workload(), Live(unread="NodePool"), store=store_of(yurt_app_set(), SELECTING))
-
-
 async def test_a_selector_that_is_read_with_the_overrider_makes_its_node_pool_necessary() -> None:
     store, live = store_of(yurt_app_set()), Live()
     live.answers[LIST] = lambda: store.put(SELECTING)
@@ -317,13 +303,6 @@ async def test_an_overrider_is_validated_without_the_kinds_that_it_does_not_name
         assert live.asked == []
 
 
-async def test_an_overrider_of_a_v1beta1_set_is_validated_with_the_node_pools() -> None:
-    store = store_of(yurt_app_set_v1beta1())
-    assert await ensure_fresh(RULE, store=store) == BOTH
-    with pytest.raises(StaleError, match="NodePool cannot be read"):
-        await ensure_fresh(RULE, Live(unread="NodePool"), store=store)
-
-
 async def test_an_overrider_with_a_selector_is_validated_with_the_node_pools() -> None:
     store = store_of(yurt_app_set())
     assert await ensure_fresh(SELECTING, store=store) == BOTH
@@ -332,24 +311,8 @@ async def test_an_overrider_with_a_selector_is_validated_with_the_node_pools() -
         await ensure_fresh(SELECTING, Live(unread="NodePool"), store=store)
 
 
-async def test_only_the_overriders_of_the_subject_are_read() -> None:
-    live = Live()
-    await collect_reads("CREATE", workload(), live)
-    await ensure_fresh(RULE, live)
-    odd = overrider(subject={"kind": "YurtAppSet", "name": "a,b=c\\d"})
-    await ensure_fresh(odd, live)
-    of_demo = "subject.kind=YurtAppSet,subject.name=demo"
-    assert live.selectors == [of_demo, of_demo, "subject.kind=YurtAppSet,subject.name=a\\,b\\=c\\\\d"]
-
-
 async def test_the_deletion_of_an_overrider_reads_its_rivals_and_its_subject() -> None:
     live = Live()
     asked = request("DELETE", None, RULE)
     await ensure_fresh_overrider(asked, store=store_of(), live=live)
     assert (live.asked, asked.unread) == (BOTH, [])
-
-
-async def test_a_failed_read_for_an_overrider_leaves_its_reason() -> None:
-    asked = request("CREATE", RULE)
-    await ensure_fresh_overrider(asked, store=store_of(), live=Live(readable=False))
-    assert asked.unread == ["refused"]

@@ -7,7 +7,6 @@ from tests.builders import (
     container,
     entry,
     image,
-    node_pool,
     overrider,
     patch,
     pod_template,
@@ -15,7 +14,6 @@ from tests.builders import (
     request,
     store_of,
     validate_subject,
-    yurt_app_daemon,
     yurt_app_set,
 )
 
@@ -52,10 +50,6 @@ def test_a_subject_whose_overrider_was_broken_before_can_be_edited() -> None:
     assert edit(MISFIT, one_more, both).allowed
 
 
-def test_the_first_version_of_a_subject_may_not_fit_either() -> None:
-    assert validate(MISFIT, RULE).warnings == (TEXT,)
-
-
 def test_an_edit_that_fits_and_a_subject_without_overrider_are_admitted_silently() -> None:
     other = overrider(entry("*", patches=PRIORITY), subject={"kind": "YurtAppSet", "name": "other"})
     assert edit(MISFIT, FITS, RULE) == Response(allowed=True)
@@ -87,14 +81,6 @@ def test_the_edit_is_judged_and_not_the_stored_subject() -> None:
     assert edit(FITS, MISFIT, FITS, RULE).warnings == (TEXT,)
 
 
-def test_a_daemon_is_rendered_for_the_node_pools_that_it_selects() -> None:
-    rule = overrider(entry("*", patches=PRIORITY), subject={"kind": "YurtAppDaemon", "name": "agent"})
-    old = yurt_app_daemon(template=pod_template(priority=1))
-    east, west = node_pool("hangzhou", {"region": "east"}), node_pool("chengdu", {"region": "west"})
-    (warning,) = edit(old, yurt_app_daemon(), rule, east, west).warnings
-    assert "entries[0].patches[0]: node pool hangzhou: replace" in warning
-
-
 def test_metadata_status_deletion_and_other_versions_are_not_checked() -> None:
     labelled = {**MISFIT, "metadata": {**MISFIT["metadata"], "labels": {"a": "b"}}}
     deleting = {**MISFIT, "metadata": {**MISFIT["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
@@ -105,12 +91,3 @@ def test_metadata_status_deletion_and_other_versions_are_not_checked() -> None:
         edit(FITS, MISFIT, RULE, kind={"version": "v1beta2"}),
     ):
         assert answer == Response(allowed=True)
-
-
-def test_a_broken_overrider_causes_no_warning_about_an_edit() -> None:
-    assert edit(FITS, MISFIT, overrider({"pools": 1})) == Response(allowed=True)
-
-
-def test_another_kind_is_a_bad_request() -> None:
-    answer = validate({**MISFIT, "kind": "Pod"}, kind={"group": "", "version": "v1"})
-    assert (answer.code, answer.message) == (400, "expected a YurtAppDaemon or YurtAppSet but got a Pod")

@@ -5,21 +5,11 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.admission.workload_admission import (
-    UNKNOWN_CHANGE,
-    WorkloadChange,
-    changes_overrider,
-    compare_workload,
-    stored_members,
-)
-from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, REVISION_LABEL
 from tests.builders import (
     NEW_IMAGE,
-    POOL_LABEL,
     container,
     entry,
     image,
-    images,
     is_unchanged,
     overrider,
     owner,
@@ -27,105 +17,11 @@ from tests.builders import (
     pod_template,
     pool,
     rendered,
-    request,
     review,
     workload,
     yurt_app_set,
     yurt_app_set_v1beta1,
 )
-
-OLD = workload()
-RULE = overrider(entry("hangzhou"))
-
-
-def edited(document: dict[str, Any], *path: str, value: Any) -> dict[str, Any]:
-    made = copy.deepcopy(document)
-    parent = made
-    for name in path[:-1]:
-        parent = parent[name]
-    parent[path[-1]] = value
-    return made
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        (("spec", "replicas"), 9, WorkloadChange(spec=True, revision=False)),
-        (("metadata", "labels", REVISION_LABEL), "demo-2", WorkloadChange(spec=False, revision=True)),
-        (("metadata", "annotations"), {POOL_PATCH_ANNOTATION: "{}"}, WorkloadChange(spec=False, revision=True)),
-        (("metadata", "labels", "team"), "a", WorkloadChange(spec=False, revision=False)),
-        (("metadata", "annotations", "note"), "a", WorkloadChange(spec=False, revision=False)),
-        (("status",), {"replicas": 1}, WorkloadChange(spec=False, revision=False)),
-    ],
-)
-def test_a_workload_changes_with_its_spec_or_its_revision(
-    path: tuple[str, ...], value: Any, expected: WorkloadChange
-) -> None:
-    assert compare_workload(request(edited(OLD, *path, value=value), "UPDATE", OLD)) == expected
-
-
-def test_only_members_with_another_text_may_have_changed() -> None:
-    assert stored_members(request(OLD, "UPDATE", OLD)) == {}
-    assert stored_members(request(edited(OLD, "spec", "replicas", value=9), "UPDATE", OLD)) == {"spec": OLD["spec"]}
-    made = edited(OLD, "metadata", "name", value="a")
-    assert stored_members(request(made, "UPDATE", OLD)) == {"metadata": OLD["metadata"]}
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        (("entries",), [entry("beijing")], True),
-        (("subject", "name"), "other", True),
-        (("metadata", "labels"), {"team": "a"}, False),
-        (("status",), {"summary": "1/1"}, False),
-    ],
-)
-def test_an_overrider_changes_with_its_subject_or_its_entries(
-    path: tuple[str, ...], value: Any, *, expected: bool
-) -> None:
-    assert changes_overrider(request(edited(RULE, *path, value=value), "UPDATE", RULE)) is expected
-
-
-def test_objects_of_another_shape_count_as_changed() -> None:
-    made = request(edited(OLD, "metadata", "labels", value=[]), "UPDATE", OLD)
-    assert compare_workload(made) == UNKNOWN_CHANGE
-    assert changes_overrider(request(RULE, "UPDATE", ["overrider"]))
-    assert stored_members(request(OLD, "UPDATE", [])) == {}
-
-
-def test_a_workload_in_an_overridden_pool_gets_image_and_replicas() -> None:
-    rule = overrider(entry("hangzhou", items=[image("nginx", "nginx:1.14.2"), {"replicas": 3}]))
-    result = rendered(workload(), yurt_app_set(), rule)
-    assert images(result) == {"nginx": "nginx:1.14.2"}
-    assert result["spec"]["replicas"] == 3
-
-
-@pytest.mark.parametrize("owners", [[], None, "x", [None], [{"kind": "YurtAppSet"}], [{"apiVersion": "v1", "kind": 1}]])
-def test_owner_references_of_wrong_types_are_no_owner(owners: Any) -> None:
-    document = workload()
-    document["metadata"]["ownerReferences"] = owners
-    assert is_unchanged(review(document, yurt_app_set(), NEW_IMAGE))
-
-
-def test_the_owner_is_found_behind_other_references() -> None:
-    owners = [{"apiVersion": "v1", "kind": "Foo", "name": "x", "uid": "1"}, owner()]
-    assert images(rendered(workload(owners=owners), yurt_app_set(), NEW_IMAGE)) == {"nginx": "nginx:2.0"}
-
-
-def test_the_controlling_owner_wins_over_an_earlier_reference() -> None:
-    owners = [owner(name="other", controller=False), owner()]
-    other = overrider(entry("*", items=[{"replicas": 9}]), name="o", subject={"kind": "YurtAppSet", "name": "other"})
-    result = rendered(workload(owners=owners), yurt_app_set(), yurt_app_set("other"), NEW_IMAGE, other)
-    assert (images(result), result["spec"]["replicas"]) == ({"nginx": "nginx:2.0"}, 2)
-
-
-def test_a_workload_with_an_unknown_v1beta1_owner_is_unchanged() -> None:
-    owners = [owner(apiVersion="apps.openyurt.io/v1beta1")]
-    assert is_unchanged(review(workload(owners=owners), yurt_app_set(), NEW_IMAGE))
-
-
-def test_an_owner_of_another_group_is_no_owner() -> None:
-    assert is_unchanged(review(workload(owners=[owner(apiVersion="example.com/v1alpha1")]), yurt_app_set(), NEW_IMAGE))
 
 
 def test_a_subject_recreated_under_the_same_name_is_another_subject() -> None:
@@ -134,18 +30,9 @@ def test_a_subject_recreated_under_the_same_name_is_another_subject() -> None:
     assert "is another object now" in answer.warnings[0]
 
 
-def test_an_overrider_without_api_version_in_its_subject_applies() -> None:
-    rule = overrider(entry("*", items=[{"replicas": 7}]), subject={"kind": "YurtAppSet", "name": "demo"})
-    assert rendered(workload(), yurt_app_set(), rule)["spec"]["replicas"] == 7
-
-
 def test_an_overrider_of_another_namespace_does_not_apply() -> None:
     rule = overrider(entry("*", items=[{"replicas": 7}]), namespace="elsewhere")
     assert is_unchanged(review(workload(), yurt_app_set(), rule))
-
-
-def test_without_an_overrider_no_template_causes_a_patch() -> None:
-    assert is_unchanged(review(workload(paused=True), yurt_app_set(minReadySeconds=9)))
 
 
 def test_an_overrider_without_an_entry_for_the_pool_changes_nothing() -> None:
@@ -177,12 +64,6 @@ def test_another_kind_is_a_bad_request() -> None:
     answer = review({"kind": "Pod", "metadata": {}}, kind="Pod")
     assert (answer.allowed, answer.code) == (False, 400)
     assert answer.message == "expected a Deployment or StatefulSet but got a Pod"
-
-
-def test_a_workload_without_a_pool_label_is_admitted_with_a_warning() -> None:
-    answer = review(workload(pool=None), yurt_app_set(), NEW_IMAGE)
-    assert is_unchanged(answer)
-    assert POOL_LABEL in answer.warnings[0]
 
 
 def test_a_missing_subject_is_a_warning() -> None:

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from fleethook.engines.overrider.entries.entry_selection import (
     EntrySelection,
     PoolSelector,
-    list_required_labels,
-    sample_names,
     selects_any,
     uses_labels,
 )
@@ -151,12 +149,3 @@ def test_an_entry_is_found_by_its_rarest_label() -> None:
 
 def expression(site: str) -> dict[str, Any]:
     return {"key": "site", "operator": "In", "values": [site, f"old-{site}"]}
-
-
-def test_a_selected_node_pool_has_one_of_the_required_labels() -> None:
-    selector = {"matchLabels": {"tier": "edge"}, "matchExpressions": [expression("x"), {"operator": "Exists"}]}
-    assert list_required_labels(selector) == [{("tier", "edge")}, {("site", "x"), ("site", "old-x")}]
-
-
-def test_a_sample_of_many_names_is_small() -> None:
-    assert sample_names([f"pool-{number}" for number in range(5000)] + ["1", "22"]) == ["pool-1000", "22"]

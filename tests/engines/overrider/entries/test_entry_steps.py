@@ -14,18 +14,9 @@ from tests.builders import (
     pod_spec,
     pod_template,
     rendered,
-    review,
     workload,
     yurt_app_set,
 )
-
-
-def test_entries_run_in_order_and_the_last_wins() -> None:
-    first = entry("hangzhou", patches=[patch("replace", "/spec/replicas", 7)])
-    assert (
-        rendered(workload(), yurt_app_set(), overrider(first, entry("*", items=[{"replicas": 5}])))["spec"]["replicas"]
-        == 5
-    )
 
 
 def test_inside_an_entry_items_come_before_patches() -> None:
@@ -46,11 +37,6 @@ def test_an_image_item_reaches_containers_and_init_containers_of_its_name() -> N
     result = rendered(workload(template=template), yurt_app_set(template=template), rule)
     assert [c["image"] for c in pod_spec(result)["containers"]] == ["new", "nginx:1.0"]
     assert [c["image"] for c in pod_spec(result)["initContainers"]] == ["new", "nginx:1.0"]
-
-
-def test_an_unknown_container_is_a_warning_that_names_those_there_are() -> None:
-    answer = review(workload(), yurt_app_set(), overrider(entry("*", items=[image("ngnix", "x"), {"replicas": 3}])))
-    assert answer.warnings == ("entries[0].items[0]: no container is named 'ngnix'; there are nginx",)
 
 
 def test_the_pool_token_is_replaced_in_values_paths_and_images() -> None:
@@ -140,14 +126,3 @@ def test_a_patch_changes_any_field(name: str) -> None:
     for member in place:
         found = found[member][0] if member == "containers" else found[member]
     assert found == wanted
-
-
-def test_a_patch_changes_labels_and_annotations_of_the_pods() -> None:
-    metadata = "/spec/template/metadata"
-    patches = [
-        patch("add", f"{metadata}/annotations/example.org~1site", "b"),
-        patch("add", f"{metadata}/labels/site", "b"),
-    ]
-    made = rendered(workload(template=POD), yurt_app_set(template=POD), overrider(entry("*", patches=patches)))
-    found = made["spec"]["template"]["metadata"]
-    assert (found["annotations"]["example.org/site"], found["labels"]["site"]) == ("b", "b")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.entries.items import ITEMS, container_names, item_effect
+from fleethook.engines.overrider.entries.items import ITEMS, item_effect
 
 WORKLOAD: dict[str, Any] = {
     "spec": {
@@ -56,19 +56,3 @@ def test_an_item_changes_only_its_member(name: str) -> None:
     assert effect is not None
     assert effect.apply(before) == wanted
     assert before == WORKLOAD
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_an_item_that_changes_nothing_returns_the_same_workload(name: str) -> None:
-    item, wanted = CASES[name]
-    effect = item_effect(item)
-    assert effect is not None
-    assert effect.apply(wanted) is wanted
-
-
-def test_an_item_without_a_known_member_has_no_effect() -> None:
-    assert item_effect({"image": None, "unknown": 1}) is None
-
-
-def test_names_are_those_of_containers_and_init_containers() -> None:
-    assert container_names(WORKLOAD) == ["app", "side", "app"]

@@ -7,14 +7,12 @@ import pytest
 from fleethook.engines.overrider.entries.patch_paths import (
     PathError,
     find_target,
-    key_owner,
     missing_parent,
     parse_selector,
     pointer_of,
-    protected_change,
     protected_pointer,
 )
-from tests.builders import container, workload
+from tests.builders import container
 
 POOL = "apps.openyurt.io/pool-name"
 LABELS = ("spec", "template", "metadata", "labels")
@@ -47,39 +45,6 @@ def test_a_patch_of_a_protected_field_or_its_parent_is_found(
     tokens: tuple[str, ...], value: Any, pointer: str | None
 ) -> None:
     assert protected_pointer(tokens, value) == pointer
-
-
-@pytest.mark.parametrize(
-    ("key", "owner"),
-    [("fleethook.io/undo", "fleethook"), (POOL, "OpenYurt"), ("app", ""), ("my.apps.openyurt.io/a", "")],
-)
-def test_the_prefix_of_a_key_names_its_writer(key: str, owner: str) -> None:
-    assert key_owner(key) == owner
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "pointer"),
-    [
-        ("metadata.name", "x", "/metadata/name"),
-        ("metadata.ownerReferences", [], "/metadata/ownerReferences"),
-        ("kind", "StatefulSet", "/kind"),
-        ("status", {}, "/status"),
-        ("spec.selector", {}, "/spec/selector"),
-        ("metadata.labels", {"app": "demo"}, "/metadata/labels/apps.openyurt.io~1pool-name"),
-        ("metadata.annotations", {"apps.openyurt.io/patch": "x"}, "/metadata/annotations/apps.openyurt.io~1patch"),
-        ("spec.template.metadata", {"labels": {}}, "/spec/template/metadata/labels/app"),
-        ("metadata.annotations", {"apps.openyurt.io/patch": "", "a": "b"}, None),
-        ("spec.replicas", 9, None),
-    ],
-)
-def test_a_change_of_a_protected_member_is_found(path: str, value: Any, pointer: str | None) -> None:
-    changed = workload()
-    *parents, last = path.split(".")
-    node = changed
-    for part in parents:
-        node = node[part]
-    node[last] = value
-    assert protected_change(workload(), changed) == pointer
 
 
 SPEC = "/spec/template/spec"

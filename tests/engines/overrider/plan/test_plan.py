@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import Plan, compile_bare, compile_plan
+from fleethook.engines.overrider.plan.plan import Plan, compile_plan
 from fleethook.engines.overrider.plan.rendered_check import MAX_FINDINGS
-from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
 
@@ -60,26 +59,6 @@ def test_the_hash_depends_on_the_result_and_not_on_the_entries() -> None:
     assert compile_for().digest == compile_for(entry("beijing", items=[image("nginx", "a:2")])).digest == ""
 
 
-def test_an_update_leaves_out_the_fields_that_only_a_creation_sets() -> None:
-    plan = compile_for(entry("*", items=[image("nginx", "a:2")]), minReadySeconds=3)
-    assert {"replicas", "selector", "minReadySeconds"} <= plan.bare["spec"].keys()
-    assert not {"replicas", "selector"} & plan.base["spec"].keys()
-    assert plan.base["spec"]["minReadySeconds"] == 3
-
-
-def test_an_unknown_container_and_an_unknown_field_are_warnings() -> None:
-    plan = compile_for(entry("*", items=[image("ngnix", "a:1")], patches=[patch("add", f"{SPEC}/hostNet", True)]))
-    absent, unknown = plan.warnings
-    assert absent == "entries[0].items[0]: no container is named 'ngnix'; there are nginx"
-    assert unknown.startswith(f"entries[0].patches[0]: {SPEC}/hostNet: ")
-
-
-def test_a_step_without_effect_is_idle() -> None:
-    plan = compile_for(entry("*", items=[image("nginx", "nginx:1.0"), image("absent", "a:1")]))
-    (idle,) = plan.remarks
-    assert idle.text.startswith("entries[0].items[0]: ")
-
-
 def test_annotations_of_openyurt_survive_a_replacement_of_all() -> None:
     plan = compile_for(
         entry("*", patches=[patch("add", "/metadata/annotations", {"a": "b"})]), pools=[pool("hangzhou", patch={})]
@@ -103,9 +82,3 @@ def test_an_invalid_result_names_the_steps_of_its_findings() -> None:
 def test_mistakes_of_the_template_alone_are_not_those_of_the_overrider() -> None:
     template = pod_template(containers=[container("nginx", args="x")])
     assert compile_for(entry("*", items=[{"replicas": 3}]), template=template).rendered["spec"]["replicas"] == 3
-
-
-def test_a_pool_patch_that_breaks_the_shape_is_an_error_of_the_subject() -> None:
-    broken = yurt_app_set(pools=[pool("a", patch={"spec": {"template": "x"}})])
-    with pytest.raises(SubjectError, match="the pool's own patch does not fit: "):
-        compile_bare(YURT_APP_SET, broken, kind="Deployment", pool="a", node_pool=None)

@@ -26,7 +26,6 @@ from tests.builders import (
     overrider,
     patch,
     pod_spec,
-    pod_template,
     pool,
     store_of,
     yurt_app_daemon,
@@ -52,11 +51,6 @@ def plan(cache: PlanCache, subject: dict[str, Any], rule: dict[str, Any] | None,
 def test_a_changed_status_keeps_the_plan(changed: dict[str, Any]) -> None:
     cache = PlanCache()
     assert plan(cache, {**yurt_app_set(), **changed}, RULE) is plan(cache, yurt_app_set(), RULE)
-
-
-def test_a_changed_status_of_the_overrider_keeps_the_plan() -> None:
-    cache = PlanCache()
-    assert plan(cache, yurt_app_set(), {**RULE, "status": {"summary": "1/1"}}) is plan(cache, yurt_app_set(), RULE)
 
 
 @pytest.mark.parametrize(
@@ -85,53 +79,6 @@ def test_pools_that_differ_by_name_and_replicas_share_a_plan() -> None:
     cache, subject = PlanCache(), yurt_app_set(pools=pools(5))
     assert len({id(plan(cache, subject, RULE, f"p{n}").shared) for n in range(5)}) == 1
     assert len({plan(cache, subject, RULE, f"p{n}").digest for n in range(5)}) == 5
-
-
-@pytest.mark.parametrize(
-    "different",
-    [pool("p1", None), pool("p1", tolerations=[{"key": "x"}]), pool("p1", patch={"spec": {"paused": True}})],
-)
-def test_pools_with_other_settings_do_not(different: dict[str, Any]) -> None:
-    cache, subject = PlanCache(), yurt_app_set(pools=[pool("p0"), different])
-    assert plan(cache, subject, RULE, "p0").shared is not plan(cache, subject, RULE, "p1").shared
-
-
-def test_pools_to_which_other_entries_apply_do_not() -> None:
-    cache, subject = PlanCache(), yurt_app_set(pools=pools(3))
-    rule = overrider(entry("p0", "p1", items=[{"replicas": 9}]), entry("*", "-p1", items=[{"replicas": 8}]))
-    assert len({id(plan(cache, subject, rule, f"p{n}").shared) for n in range(3)}) == 3
-
-
-def test_a_value_that_a_path_names_escaped_is_no_mark() -> None:
-    cache, subject = PlanCache(), yurt_app_set(pools=pools(1))
-    env = f"{SPEC}/containers/0/env"
-    patches = [patch("add", f"{env}/[name=MODE]", {"value": "x/y"}), patch("remove", f"{env}/[value=x~1y]")]
-    rule = overrider(entry("p0", patches=patches))
-    (nginx,) = plan(cache, subject, rule, "p0").full.rendered["spec"]["template"]["spec"]["containers"]
-    assert not nginx.get("env")
-
-
-def test_a_member_named_after_its_pool_is_compiled_for_each_pool() -> None:
-    template = pod_template(containers=[container("nginx", "nginx:1")])
-    template["metadata"]["annotations"] = {"p1": "of the template"}
-    cache, subject = PlanCache(), yurt_app_set(pools=pools(3), template=template)
-    rule = overrider(entry("*", patches=[patch("remove", "/spec/template/metadata/annotations/{{nodepool}}")]))
-    rendered = plan(cache, subject, rule, "p1").full.rendered
-    assert "annotations" not in rendered["spec"]["template"]["metadata"]
-    with pytest.raises(RenderError, match="member 'p2' does not exist"):
-        plan(cache, subject, rule, "p2")
-
-
-def test_an_element_named_after_its_pool_is_compiled_alone_only_where_the_template_has_one_of_that_name() -> None:
-    template = pod_template(volumes=[{"name": "v-p1", "hostPath": {"path": "/of-the-template"}}])
-    cache, subject = PlanCache(), yurt_app_set(pools=pools(3), template=template)
-    added = patch("add", f"{SPEC}/volumes/[name=v-{{{{nodepool}}}}]", {"emptyDir": {}})
-    rule = overrider(entry("*", patches=[added]))
-    found = {name: plan(cache, subject, rule, name) for name in ("p0", "p1", "p2")}
-    assert found["p0"].shared is found["p2"].shared
-    volumes = {name: one.full.rendered["spec"]["template"]["spec"]["volumes"] for name, one in found.items()}
-    assert volumes["p1"] == [{"name": "v-p1", "emptyDir": {}}]
-    assert volumes["p2"][1] == {"name": "v-p2", "emptyDir": {}}
 
 
 def drop_equal_values(delta: ObjectDelta) -> ObjectDelta:

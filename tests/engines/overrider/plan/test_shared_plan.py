@@ -2,15 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.shared_plan import (
     MAX_FILLED,
     FilledPlans,
     PoolPlan,
     SharedPlan,
-    find_names,
 )
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.workload_schema.value_marks import POOL_MARK, PoolValues
@@ -40,17 +37,6 @@ def test_each_pool_has_its_values_and_its_hash() -> None:
     assert plans["a"].applies
 
 
-def test_a_plan_without_entries_has_no_hash() -> None:
-    plan = PoolPlan(share(rule=None), PoolValues("a"), filled=FilledPlans())
-    assert (plan.digest, plan.applies, plan.fast) == ("", False, None)
-
-
-def test_a_plan_of_one_pool_is_used_as_it_is() -> None:
-    shared = share("a")
-    assert not shared.is_marked
-    assert PoolPlan(shared, PoolValues("a"), filled=FilledPlans()).full is shared.plan
-
-
 def test_the_plans_that_were_filled_least_recently_are_evicted() -> None:
     shared, filled = share(), FilledPlans()
     first, second = (PoolPlan(shared, PoolValues(name), filled=filled) for name in ("first", "second"))
@@ -60,26 +46,6 @@ def test_the_plans_that_were_filled_least_recently_are_evicted() -> None:
         assert image_of(PoolPlan(shared, PoolValues(f"p{number}"), filled=filled)) == f"r.io/p{number}:1"
     assert second.full is not evicted
     assert first.full is kept
-
-
-def test_a_pool_has_a_patch_with_its_values() -> None:
-    plan = PoolPlan(share(), PoolValues("p0"), filled=FilledPlans())
-    assert plan.fast is plan.fast
-    assert "r.io/p0:1" in str(plan.fast)
-    assert POOL_MARK not in str(plan.fast)
-
-
-@pytest.mark.parametrize(
-    ("document", "names"),
-    [
-        ({"volumes": [{"name": "a"}, {"name": f"v-{POOL_MARK}"}]}, ({f"v-{POOL_MARK}"}, {"a"})),
-        ({"mounts": [{"mountPath": f"/{POOL_MARK}", "image": "x"}]}, ({f"/{POOL_MARK}"}, set())),
-        ({"volumes": [{"name": "a"}], "text": POOL_MARK}, (set(), set())),
-        ({"labels": {POOL_MARK: "x"}}, None),
-    ],
-)
-def test_names_of_elements_with_the_mark_are_found(document: Any, names: tuple[set[str], set[str]] | None) -> None:
-    assert find_names((document,)) == names
 
 
 def test_a_pool_whose_element_would_have_the_name_of_another_is_confused() -> None:

@@ -11,7 +11,6 @@ from fleethook.engines.overrider.render.delta import (
     name_tokens,
     schema_at,
     value_at,
-    without_removed,
 )
 from fleethook.model.json import ABSENT
 from fleethook.model.merge_keys import WORKLOAD
@@ -50,10 +49,6 @@ def test_a_delta_is_idempotent() -> None:
     assert apply_delta(made, DELTA) is made
 
 
-def test_equal_objects_have_no_difference() -> None:
-    assert delta_of(BEFORE, deployment(container("nginx"), container("log")), WORKLOAD).members == ()
-
-
 def test_a_delta_finds_elements_by_name_and_leaves_foreign_ones_in_place() -> None:
     living = deployment(container("istio"), container("log"), container("nginx"))
     made = apply_delta(living, DELTA)
@@ -81,10 +76,6 @@ def test_leaves_name_each_difference_with_both_values() -> None:
     assert {leaf.pointer for leaf in leaves(DELTA)} == {
         f"{containers}/1", f"{containers}/0/image", "/spec/replicas",
     }  # fmt: skip
-
-
-def test_a_template_without_the_removed_elements_moves_no_others() -> None:
-    assert names(without_removed(BEFORE, DELTA)) == ["nginx"]
 
 
 def test_a_pointer_is_resolved_to_names_as_far_as_it_leads() -> None:

@@ -10,23 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.plan.plan import Plan, compile_patch, compile_plan
-from fleethook.engines.overrider.render.overlay import covers, matches, overlay, settle
+from fleethook.engines.overrider.render.overlay import matches, overlay, settle
 from fleethook.engines.overrider.render.render import render_with
 from fleethook.engines.overrider.render.undo import Memory, remembered
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, diff
 from fleethook.workload_schema.value_marks import PoolValues
-from tests.builders import container, entry, image, overrider, pool, rendered, review, workload, yurt_app_set
+from tests.builders import container, entry, overrider, pool, rendered, review, workload, yurt_app_set
 from tests.hypothesis_profiles import examples
 
 NO_SCHEMA = MergeSchema()
 POD_SPEC = WORKLOAD.fields["spec"].fields["template"].fields["spec"]
-
-
-def test_an_object_that_has_every_named_member_is_returned_itself() -> None:
-    current = {"spec": {"replicas": 2, "paused": True}}
-    assert overlay(current, {"spec": {"replicas": 2}}, NO_SCHEMA) is current
 
 
 def test_unnamed_members_and_elements_stay_in_their_place() -> None:
@@ -49,112 +44,7 @@ def test_an_exclusive_member_replaces_its_alternatives(current: Any, named: Any,
     assert overlay(current, named, NO_SCHEMA) == expected
 
 
-def test_another_volume_source_replaces_the_former_one() -> None:
-    current = {"volumes": [{"name": "v", "emptyDir": {}}]}
-    made = overlay(current, {"volumes": [{"name": "v", "hostPath": {"path": "/a"}}]}, POD_SPEC)
-    assert made == {"volumes": [{"name": "v", "hostPath": {"path": "/a"}}]}
-
-
-def test_an_atomic_list_is_replaced_as_a_whole() -> None:
-    assert overlay({"args": ["a", "b"]}, {"args": ["c"]}, NO_SCHEMA) == {"args": ["c"]}
-
-
-def test_an_atomic_list_with_defaulted_members_stays() -> None:
-    current = {"rules": [{"name": "a", "mode": "default"}]}
-    assert overlay(current, {"rules": [{"name": "a"}]}, NO_SCHEMA) is current
-
-
-@pytest.mark.parametrize(
-    ("current", "named", "expected"),
-    [
-        ({"a": 1, "b": 2}, {"a": 1}, True),
-        ({"a": 1}, {"a": 1, "b": 2}, False),
-        ([{"a": 1, "b": 2}], [{"a": 1}], True),
-        ([{"a": 1}, {"a": 2}], [{"a": 1}], False),
-        ("a", "b", False),
-    ],
-)
-def test_covers_allows_additional_members_but_no_additional_elements(
-    current: Any, named: Any, *, expected: bool
-) -> None:
-    assert covers(current, named) is expected
-
-
-NAMED: dict[str, Any] = {
-    "metadata": {"labels": {"app": "a"}, "annotations": {}},
-    "spec": {
-        "paused": False,
-        "template": {
-            "spec": {
-                "serviceAccountName": "sa",
-                "containers": [{"name": "c", "image": "i:1", "args": ["x", "y"], "ports": [{"containerPort": 80}]}],
-                "volumes": [{"name": "v", "emptyDir": {}}],
-            }
-        },
-    },
-}
-
-
 NO_POOL = PoolValues("")
-
-
-def stored() -> dict[str, Any]:
-    """NAMED as an apiserver returns it, with defaults and labels of other clients."""
-    document = copy.deepcopy(NAMED)
-    document["metadata"]["labels"]["theirs"] = "1"
-    document["metadata"]["annotations"]["theirs"] = "1"
-    spec = document["spec"]["template"]["spec"]
-    spec["restartPolicy"] = "Always"
-    spec["containers"][0]["imagePullPolicy"] = "IfNotPresent"
-    spec["containers"][0]["ports"][0]["protocol"] = "TCP"
-    return document
-
-
-def test_members_of_other_clients_and_defaults_are_ignored() -> None:
-    assert matches(NAMED, NAMED, NO_POOL)
-    assert matches(stored(), NAMED, NO_POOL)
-
-
-POD = ("spec", "template", "spec")
-CHANGES: list[tuple[tuple[Any, ...], Any]] = [
-    (("metadata", "labels", "app"), "b"),
-    (("spec", "paused"), True),
-    ((*POD, "serviceAccountName"), "other"),
-    ((*POD, "containers", 0, "image"), "i:2"),
-    ((*POD, "containers", 0, "args"), ["y", "x"]),
-    ((*POD, "containers", 0, "args"), ["x"]),
-    ((*POD, "containers", 0, "args"), "x"),
-    ((*POD, "containers", 0, "ports", 0, "containerPort"), 81),
-    ((*POD, "containers"), []),
-    ((*POD, "containers"), {}),
-    ((*POD, "volumes", 0), "v"),
-    ((*POD, "volumes", 0, "emptyDir"), None),
-    (("metadata",), "text"),
-    (("spec", "template"), []),
-]
-
-
-@pytest.mark.parametrize(("path", "value"), CHANGES, ids=str)
-def test_a_changed_member_does_not_match(path: tuple[Any, ...], value: Any) -> None:
-    document = stored()
-    target: Any = document
-    for token in path[:-1]:
-        target = target[token]
-    target[path[-1]] = value
-    assert not matches(document, NAMED, NO_POOL)
-    del target[path[-1]]
-    assert not matches(document, NAMED, NO_POOL)
-
-
-@pytest.mark.parametrize("document", [None, [], "text", 1, {}])
-def test_other_values_do_not_match(document: Any) -> None:
-    assert not matches(document, NAMED, NO_POOL)
-
-
-def test_a_longer_list_does_not_match() -> None:
-    document = stored()
-    document["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
-    assert not matches(document, NAMED, NO_POOL)
 
 
 NAMES = st.sampled_from(["metadata", "spec", "template", "containers", "volumes", "env", "name", "args"])
@@ -273,20 +163,3 @@ def test_an_added_object_keeps_members_of_other_writers_at_the_next_render() -> 
     edited["spec"]["template"]["spec"]["containers"][0]["image"] = "theirs:1"
     made = rendered(edited, sample.subject, sample.rule, operation="UPDATE", old=sample.stored)
     assert made["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["initialDelaySeconds"] == 7
-
-
-def test_an_edit_removes_a_member_that_only_the_former_overrider_set() -> None:
-    sample = Sample(next(one for one in CASES if one["name"] == "an added probe"))
-    with_delay = copy.deepcopy(sample.rule)
-    with_delay["entries"][0]["patches"][0]["value"]["initialDelaySeconds"] = 7
-    first = rendered(sample.never, sample.subject, with_delay)
-    made = rendered(first, sample.subject, sample.rule, operation="UPDATE", old=first)
-    assert "initialDelaySeconds" not in made["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]
-
-
-def test_an_edit_of_an_image_keeps_everything_else() -> None:
-    sample = Sample(next(one for one in CASES if one["name"] == "an added container"))
-    edited = overrider(*sample.rule["entries"], entry("*", items=[image("app", "app:2")]))
-    made = rendered(sample.stored, sample.subject, edited, operation="UPDATE", old=sample.stored)
-    changed = {one["path"] for one in diff(sample.stored["spec"], made["spec"]) if one["op"] != "remove"}
-    assert changed == {"/template/spec/containers/0/image"}

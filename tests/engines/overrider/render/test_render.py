@@ -62,14 +62,6 @@ def test_invalid_or_protected_changes_are_denied(operations: Any, text: str) -> 
     assert text in answer.message
 
 
-def test_the_template_is_applied_when_an_overrider_matches() -> None:
-    template = pod_template(containers=[container(image="nginx:1.1", env=[{"name": "E", "value": "1"}])])
-    subject = yurt_app_set(template=template, minReadySeconds=5)
-    result = rendered(workload(), subject, overrider(entry("*", items=[{"replicas": 4}])))
-    assert result["spec"]["minReadySeconds"] == 5
-    assert pod_spec(result)["containers"] == [container(image="nginx:1.1", env=[{"name": "E", "value": "1"}])]
-
-
 def test_members_that_the_template_does_not_name_survive() -> None:
     living = workload(paused=True, progressDeadlineSeconds=77)
     living["metadata"]["annotations"]["other.example.com/seen"] = "yes"
@@ -106,11 +98,6 @@ def test_immutable_members_are_left_alone_on_update() -> None:
     assert rendered(living, subject, NEW_IMAGE)["spec"]["serviceName"] == "new"
 
 
-def test_a_statefulset_is_rendered_from_the_statefulset_template() -> None:
-    subject = yurt_app_set(kind="StatefulSet")
-    assert images(rendered(workload("StatefulSet"), subject, NEW_IMAGE)) == {"nginx": "nginx:2.0"}
-
-
 def test_a_workload_kind_the_subject_has_no_template_for_is_a_warning() -> None:
     answer = review(workload("StatefulSet"), yurt_app_set(), NEW_IMAGE)
     assert is_unchanged(answer)
@@ -134,48 +121,12 @@ APPENDING = overrider(
 )
 
 
-def test_rendering_again_changes_nothing() -> None:
-    first = rendered(workload(), yurt_app_set(), APPENDING)
-    assert is_unchanged(review(first, yurt_app_set(), APPENDING, operation="UPDATE", old=first))
-
-
 def test_defaults_that_the_apiserver_added_do_not_make_a_second_render_differ() -> None:
     first = rendered(workload(), yurt_app_set(), APPENDING)
     pod_spec(first)["containers"][0]["terminationMessagePath"] = "/dev/termination-log"
     pod_spec(first)["volumes"][0]["emptyDir"]["sizeLimit"] = "1Gi"
     pod_spec(first)["restartPolicy"] = "Always"
     assert rendered(first, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
-
-
-def test_deleting_the_overrider_restores_the_workload() -> None:
-    first = rendered(workload(), yurt_app_set(), APPENDING)
-    assert rendered(first, yurt_app_set(), operation="UPDATE", old=first) == workload()
-
-
-def test_excluding_the_pool_restores_the_workload() -> None:
-    first = rendered(workload(), yurt_app_set(), APPENDING)
-    excluded = copy.deepcopy(APPENDING)
-    excluded["entries"][0]["pools"].append("-hangzhou")
-    assert rendered(first, yurt_app_set(), excluded, operation="UPDATE", old=first) == workload()
-
-
-def test_undo_keeps_members_of_other_writers() -> None:
-    first = rendered(workload(), yurt_app_set(), APPENDING)
-    pod_spec(first)["volumes"].append({"name": "theirs"})
-    pod_spec(first)["nodeSelector"]["theirs"] = "1"
-    first["metadata"]["annotations"]["theirs"] = "1"
-    reverted = rendered(first, yurt_app_set(), operation="UPDATE", old=first)
-    assert pod_spec(reverted)["volumes"] == [{"name": "theirs"}]
-    assert pod_spec(reverted)["nodeSelector"] == {"theirs": "1"}
-    assert reverted["metadata"]["annotations"] == {"apps.openyurt.io/patch": "", "theirs": "1"}
-
-
-def test_a_changed_overrider_replaces_earlier_additions() -> None:
-    first = rendered(workload(), yurt_app_set(), APPENDING)
-    second = overrider(entry("*", patches=[patch("add", "/spec/template/spec/volumes", [{"name": "other"}])]))
-    result = rendered(first, yurt_app_set(), second, operation="UPDATE", old=first)
-    assert pod_spec(result) == {"containers": [container()], "volumes": [{"name": "other"}]}
-    assert result["spec"]["replicas"] == 2
 
 
 def test_the_memory_of_a_render_is_found_on_the_stored_object_when_a_client_lost_it() -> None:

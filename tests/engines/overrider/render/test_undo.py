@@ -265,43 +265,6 @@ def test_adding_a_container_with_the_name_of_a_foreign_one_is_an_error(position:
     assert "entries[0].patches[0]: the workload already has a container 'istio-proxy'" in answer.message
 
 
-def test_a_replaced_value_is_restored() -> None:
-    living = with_sidecar()
-    pod_spec(living)["containers"][0]["env"] = [{"name": "MODE", "value": "theirs"}]
-    path = f"{SPEC}/containers/[name=nginx]/env/[name=MODE]"
-    rule = overrider(entry("*", patches=[patch("add", path, {"value": "ours"})]))
-    subject = yurt_app_set(template=NGINX)
-    first = rendered(living, subject, rule, operation="UPDATE", old=living)
-    assert pod_spec(first)["containers"][0]["env"] == [{"name": "MODE", "value": "ours"}]
-    assert rendered(first, subject, operation="UPDATE", old=first) == living
-
-
-def test_a_member_that_an_edited_overrider_no_longer_adds_is_removed() -> None:
-    subject, living = yurt_app_set(template=NGINX), with_sidecar()
-    side = container("side", "side:1", workingDir="/w", env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])
-    first = rendered(living, subject, make_adding_rule(side), operation="UPDATE", old=living)
-    edited = make_adding_rule(container("side", "side:1", env=[{"name": "B", "value": "2"}]))
-    second = rendered(first, subject, edited, operation="UPDATE", old=first)
-    (found,) = [one for one in pod_spec(second)["containers"] if one["name"] == "side"]
-    assert found == container("side", "side:1", env=[{"name": "B", "value": "2"}])
-    assert rendered(second, subject, operation="UPDATE", old=second) == living
-
-
-def test_undo_removes_an_added_container_with_its_edited_values() -> None:
-    subject, living = yurt_app_set(template=NGINX), with_sidecar()
-    rule = make_adding_rule(container("side", "side:1"))
-    first = rendered(living, subject, rule, operation="UPDATE", old=living)
-    changed = copy.deepcopy(first)
-    next(one for one in pod_spec(changed)["containers"] if one["name"] == "side")["image"] = "theirs:1"
-    again = rendered(changed, subject, rule, operation="UPDATE", old=first)
-    assert again == first
-    assert rendered(again, subject, operation="UPDATE", old=again) == living
-
-
-def make_adding_rule(made: dict[str, Any]) -> dict[str, Any]:
-    return overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", made)]))
-
-
 def test_a_user_s_value_is_replaced_with_a_warning_and_restored_later() -> None:
     subject, living = yurt_app_set(template=NGINX), with_sidecar()
     rule = overrider(entry("*", items=[image("nginx", "ours:1")]))

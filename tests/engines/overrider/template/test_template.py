@@ -10,7 +10,6 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.template.node_affinity import SubjectError
-from fleethook.engines.overrider.template.template import apply_tweaks
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
     API_V1BETA1,
@@ -37,69 +36,6 @@ from tests.builders import (
 )
 from tests.e2e.openyurt_v1beta1 import NODE_POOL_ANNOTATION, SUBJECT_LABEL, V1Beta1
 
-SPEC = "/spec/template/spec"
-FIELD = "spec.workload.workloadTweaks"
-
-
-def apply(*tweaks: dict[str, Any], numbers: Any = None, **spec: Any) -> dict[str, Any]:
-    subject = yurt_app_set_v1beta1(tweaks=tweaks)
-    chosen = range(len(tweaks)) if numbers is None else numbers
-    made: dict[str, Any] = apply_tweaks(workload(**spec), subject, chosen, kind="Deployment", pool="hangzhou")
-    return made
-
-
-def to(image: str, name: str = "nginx") -> list[dict[str, str]]:
-    return [{"name": name, "targetImage": image}]
-
-
-def test_the_last_tweak_wins() -> None:
-    made = apply(tweak("a", replicas=3, containerImages=to("x:1")), tweak("a", replicas=0, containerImages=to("x:2")))
-    assert (made["spec"]["replicas"], images(made)) == (0, {"nginx": "x:2"})
-
-
-def test_only_the_tweaks_of_the_pool_apply() -> None:
-    tweaks = [tweak("a", replicas=7), tweak("b", replicas=8)]
-    assert apply(*tweaks, numbers=[0])["spec"]["replicas"] == 7
-    assert apply(*tweaks, numbers=[])["spec"]["replicas"] == 2
-
-
-def test_an_image_reaches_containers_and_init_containers_of_its_name() -> None:
-    template = pod_template(containers=[container("a"), container("b")], initContainers=[container("c")])
-    made = apply(
-        tweak("x", containerImages=[*to("n:1", "a"), *to("n:2", "c"), *to("n:3", "absent")]), template=template
-    )
-    assert images(made) == {"a": "n:1", "b": "nginx:1.0", "c": "n:2"}
-
-
-def test_patches_of_all_tweaks_come_after_images() -> None:
-    late = tweak("a", patches=[patch("replace", f"{SPEC}/containers/0/image", "patched:1")])
-    assert images(apply(late, tweak("a", containerImages=to("x:1")))) == {"nginx": "patched:1"}
-
-
-def test_the_token_is_replaced_in_values_and_keys() -> None:
-    value = {"{{nodepool-name}}": "in-{{nodepool-name}}"}
-    made = apply(tweak("a", patches=[patch("add", f"{SPEC}/nodeSelector", value)]))
-    assert pod_spec(made)["nodeSelector"] == {"hangzhou": "in-hangzhou"}
-
-
-def test_a_member_that_a_patch_removes_stays() -> None:
-    made = apply(tweak("a", patches=[patch("remove", "/spec/minReadySeconds")]), minReadySeconds=5)
-    assert made["spec"]["minReadySeconds"] == 5
-
-
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (patch("add", "", {}), rf"{FIELD}\[0\]\.tweaks\.patches\[1\]\.path does not fit the template: it is empty"),
-        (patch("remove", "/spec/paused"), rf"{FIELD}\[0\]\.tweaks\.patches\[1\] does not fit the template: "),
-        (patch("add", "/spec/replicas", "3"), rf"{FIELD}: the patched workload is not valid: /spec/replicas must be "),
-    ],
-)
-def test_a_patch_that_does_not_fit_is_named(made: dict[str, Any], message: str) -> None:
-    with pytest.raises(SubjectError, match=message):
-        apply(tweak("a", patches=[patch("add", f"{SPEC}/hostNetwork", True), made]))
-
-
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 EAST = {"matchLabels": {"region": "east"}}
 REVISION = "apps.openyurt.io/controller-revision-hash"
@@ -120,18 +56,6 @@ def make_workload(pool: str = "hangzhou", **fields: Any) -> dict[str, Any]:
 def plan(subject: dict[str, Any], rule: Any, pool: str, store: Store, cache: PlanCache | None = None) -> PoolPlan:
     cache = cache or PlanCache()
     return cache.plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=pool, cluster="", store=store)
-
-
-def test_a_workload_gets_the_overrides_on_top_of_the_tweaks() -> None:
-    tweaks = [
-        tweak("hangzhou", containerImages=[{"name": "nginx", "targetImage": "tweaked:1"}], replicas=3),
-        tweak("hangzhou", patches=[patch("add", "/spec/template/spec/hostNetwork", True)]),
-    ]
-    subject = yurt_app_set_v1beta1(tweaks=tweaks)
-    made = rendered(make_workload(), subject, RULE)
-    assert images(made) == {"nginx": "nginx:2.0"}
-    assert pod_spec(made)["hostNetwork"] is True
-    assert made["spec"]["replicas"] == 3
 
 
 def test_the_labels_by_which_openyurt_finds_its_workloads_stay() -> None:
@@ -212,13 +136,6 @@ def test_a_tweak_that_does_not_fit_is_named() -> None:
         plan(subject, RULE, "hangzhou", store_of())
 
 
-def test_members_that_a_tweak_removes_stay_as_in_openyurt() -> None:
-    subject = yurt_app_set_v1beta1(
-        minReadySeconds=5, tweaks=[tweak("hangzhou", patches=[patch("remove", "/spec/minReadySeconds")])]
-    )
-    assert plan(subject, None, "hangzhou", store_of()).full.bare["spec"]["minReadySeconds"] == 5
-
-
 def test_an_entry_is_checked_against_the_tweaked_template() -> None:
     tweaked = yurt_app_set_v1beta1(
         tweaks=[
@@ -287,14 +204,6 @@ def test_the_pools_node_selector_term_and_tolerations_are_added_once() -> None:
     assert required(once) == {"nodeSelectorTerms": [TERM]}
     assert pod_spec(once)["tolerations"] == [toleration]
     assert rendered(once, subject, NEW_IMAGE, operation="UPDATE", old=once) == once
-
-
-def test_the_pools_expressions_join_every_term_of_the_template() -> None:
-    own = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [own]}}}
-    subject = yurt_app_set(pools=[pool("hangzhou", nodeSelectorTerm=TERM)], template=pod_template(affinity=affinity))
-    terms = required(rendered(workload(), subject, NEW_IMAGE))["nodeSelectorTerms"]
-    assert terms == [{"matchExpressions": [*own["matchExpressions"], *TERM["matchExpressions"]]}]
 
 
 def test_an_empty_node_selector_term_is_never_left_behind() -> None:
