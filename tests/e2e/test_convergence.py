@@ -1,15 +1,13 @@
-"""Inputs that once made fleethook write forever: the number of writes for each of them, one at a time.
+"""Inputs that once made fleethook write forever: at most two writes for each of them, then none, and a correct status.
 
-``FLEETHOOK_MEASURE_SECONDS`` makes each input be watched for that long and prints writes a minute; without it, it is
-watched until fleethook has handled another subject twice.
+tests/e2e/test_undo_cases.py compares the drift of each field; here the controller runs beside OpenYurt's.
 """
 
 import contextlib
 import copy
 import json
-import os
-import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,12 +16,10 @@ from tests.builders import container, entry, image, patch
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import WEBHOOKS, run_registered_server
-from tests.e2e.openyurt import V1_5, Form, V1Alpha1
-from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.scenario import BEIJING, Scenario, apply_node_pools, scenario
+from tests.e2e.openyurt import V1_5
+from tests.e2e.scenario import BEIJING, Scenario, scenario
 from tests.waiting import wait_for
 
-MEASURED_SECONDS = float(os.environ.get("FLEETHOOK_MEASURE_SECONDS", "0"))
 MAX_WRITES = 2
 PODS = "/spec/template/spec"
 TO_2 = entry("*", items=[image("nginx", "nginx:2.0")])
@@ -89,115 +85,8 @@ INPUTS = {
 }  # fmt: skip
 
 
-class Written(NamedTuple):
-    """The number of writes of an input's workload, and the final status."""
-
-    writes: int
-    late_writes: int
-    status: dict[str, Any]
-    generations: tuple[int, int]
-    per_minute: float
-
-
 def name_of(label: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in label.lower())[:40].strip("-")
-
-
-class Bench:
-    """Inputs on an apiserver, one at a time."""
-
-    def __init__(self, demo: Scenario) -> None:
-        self._demo = demo
-
-    def create(self, label: str) -> None:
-        given, name = INPUTS[label], name_of(label)
-        made = self._demo.subject(name, copy.deepcopy(given.pods), BEIJING)
-        self._demo.form.templates(made)["deploymentTemplate"]["spec"] |= given.spec
-        self._demo.api.create(self._demo.form.path(self._demo.namespace), made)
-        wait_for(lambda: self._demo.controller.has_settled(name), what="OpenYurt's controller creates the workload")
-
-    def override(self, label: str) -> None:
-        self._demo.override(INPUTS[label].entry, name=name_of(label))
-
-    def watch(self, label: str, audit: Audit) -> Written:
-        """Wait until the overrider is observed, and then until another subject was handled twice."""
-        name = name_of(label)
-        started, former = time.monotonic(), self._writes(name, audit)
-        with contextlib.suppress(AssertionError):  # The final status is asserted.
-            wait_for(lambda: self._reported(label), what=f"the status of {name} is final")
-        self._demo.handle_sentinel()
-        before, early = self._demo.workloads(name)[BEIJING], self._writes(name, audit)
-        self._demo.handle_sentinel()
-        self._demo.handle_sentinel()
-        while time.monotonic() < started + MEASURED_SECONDS:
-            time.sleep(0.1)
-        elapsed, writes = time.monotonic() - started, self._writes(name, audit)
-        after = self._demo.workloads(name)[BEIJING]
-        generations = (before["metadata"]["generation"], after["metadata"]["generation"])
-        return Written(writes, writes - early, self._demo.status(name), generations, (writes - former) * 60 / elapsed)
-
-    def pruned(self, label: str) -> tuple[str, ...]:
-        """Return the members that the status must name, without those that OpenYurt's typed client drops itself."""
-        of_v1beta1 = isinstance(self._demo.form, V1Beta1)
-        return () if of_v1beta1 and label.startswith("template") else INPUTS[label].pruned
-
-    def _reported(self, label: str) -> bool:
-        """Return whether the status reports complete rendering, or names the members that the apiserver dropped."""
-        text = json.dumps(self._demo.status(name_of(label)))
-        if pointers := self.pruned(label):
-            return all(pointer in text for pointer in pointers)
-        return self._demo.rendered(name_of(label))
-
-    def _writes(self, name: str, audit: Audit) -> int:
-        workload = self._demo.workloads(name)[BEIJING]["metadata"]["name"]
-        return audit.counts(self._demo.namespace)[workload]
-
-
-@pytest.fixture(scope="module", params=[V1Alpha1(), V1Beta1()], ids=["v1alpha1", "v1beta1"])
-def form(request: pytest.FixtureRequest) -> Form:
-    found: Form = request.param
-    return found
-
-
-@pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest, form: Form) -> ControlPlane:
-    """A control plane with the definitions of that version; for v1beta1, OpenYurt's own."""
-    found: ControlPlane = request.getfixturevalue("openyurt_plane" if form.node_pools_path else "plane")
-    if form.node_pools_path:
-        apply_node_pools(found.api(), form, **{BEIJING: {}})
-    else:
-        request.getfixturevalue("crds")
-    return found
-
-
-@pytest.fixture(scope="module")
-def demo(cluster: ControlPlane, form: Form, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
-    serving = run_registered_server(cluster, tmp_path_factory.mktemp("convergence"))
-    with serving, scenario(cluster.api(), release=V1_5, form=form) as made:
-        made.start_sentinel()
-        yield made
-
-
-def check(label: str, written: Written) -> None:
-    """Print the figures of an input, for reports, and assert the limits."""
-    print(f"\n{label}: {written.writes} writes, {written.per_minute:.0f} a minute; {written.status.get('summary')}")  # noqa: T201
-    assert written.writes <= MAX_WRITES
-    assert written.late_writes == 0
-    assert written.generations[0] == written.generations[1]
-
-
-@pytest.mark.parametrize("label", [label for label, one in INPUTS.items() if not one.pruned])
-def test_a_value_stored_in_another_form_counts_as_rendered(cluster: ControlPlane, demo: Scenario, label: str) -> None:
-    bench = Bench(demo)
-    bench.create(label)
-    audit = Audit(cluster)
-    bench.override(label)
-    try:
-        written = bench.watch(label, audit)
-    finally:
-        demo.remove(name_of(label))
-    check(label, written)
-    assert [one["reason"] for one in written.status["conditions"] if one["type"] == "Rendered"] == ["AllRendered"]
 
 
 @contextlib.contextmanager
@@ -215,27 +104,62 @@ def disable_validation(api: Api) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def pruned(cluster: ControlPlane, demo: Scenario) -> Iterator[dict[str, Written]]:
-    """Members that an apiserver drops; fleethook refuses them in an overrider."""
-    bench, labels = Bench(demo), [label for label, one in INPUTS.items() if one.pruned]
-    for label in labels:
-        bench.create(label)
-    audit = Audit(cluster)
-    with disable_validation(cluster.api()):
-        for label in labels:
-            # An apiserver learns of a removed webhook with some delay.
-            wait_for(lambda label=label: bench.override(label) or True, what="the overrider is admitted")
-    try:
-        yield {label: bench.watch(label, audit) for label in labels}
-    finally:
-        for label in labels:
-            demo.remove(name_of(label))
+def demo(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+    serving = run_registered_server(plane, tmp_path_factory.mktemp("convergence"))
+    with serving, scenario(plane.api(), release=V1_5) as made:
+        made.start_sentinel()
+        yield made
 
 
-@pytest.mark.parametrize("label", [label for label, one in INPUTS.items() if one.pruned])
-def test_pruned_members_are_named_in_the_status(pruned: dict[str, Written], demo: Scenario, label: str) -> None:
-    check(label, pruned[label])
-    pointers = Bench(demo).pruned(label)
-    for pointer in pointers:
-        assert pointer in json.dumps(pruned[label].status)
-    assert (pruned[label].status["summary"] == "1/1") == (not pointers)
+def create(demo: Scenario, name: str, given: Input) -> None:
+    made = demo.subject(name, copy.deepcopy(given.pods), BEIJING)
+    demo.form.templates(made)["deploymentTemplate"]["spec"] |= given.spec
+    demo.api.create(demo.form.path(demo.namespace), made)
+    wait_for(lambda: demo.controller.has_settled(name), what="OpenYurt's controller creates the workload")
+
+
+def override_without_validation(demo: Scenario, name: str, given: Input) -> None:
+    """Write an overrider as soon as the apiserver knows that the webhook is gone."""
+
+    def is_admitted() -> bool:
+        demo.override(given.entry, name=name)
+        return True
+
+    wait_for(is_admitted, what="the overrider is admitted")
+
+
+def is_final(demo: Scenario, name: str, given: Input) -> bool:
+    """Return whether the status reports complete rendering, or names the members that the apiserver dropped."""
+    text = json.dumps(demo.status(name))
+    return all(pointer in text for pointer in given.pruned) if given.pruned else demo.rendered(name)
+
+
+def generation_of(demo: Scenario, name: str) -> int:
+    return int(demo.workloads(name)[BEIJING]["metadata"]["generation"])
+
+
+def test_each_input_is_written_twice_at_most_and_its_status_is_correct(plane: ControlPlane, demo: Scenario) -> None:
+    given = {name_of(label): one for label, one in INPUTS.items()}
+    for name, one in given.items():
+        create(demo, name, one)
+    audit = Audit(plane)
+    for name, one in given.items():
+        if not one.pruned:
+            demo.override(one.entry, name=name)
+    with disable_validation(plane.api()):
+        for name, one in given.items():
+            if one.pruned:
+                override_without_validation(demo, name, one)
+    for name, one in given.items():
+        wait_for(partial(is_final, demo, name, one), what=f"the status of {name} is final: {demo.status(name)}")
+    demo.handle_sentinel()
+    workloads = {name: demo.workloads(name)[BEIJING]["metadata"]["name"] for name in given}
+    early, before = audit.counts(demo.namespace), {name: generation_of(demo, name) for name in given}
+    demo.handle_sentinel()
+    demo.handle_sentinel()
+    late, after = audit.counts(demo.namespace), {name: generation_of(demo, name) for name in given}
+    assert {name: late[one] for name, one in workloads.items() if late[one] > MAX_WRITES} == {}
+    assert {name: late[one] for name, one in workloads.items() if late[one] != early[one]} == {}
+    assert before == after
+    summaries = {name: demo.status(name)["summary"] for name in given}
+    assert summaries == {name: "0/1" if one.pruned else "1/1" for name, one in given.items()}
