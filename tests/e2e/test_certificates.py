@@ -67,62 +67,6 @@ async def test_replicas_that_start_together_agree(
         assert stat.S_IMODE(each.files.key.stat().st_mode) == 0o600
 
 
-async def test_a_secret_that_a_chart_made_empty_is_filled_and_keeps_its_labels(
-    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
-) -> None:
-    metadata = {"name": "certs", "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
-    admin.create(
-        f"/api/v1/namespaces/{namespace}/secrets", {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-    )
-    async with Connection(config(plane, "filled", plane.port)) as connection:
-        credentials = await open_store(connection, namespace, tmp_path).ensure()
-    assert read_credentials(admin, "certs", namespace) == credentials
-    assert admin[secret_path("certs", namespace)]["metadata"]["labels"] == {
-        **metadata["labels"],
-        "app.kubernetes.io/name": "fleethook",
-    }
-
-
-async def test_an_unusable_secret_is_replaced_and_its_key_is_not_logged(
-    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with Connection(config(plane, "broken", plane.port)) as connection:
-        first = await open_store(connection, namespace, tmp_path).ensure()
-        other = new_authority(now=datetime.now(UTC))
-        broken = {"tls.key": base64.b64encode(other.key_pem).decode()}
-        admin.merge(secret_path("certs", namespace), {"data": broken})
-        second = await open_store(connection, namespace, tmp_path).ensure()
-    assert second != first
-    assert read_credentials(admin, "certs", namespace) == second
-    assert "tls.key is not the key of tls.crt" in caplog.text
-    assert "PRIVATE" not in caplog.text
-
-
-async def test_the_life_of_an_authority_step_by_step(
-    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
-) -> None:
-    """Two replicas take turns on each day of two years; the published authorities always trust the served certificate."""
-    time = datetime(2026, 6, 1, tzinfo=UTC)
-    async with Connection(config(plane, "life", plane.port)) as connection:
-        replicas = [
-            SecretStore(
-                connection, SecretName(namespace, "certs"), POLICY, tmp_path / str(number),
-                now=lambda: time, check_seconds=1,
-            )
-            for number in range(2)
-        ]  # fmt: skip
-        published = (await replicas[0].ensure()).bundle
-        authorities = set()
-        for hour in range(0, 730 * 24, 12):
-            time = datetime(2026, 6, 1, tzinfo=UTC) + timedelta(hours=hour)
-            credentials = await replicas[hour // 12 % 2].ensure()
-            assert credentials.authority.certificate_pem in published, "an authority signs only after it is published"
-            assert credentials.serving.certificate.not_valid_after_utc > time + timedelta(days=29)
-            authorities.add(credentials.authority)
-            published = credentials.bundle
-    assert len(authorities) == 3
-
-
 def build_rotating_credentials(now: datetime, *, seconds: float) -> Credentials:
     """Return credentials in the middle of a rotation; the announced authority signs after some seconds."""
     authority = new_authority(now=now - timedelta(days=250), lifetime=timedelta(days=365))

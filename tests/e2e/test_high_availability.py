@@ -139,24 +139,6 @@ def test_a_rolling_restart_under_constant_load_fails_no_admission(
         assert replicas.leader() in replicas.servers
 
 
-def test_an_apiserver_killed_in_the_middle_of_the_work_delays_it_and_no_more(
-    plane: ControlPlane, crds: None, admin: Api, namespace: str, tmp_path: Path
-) -> None:
-    pools = [f"pool-{number}" for number in range(150)]
-    with fleet(plane, tmp_path, namespace, replicas=1) as replicas:
-        (server,) = replicas.servers
-        subject = Subject(admin, namespace, pools)
-        subject.override(entry("*", items=TO_2))
-        wait_for(lambda: count_touched(server) >= 30)
-        plane.kill("kube-apiserver")
-        plane.start_apiserver()
-        wait_for(lambda: subject.status().get("summary") == "150/150")
-        assert subject.condition("Rendered")[1] == "AllRendered"
-    stored = [subject.workload(name) for name in pools]
-    assert {images(one)["nginx"] for one in stored} == {"nginx:2.0"}
-    assert {one["metadata"]["generation"] for one in stored} == {2}
-
-
 STALE = b"no update from the apiserver for"
 
 

@@ -90,22 +90,3 @@ async def test_a_leader_that_is_cut_off_stops_before_the_next_one_starts(plane: 
                 proxy.resume()
                 assert term.history[0] == "cut off"
                 assert term.most == 1
-
-
-async def test_a_leader_whose_lease_is_taken_stops_at_once(plane: ControlPlane, admin: Api, lease: LeaseName) -> None:
-    term = Term()
-    async with candidate(config(plane, "robbed", plane.port), lease, "robbed", term):
-        await until(lambda: term.leading)
-        robbery = {"spec": {"holderIdentity": "robber", "leaseDurationSeconds": 3600}}
-        await asyncio.to_thread(admin.merge, lease.path, robbery)
-        await until(lambda: not term.leading)
-    assert admin[lease.path]["spec"]["holderIdentity"] == "robber"
-
-
-async def test_a_failure_of_the_leaders_work_is_raised(plane: ControlPlane, lease: LeaseName) -> None:
-    async def fail() -> None:
-        raise ValueError("defect")
-
-    async with Connection(config(plane, "defect", plane.port)) as connection:
-        with pytest.raises(ValueError, match="defect"):
-            await LeaderElector(connection, lease, "a", timing=KEPT).run(fail)

@@ -19,12 +19,12 @@ from schemas.definitions import RESOURCES, custom_resource_definition
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, is_established
 from tests.e2e.conftest import install_crds
-from tests.e2e.fleet import OPENYURT, WEBHOOKS
+from tests.e2e.fleet import OPENYURT
 from tests.e2e.installation import Installation, checks, selects
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.test_source_faults import config, definition, gadget, until
 from tests.e2e.workloads import images, path_of, workload_of
-from tests.engines.overrider.controller.test_openyurt_conflicts import render_configuration, upstream
+from tests.engines.overrider.controller.test_openyurt_conflicts import upstream
 from tests.other_constants import constants
 from tests.waiting import NET, wait_for
 
@@ -141,28 +141,6 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
 
             await asyncio.to_thread(install)
             await until(lambda: list(store.each("", late.group_kind)), what="the object is there")
-
-
-def test_openyurts_own_overriding_is_reported_while_it_is_active(
-    installation: Installation, admin: Api, namespace: str
-) -> None:
-    del namespace
-    path = f"{WEBHOOKS}/mutatingwebhookconfigurations/yurt-manager-mutating-webhook-configuration"
-    made = render_configuration()
-    for webhook in made["webhooks"]:
-        # No server answers here; the webhook must not delay Deployments of other tests.
-        webhook.update(objectSelector={"matchLabels": {"never": "matches"}})
-        webhook["clientConfig"]["service"]["namespace"] = "kube-system"
-    with installation.up() as server:
-        assert "openyurt" not in checks(server)[1]
-        try:
-            admin.apply(path, made)
-            wait_for(lambda: "OpenYurt's own renderer is on" in checks(server)[1].get("openyurt", ""))
-            assert checks(server)[0] == 200
-        finally:
-            admin.delete(path)
-        wait_for(lambda: "openyurt" not in checks(server)[1])
-    assert "OpenYurt's own renderer is on (webhook mutate.apps.v1.deployment" in server.log.read_text()
 
 
 @pytest.fixture

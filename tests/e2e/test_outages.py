@@ -1,11 +1,6 @@
-"""Outages of all replicas, with owners as in the versions of OpenYurt.
+"""Outages of all replicas, with owners as in the versions of OpenYurt: only the workloads of overriders are refused."""
 
-A workload of an overrider with mode ``policy`` is never refused. In mode ``webhook``, only the workloads of overriders are.
-"""
-
-import contextlib
 import itertools
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,15 +10,12 @@ from tests.builders import entry, image, overrider
 from tests.e2e.fleet import WEBHOOKS, unregister
 from tests.e2e.installation import Installation, checks, without_leader, without_right
 from tests.e2e.openyurt_planes import VERSIONS, Version
-from tests.e2e.restartable_server import RestartableServer, run_restartable_server
-from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Change, JSONObject, Scenario, build_pool, scenario
+from tests.e2e.scenario import BEIJING, HANGZHOU, JSONObject, Scenario, scenario, with_image
 from tests.waiting import wait_for
 
-TO_2, TO_3 = (entry(BEIJING, items=[image("nginx", claim)]) for claim in ("nginx:2.0", "nginx:3.0"))
+TO_2 = entry(BEIJING, items=[image("nginx", "nginx:2.0")])
 PLAIN = "plain"
 """A subject without an overrider."""
-SIDECAR = {"name": "sidecar", "image": "sidecar:1"}
-ONE_LABEL = {"operation": "add", "path": "/metadata/labels/tier", "value": "edge"}
 
 
 @pytest.fixture(params=["openyurt-1.4", "openyurt-1.7"])
@@ -31,62 +23,13 @@ def version(request: pytest.FixtureRequest) -> Version:
     return VERSIONS[request.param]
 
 
-@contextlib.contextmanager
-def world(
-    version: Version, request: pytest.FixtureRequest, directory: Path, **environment: str
-) -> Iterator[tuple[Scenario, RestartableServer]]:
-    plane = version.start_plane(request)
-    given = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
-    with (
-        run_restartable_server(plane, directory, **given) as server,
-        scenario(plane.api(), release=version.release, form=version.form) as made,
-    ):
-        made.start_sentinel()
-        made.create(BEIJING, HANGZHOU, name=PLAIN)
-        yield made, server
-
-
 def set_template(demo: Scenario, *containers: JSONObject, name: str = "demo") -> None:
     change = {"deploymentTemplate": {"spec": {"template": {"spec": {"containers": list(containers)}}}}}
     demo.api.merge(demo.subject_path(name), demo.form.edit(change))
 
 
-def set_pools(demo: Scenario, *pools: str, name: str = "demo", labelled: str = "", replicas: int = 1) -> None:
-    """Set the pools; 1.4 can add labels to the workloads of one."""
-    if demo.form.node_pools_path:
-        demo.api.merge(demo.subject_path(name), {"spec": {"pools": list(pools)}})
-        return
-    own = {labelled: {"patch": {"metadata": {"labels": {"tier": "core"}}}}}
-    topology = {"pools": [build_pool(pool, replicas, **own.get(pool, {})) for pool in pools]}
-    demo.api.merge(demo.subject_path(name), {"spec": {"topology": topology}})
-
-
-def set_replicas(demo: Scenario, name: str) -> None:
-    set_pools(demo, BEIJING, SHANGHAI, name=name, labelled=SHANGHAI, replicas=2)
-    if demo.form.node_pools_path:
-        demo.api.merge(demo.subject_path(name), demo.form.edit({"deploymentTemplate": {"spec": {"replicas": 2}}}))
-
-
 def container(claim: str, **fields: object) -> JSONObject:
     return {"name": "nginx", "image": claim, **fields}
-
-
-ENV = [{"name": "A", "value": "1"}]
-EDITS: dict[str, Callable[[Scenario, str], None]] = {
-    "image": lambda demo, name: set_template(demo, container("nginx:1.1"), name=name),
-    "env": lambda demo, name: set_template(demo, container("nginx:1.1", env=ENV), name=name),
-    "container": lambda demo, name: set_template(demo, container("nginx:1.1", env=ENV), SIDECAR, name=name),
-    "pool added": lambda demo, name: set_pools(demo, *POOLS, name=name, labelled=SHANGHAI),
-    "pool removed": lambda demo, name: set_pools(demo, BEIJING, SHANGHAI, name=name, labelled=SHANGHAI),
-    "replicas": set_replicas,
-}
-
-
-def with_image(claim: str) -> Change:
-    def change(workload: JSONObject) -> None:
-        workload["spec"]["template"]["spec"]["containers"][0]["image"] = claim
-
-    return change
 
 
 def images_of(demo: Scenario, name: str) -> set[str]:
@@ -105,11 +48,6 @@ def refusals(demo: Scenario, name: str) -> list[str]:
         for one in writes
         if one.code != 409 and (one.verb, one.code) != ("delete", 404)
     ]
-
-
-def expected(demo: Scenario, claim: str) -> dict[str, JSONObject]:
-    pools = demo.workloads()
-    return {pool: demo.expected(pool, *([with_image(claim)] if pool == BEIJING else [])) for pool in pools}
 
 
 def settle_owner(demo: Scenario, name: str) -> None:

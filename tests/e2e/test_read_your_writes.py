@@ -174,35 +174,6 @@ async def test_nothing_is_read_while_the_store_is_up_to_date(cluster: Cluster) -
     assert cluster.watch.reads == []
 
 
-async def test_a_workload_of_a_newer_template_reads_its_subject(cluster: Cluster) -> None:
-    await cluster.write("yurtappsets", yurt_app_set(pools=[{"name": "hangzhou", "replicas": 3}]))
-    for number in range(3):
-        await write_template(cluster, f"nginx:1.{number}")
-        stored = await review(cluster, of_template(cluster, f"nginx:1.{number}"))
-        assert image_of(stored) == "nginx:2.0"
-    assert [path.rpartition("/")[2] for path in cluster.watch.reads] == ["demo"] * 2
-
-
-async def test_a_create_by_an_owner_that_was_made_just_now_is_rendered(cluster: Cluster) -> None:
-    await cluster.delete("yurtappsets", "demo")
-    made = yurt_app_set(pools=[{"name": "hangzhou", "replicas": 7}])
-    await cluster.write("yurtappsets", made)
-    response = (await cluster.review("CREATE")).json()["response"]
-    patch = json.loads(base64.b64decode(response["patch"]))
-    assert [step["value"] for step in patch if step["path"] == "/spec/replicas"] == [7]
-
-
-async def test_an_untriggered_update_of_metadata_is_answered_from_the_store_until_the_watch_arrives(
-    cluster: Cluster,
-) -> None:
-    await cluster.write("yurtappoverriders", rule("nginx:3.0"))
-    assert await cluster.image("UPDATE") == "nginx:2.0"
-    assert cluster.watch.reads == []
-    cluster.watch.flowing.set()
-    await until(lambda: version(cluster) == "nginx:3.0", what="the watch delivers it")
-    assert await cluster.image("UPDATE") == "nginx:3.0"
-
-
 def version(cluster: Cluster) -> str:
     stored = cluster.app.store.get("", overriders(), cluster.namespace, "demo1")
     return str(stored["entries"][0]["items"][0]["image"]["imageClaim"])
@@ -225,28 +196,6 @@ async def test_an_update_by_trigger_reads_live_where_the_watch_does_not_come(clu
     seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
     assert await cluster.image("UPDATE", seen=seen) == "nginx:3.0"
     assert [path.rpartition("/")[2] for path in cluster.watch.reads] == ["demo1"]
-
-
-async def test_a_deletion_that_triggered_an_update_is_seen(cluster: Cluster) -> None:
-    await cluster.delete("yurtappoverriders", "demo1")
-    # A controller knows the version from the last event; a list afterwards is at least as late.
-    seen = cluster.admin[f"{OPENYURT}/yurtappoverriders"]["metadata"]["resourceVersion"]
-    assert await cluster.image("UPDATE", seen=seen) == "nginx:1.0"
-
-
-async def test_a_review_fails_if_the_store_is_behind_and_live_reads_fail(cluster: Cluster) -> None:
-    seen = (await cluster.write("yurtappoverriders", rule("nginx:3.0")))["metadata"]["resourceVersion"]
-    cluster.watch.readable = False
-    answer = await cluster.review("UPDATE", seen=seen)
-    assert answer.status == 503
-    assert "overriders or their subject changed and cannot be read now" in answer.json()["message"]
-    cluster.watch.readable = True
-    assert await cluster.image("UPDATE", seen=seen) == "nginx:3.0"
-
-
-async def test_a_create_that_cannot_be_read_live_is_answered_from_the_store(cluster: Cluster) -> None:
-    cluster.watch.readable = False
-    assert await cluster.image("CREATE") == "nginx:2.0"
 
 
 async def test_a_rival_that_was_made_just_now_is_found_by_validation(cluster: Cluster) -> None:

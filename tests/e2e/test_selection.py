@@ -1,25 +1,17 @@
 """The writes that a real apiserver sends to fleethook, and so refuses while fleethook is down."""
 
-import copy
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from fleethook.cluster.registration.configuration_objects import (
-    URLReference,
     list_selected,
     select_workloads,
-    webhook_configurations,
 )
 from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
 from tests.builders import entry, overrider
-from tests.e2e.chart import CHART, Release
-from tests.e2e.cluster import Api, ControlPlane, RefusedError
-from tests.e2e.conftest import new_namespace
-from tests.e2e.fleet import OPENYURT, is_trusted, unregister
+from tests.e2e.cluster import Api, RefusedError
+from tests.e2e.fleet import OPENYURT
 from tests.e2e.installation import (
     CONFIGURATION,
     Installation,
@@ -137,146 +129,6 @@ def test_an_overrider_is_in_the_configuration_while_no_replica_leads(
         wait_for(lambda: images(admin.merge(plain.paths["hangzhou"], touch)) == {"nginx": "nginx:2.0"})
 
 
-def other_owner(subject: Subject, **reference: str) -> dict[str, Any]:
-    made = workload_of(subject.stored, "hangzhou")
-    made["metadata"]["ownerReferences"][0].update(reference)
-    return made
-
-
-def test_owners_that_are_not_rendered_are_not_sent(
-    installation: Installation, admin: Api, plain: Subject, namespace: str
-) -> None:
-    with installation.up():
-        bound = Subject(admin, namespace, ["hangzhou"])
-        bound.override(entry("*", items=TO_2))
-        wait_for(lambda: selects(admin, bound.namespace), what="the configuration names the subject")
-    for reference in ({"apiVersion": "apps.openyurt.io/v1beta2"}, {"kind": "YurtStaticSet"}):
-        made = other_owner(bound, **reference)
-        admin.create(path_of(made), made)
-    made = workload_of(bound.stored, "hangzhou")
-    with pytest.raises(RefusedError, match="failed calling webhook"):
-        admin.create(path_of(made), made)
-
-
-def test_an_installation_that_never_becomes_ready_refuses_no_workload(
-    installation: Installation, admin: Api, plain: Subject
-) -> None:
-    """OpenYurt 1.4 does not retry a refused write, so such a set would stay without workloads."""
-    unregister(admin)
-    mutating, _ = webhook_configurations(URLReference("https://127.0.0.1:9"))
-    admin.apply(CONFIGURATION, mutating, manager="installer")
-    overriders = "defaults.yurtappoverrider.fleethook.io"
-
-    def is_registered() -> bool:
-        try:
-            plain.override(entry("*", items=TO_2))
-        except RefusedError as error:
-            return overriders in str(error)
-        plain.delete_override()
-        return False
-
-    wait_for(is_registered, what="the apiserver uses the configuration")
-    edit(plain, "nginx:7.0")
-    add_pool(plain, "beijing")
-    with installation.up():
-        wait_for(lambda: expressions(admin), what="the configuration has the condition")
-        # An upgrade or a rollback applies the configuration of the installer again.
-        bound = expressions(admin)
-        admin.apply(CONFIGURATION, mutating, manager="installer")
-        assert expressions(admin) == bound
-
-
-def former_chart(directory: Path) -> Path:
-    """Return a chart as of version 0.2: its webhooks for workloads have rules, and no condition on overriders."""
-    made = shutil.copytree(CHART, directory / "former")
-    file = made / "generated" / "webhooks.yaml"
-    generated = yaml.safe_load(file.read_text())
-    (mutating, _) = webhook_configurations(URLReference("https://127.0.0.1:9"), selecting=False)
-    rules = {webhook["name"]: webhook["rules"] for webhook in mutating["webhooks"]}
-    workloads = generated["configurations"][0]
-    workloads["webhooks"] = [
-        {**one, "rules": rules[one["name"]]} for one in workloads["webhooks"] if one["name"] in rules
-    ]
-    file.write_text(yaml.safe_dump(generated))
-    return made
-
-
-def is_admitted(subject: Subject) -> bool:
-    try:
-        edit(subject, "nginx:7.0")
-    except RefusedError:
-        return False
-    return True
-
-
-def uses_mutating_webhooks(admin: Api, namespace: str) -> bool:
-    """Return whether the apiserver sends overriders of a namespace to the mutating webhook for defaults."""
-    rule = overrider(entry("*", items=TO_2))
-    rule["metadata"]["namespace"] = namespace
-    path = f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders"
-    return "defaults.yurtappoverrider" in str(admin.call("POST", path, rule, dryRun="All")[1])
-
-
-def test_no_upgrade_rollback_or_restored_backup_refuses_a_set_without_an_overrider(
-    helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, plain: Subject, namespace: str, tmp_path: Path,
-) -> None:  # fmt: skip
-    """No server runs except in one block, as if its image could not be pulled."""
-    unregister(admin)
-    for one in admin[f"{OPENYURT}/yurtappoverriders"]["items"]:
-        admin.delete(
-            f"{OPENYURT}/namespaces/{one['metadata']['namespace']}/yurtappoverriders/{one['metadata']['name']}"
-        )
-    former, release = former_chart(tmp_path), Release(helm, plane, kubeconfig, namespace)
-    # The chart exempts its own namespace.
-    bound, probe = Subject(admin, new_namespace(admin), ["hangzhou"]), new_namespace(admin)
-
-    def wait_for_configuration(*, former: bool) -> None:
-        wait_for(lambda: uses_mutating_webhooks(admin, probe) != former, what="the apiserver uses the configuration")
-
-    try:
-        # Only the former revision exempts this namespace, which shows when the apiserver uses it.
-        release.values["webhooks"]["exemptNamespaces"] = [probe]
-        release.helm("install", "fleethook", str(former), "--values", "-")
-        wait_for(lambda: not is_admitted(plain), what="the former version refuses the workloads of all sets")
-        release.values["webhooks"]["exemptNamespaces"] = []
-        release.helm("upgrade", "fleethook", str(CHART), "--values", "-")
-        wait_for_configuration(former=False)
-        edit(plain, "nginx:7.0")
-
-        with release.server(tmp_path) as server:
-            wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")
-            bound.override(entry("*", items=TO_2))
-            wait_for(lambda: bound.status().get("summary") == "1/1")
-        backup, listed = admin[CONFIGURATION], selection(admin)
-        assert listed.subjects == {SubjectName(bound.namespace, "YurtAppSet", "demo")}
-        edit(plain, "nginx:7.1")
-        assert not is_admitted(bound)
-
-        release.helm("rollback", "fleethook", "1")
-        registered = {one["name"]: one for one in admin[CONFIGURATION]["webhooks"]}
-        assert all("rules" in registered[name] for name in list_selected() if name in registered)
-        assert selection(admin).subjects == listed.subjects
-        wait_for_configuration(former=True)
-        edit(plain, "nginx:7.2")
-        assert not is_admitted(bound)
-        release.helm("upgrade", "fleethook", str(CHART), "--values", "-")
-        wait_for_configuration(former=False)
-        edit(plain, "nginx:7.3")
-
-        release.helm("uninstall", "fleethook")
-        for member in ("resourceVersion", "uid", "managedFields", "creationTimestamp", "generation"):
-            del backup["metadata"][member]
-        wait_for_configuration(former=True)
-        admin.create(CONFIGURATION.rpartition("/")[0], backup)
-        wait_for_configuration(former=False)
-        edit(plain, "nginx:7.4")
-        assert not is_admitted(bound)
-    finally:
-        release.helm("uninstall", "fleethook", "--ignore-not-found")
-        unregister(admin)
-        admin.call("DELETE", bound.rule)
-
-
 def test_without_a_controller_only_workloads_of_overriders_are_refused(
     installation: Installation, admin: Api, plain: Subject, namespace: str
 ) -> None:
@@ -286,29 +138,6 @@ def test_without_a_controller_only_workloads_of_overriders_are_refused(
         wait_for(lambda: selects(admin, bound.namespace), what="the configuration names the subject")
     edit(plain, "nginx:7.0")
     assert refused(bound, "nginx:8.0")
-
-
-def test_a_removed_or_edited_condition_is_restored(installation: Installation, admin: Api) -> None:
-    with installation.up():
-        wait_for(lambda: expressions(admin), what="the configuration has the condition")
-        wanted = expressions(admin)
-        kept = admin[CONFIGURATION]["webhooks"]
-        without = copy.deepcopy(kept)
-        for webhook in without:
-            webhook["matchConditions"] = webhook["matchConditions"][:2]
-        admin.merge(CONFIGURATION, {"webhooks": without})
-        wait_for(lambda: expressions(admin) == wanted)
-        edited = copy.deepcopy(kept)
-        for webhook in edited:
-            for condition in webhook["matchConditions"]:
-                condition["expression"] = "1 > 2"
-        admin.merge(CONFIGURATION, {"webhooks": edited})
-        wait_for(lambda: expressions(admin) == wanted)
-        owned = {
-            condition["expression"] for webhook in admin[CONFIGURATION]["webhooks"] for condition in webhook["matchConditions"]
-        } - wanted  # fmt: skip
-        # The leader does not repair members that belong to the registration.
-        assert owned == {"1 > 2"}
 
 
 def select(admin: Api, wanted: Selection) -> None:

@@ -1,45 +1,20 @@
 """A kind whose served versions change on a real apiserver, as in an upgrade and a downgrade of OpenYurt."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from fleethook.cluster.connection import Connection
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import DEFINITIONS, YURT_APP_SETS, WatchedResource
-from fleethook.cluster.store import ObjectKey, Store
-from fleethook.lifetime import run_in_background
-from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import GROUP, YURT_APP_SET
+from fleethook.cluster.kubernetes.resources import YURT_APP_SETS
+from fleethook.model.openyurt import GROUP
 from tests.builders import entry, yurt_app_set
-from tests.e2e.cluster import CRDS, Api, ControlPlane
+from tests.e2e.cluster import CRDS, Api
 from tests.e2e.installation import Installation
 from tests.e2e.subject import TO_2, TO_3, Subject
-from tests.e2e.test_source_faults import config, until
-from tests.waiting import NET, wait_for
+from tests.waiting import wait_for
 
 DEFINITION = f"{CRDS}/{YURT_APP_SETS.name}"
 ALPHA, BETA = "v1alpha1", "v1beta1"
-# Pauses of 0.1, 0.2, 0.4, 0.8, 1.6 s until the version is served, and one list of each version.
-MAX_LISTS = 12
-
-
-class CountingConnection:
-    """A connection that counts the lists of YurtAppSets."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.lists = 0
-
-    async def request(self, method: str, path: str, **rest: Any) -> bytes:
-        self.lists += path.endswith("/yurtappsets")
-        return await self._connection.request(method, path, **rest)
-
-    def lines(self, path: str, **rest: Any) -> Any:
-        return self._connection.lines(path, **rest)
 
 
 class Definition:
@@ -93,54 +68,6 @@ def definition(crds: None, admin: Api, namespace: str) -> Iterator[Definition]:
         yield made
     finally:
         made.restore()
-
-
-@contextlib.asynccontextmanager
-async def follow_resources(
-    plane: ControlPlane, store: Store, *resources: WatchedResource
-) -> AsyncIterator[CountingConnection]:
-    async with Connection(config(plane, "versions", plane.port)) as connection:
-        counting = CountingConnection(connection)
-        source = KubernetesSource(resources, counting, store, absent_seconds=3600.0)
-        async with run_in_background(source.run(), name="source", ended=pytest.fail):
-            await asyncio.wait_for(source.wait_synced(), NET)
-            yield counting
-
-
-async def test_a_version_that_is_added_and_withdrawn_is_followed(
-    plane: ControlPlane,
-    namespace: str,
-    definition: Definition,
-) -> None:
-    store, emptied = Store(), list[ObjectKey]()
-
-    def read() -> dict[str, str]:
-        found = (one for one in store.each("", YURT_APP_SET) if one["metadata"]["namespace"] == namespace)
-        return {one["metadata"]["name"]: one["apiVersion"].removeprefix(f"{GROUP}/") for one in found}
-
-    def note(key: ObjectKey, before: JSONObject | None, after: JSONObject | None) -> None:
-        if key.group_kind == YURT_APP_SET and before is not None and after is None:
-            emptied.append(key)
-
-    await asyncio.to_thread(definition.create, ALPHA, "a", "b")
-    async with follow_resources(plane, store, DEFINITIONS, YURT_APP_SETS) as connection:
-        store.subscribe(note)
-        await until(lambda: read() == {"a": ALPHA, "b": ALPHA}, what="v1alpha1 is read")
-
-        before = connection.lists
-        await asyncio.to_thread(definition.add_beta)
-        await until(lambda: read() == {"a": BETA, "b": BETA}, what="v1beta1 is read")
-        assert connection.lists - before <= MAX_LISTS
-        await asyncio.to_thread(definition.create, BETA, "c")
-        await until(lambda: read() == {"a": BETA, "b": BETA, "c": BETA}, what="v1beta1 is watched")
-
-        before = connection.lists
-        await asyncio.to_thread(definition.withdraw_beta)
-        await until(lambda: read() == {"a": ALPHA, "b": ALPHA, "c": ALPHA}, what="v1alpha1 is read again")
-        assert connection.lists - before <= MAX_LISTS
-        await asyncio.to_thread(definition.create, ALPHA, "d")
-        await until(lambda: read().get("d") == ALPHA, what="v1alpha1 is watched again")
-    assert emptied == []
 
 
 def test_an_upgrade_and_a_downgrade_beside_a_running_server_revert_no_workload(

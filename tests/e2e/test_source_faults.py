@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
@@ -128,29 +128,6 @@ def changes(admin: Api, namespace: str, count: int, *, seed: int) -> Iterator[No
         yield
 
 
-async def test_changes_arrive(direct: Path, admin: Api, namespace: str) -> None:
-    store = Store()
-    async with follow_cluster(direct, store) as informer:
-        await asyncio.to_thread(lambda: list(changes(admin, namespace, 40, seed=1)))
-        await equal(admin, store)
-        state = informer.state()
-        assert (state.synced, state.failing, state.detail, informer.relists) == (True, False, "", 1)
-        assert state.age is not None
-        assert state.age < 60
-
-
-async def test_a_long_list_is_read_in_pages(direct: Path, admin: Api, namespace: str) -> None:
-    def fill() -> None:
-        for number in range(1_100):
-            admin.create(path(namespace), gadget(namespace, f"many-{number}"))
-
-    await asyncio.to_thread(fill)
-    store = Store()
-    async with follow_cluster(direct, store):
-        assert len(held(store)) >= 1_100
-        await equal(admin, store)
-
-
 async def test_connections_that_are_cut_lose_nothing_and_need_no_new_list(
     plane: ControlPlane, admin: Api, namespace: str
 ) -> None:
@@ -205,44 +182,6 @@ async def test_history_compacted_away_is_listed_again_with_its_deletions(
         await equal(admin, store)
         assert (namespace, "doomed") not in held(store)
         assert informer.relists == 2
-
-
-async def test_a_resource_that_is_installed_later_is_picked_up(direct: Path, admin: Api, namespace: str) -> None:
-    late = WatchedResource(GROUP, "v1", "latecomers", "Latecomer", decode_object)
-    store = Store()
-    async with Connection(direct) as connection:
-        source = KubernetesSource([GADGETS, late], connection, store, absent_seconds=0.2)
-        async with run_in_background(source.run(), name="source", ended=pytest.fail):
-            await asyncio.wait_for(source.wait_synced(), NET)
-            states = {part.name: part for part in source.parts()}
-            assert "not served" in states[late.name].detail
-            assert source.synced
-
-            def install() -> None:
-                admin.apply(f"{CRDS}/{late.name}", definition("latecomers", "Latecomer"))
-                wait_for(lambda: is_established(admin, late.name))
-                made = {**gadget(namespace, "first"), "kind": "Latecomer"}
-                wait_for(lambda: admin.call("POST", late.in_namespace(namespace), made)[0] == 201)
-
-            await asyncio.to_thread(install)
-            await until(lambda: list(store.each("", late.group_kind)), what="the object is there")
-
-            await asyncio.to_thread(lambda: admin.delete(f"{CRDS}/{late.name}"))
-            await until(lambda: not list(store.each("", late.group_kind)), what="it is gone with its definition")
-            await until(lambda: "not served" in {p.name: p for p in source.parts()}[late.name].detail)
-
-
-async def test_a_server_that_never_answered_is_reported_as_unreachable(plane: ControlPlane) -> None:
-    async with run_proxy(plane.port) as proxy:
-        kubeconfig = config(plane, "nobody", proxy.port)
-        await proxy.refuse()
-        async with Connection(kubeconfig) as connection:
-            source = KubernetesSource([GADGETS], connection, Store(), absent_seconds=0.2)
-            async with run_in_background(source.run(), name="source", ended=pytest.fail):
-                await until(lambda: next(source.parts()).failing)
-                (part,) = source.parts()
-                assert (part.synced, part.age) == (False, None)
-                assert str(proxy.port) in part.detail
 
 
 async def test_forbidden_is_reported_with_the_servers_message(plane: ControlPlane) -> None:
@@ -331,14 +270,6 @@ async def test_credentials_of_an_exec_plugin_are_asked_for_again_when_refused(
         current.write_text("expired again")
         with pytest.raises(APIError, match="403"):
             await connection.request("GET", "/api/v1/pods")
-
-
-async def test_credentials_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    broken = tmp_path / "kubeconfig"
-    broken.write_text("clusters: []\n")
-    with pytest.raises(UnreachableError, match="kubeconfig"):
-        async with Connection(broken):
-            pass
 
 
 async def test_a_stalled_connection_is_noticed_and_replaced(
