@@ -1,7 +1,6 @@
 """A YurtAppSet, its controller, an overrider, and the resulting workloads."""
 
 import contextlib
-import copy
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -254,13 +253,6 @@ def describe(found: Any, wanted: Any, path: str = "") -> str:
         parts = [describe(*pair, f"{path}/{number}") for number, pair in enumerate(zip(found, wanted, strict=True))]
         return "\n".join(part for part in parts if part)
     return "" if found == wanted else f"{path}: found {json.dumps(found)}, expected {json.dumps(wanted)}"
-
-
-def copy_changed(document: JSONObject, change: Change) -> JSONObject:
-    """Return a changed copy."""
-    made = copy.deepcopy(document)
-    change(made)
-    return made
 
 
 def read_node_pools(api: Api, form: Form) -> dict[str, JSONObject]:

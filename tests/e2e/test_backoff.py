@@ -86,27 +86,3 @@ def test_a_value_that_another_webhook_reverts_is_written_once(
     demo.api.call("DELETE", f"{WEBHOOKS}/mutatingwebhookconfigurations/zz-foreign-{demo.namespace}")
     wait_for(demo.rendered, what="the value is stored without the other webhook")
     assert audit.counts(demo.namespace)[name] == 3
-
-
-def test_an_edit_ends_the_pause(plane: ControlPlane, demo: Scenario) -> None:
-    create(demo, "demo")
-    wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status reports the failure")
-    demo.override(entry("*", items=[image("nginx", "rival:1")]))
-    wait_for(demo.rendered, what="the overrider agrees with the foreign webhook")
-
-
-def test_an_edit_does_not_wait_for_a_hundred_conflicts(plane: ControlPlane, demo: Scenario) -> None:
-    """Counts writes, because a slow machine needs more time for each."""
-    audit, names = Audit(plane), [f"conflict-{number}" for number in range(CONFLICTS)]
-    create(demo, *names)
-
-    def tried() -> dict[str, int]:
-        counts = audit.counts(demo.namespace)
-        return {name: count for name, count in counts.items() if name.startswith("conflict-")}
-
-    wait_for(lambda: len(tried()) == CONFLICTS, what="fleethook tries each of them")
-    before = sum(tried().values())
-    demo.handle_sentinel()
-    writes = sum(tried().values()) - before
-    print(f"\n{CONFLICTS} conflicts: {writes} writes before an edit was handled")  # noqa: T201 - quoted in reports
-    assert writes <= MAX_WRITES_BEFORE

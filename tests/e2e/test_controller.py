@@ -11,7 +11,7 @@ from tests.builders import entry, overrider, patch
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
 from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
-from tests.e2e.subject import TO_2, TO_3, Subject
+from tests.e2e.subject import TO_2, Subject
 from tests.serving import Server
 from tests.waiting import wait_for
 
@@ -43,59 +43,6 @@ def test_a_new_overrider_renders_only_the_workloads_of_its_subject(subject: Subj
             "pool": name, "kind": "Deployment", "workload": stored["name"],
             "hash": stored["annotations"]["fleethook.io/rendered"], "observedGeneration": stored["generation"],
         }  # fmt: skip
-
-
-def test_an_edit_touches_the_pools_whose_rendering_differs(subject: Subject) -> None:
-    subject.override(entry("beijing", items=TO_2), entry("hangzhou", items=TO_2))
-    wait_for(lambda: subject.status().get("summary") == "2/2")
-    before = subject.versions()
-    subject.override(entry("beijing", items=TO_2), entry("hangzhou", items=TO_3))
-    wait_for(lambda: subject.images()["hangzhou"] == "nginx:3.0")
-    # The same overrides in another form, and an entry for a missing pool.
-    subject.override(
-        entry("*", "-hangzhou", "-shanghai", items=TO_2), entry("hangzhou", items=TO_3), entry("x", items=TO_3)
-    )
-    wait_for(subject.observed)
-    after = subject.versions()
-    assert (after["beijing"], after["shanghai"]) == (before["beijing"], before["shanghai"])
-    assert subject.workload("hangzhou")["metadata"]["generation"] == 3
-
-
-def test_a_removed_pool_and_a_deleted_overrider_revert_to_the_template(subject: Subject) -> None:
-    add_volume = patch("add", "/spec/template/spec/volumes", [{"name": "v", "emptyDir": {}}])
-    subject.override(entry("beijing", "hangzhou", items=TO_2, patches=[add_volume]))
-    wait_for(lambda: subject.status().get("summary") == "2/2")
-    subject.override(entry("hangzhou", items=TO_2, patches=[add_volume]))
-    wait_for(lambda: subject.images()["beijing"] == "nginx:1.0")
-    wait_for(lambda: subject.status().get("summary") == "1/1")
-    assert "volumes" not in subject.workload("beijing")["spec"]["template"]["spec"]
-    wait_for(lambda: any(event[:2] == ("YurtAppOverrider", "Reverted") for event in subject.events()))
-    assert subject.images()["hangzhou"] == "nginx:2.0"
-
-    subject.delete_override()
-    wait_for(lambda: set(subject.images().values()) == {"nginx:1.0"})
-    for name in subject.paths:
-        stored = subject.workload(name)
-        assert "volumes" not in stored["spec"]["template"]["spec"]
-        assert "fleethook.io/rendered" not in stored["metadata"].get("annotations", {})
-    wait_for(lambda: sum(event[:2] == ("YurtAppOverrider", "Reverted") for event in subject.events()) == 2)
-
-
-def test_stateful_sets_too(server: Server, admin: Api, namespace: str) -> None:
-    subject = Subject(admin, namespace, ["hangzhou"], kind="StatefulSet")
-    subject.override(entry("*", items=TO_2))
-    wait_for(lambda: subject.images() == {"hangzhou": "nginx:2.0"})
-    wait_for(lambda: subject.status().get("summary") == "1/1")
-    assert subject.status()["pools"][0]["kind"] == "StatefulSet"
-
-
-def test_an_autoscaler_is_left_alone(subject: Subject, server: Server) -> None:
-    subject.override(entry("hangzhou", items=TO_2))
-    wait_for(lambda: subject.status().get("summary") == "1/1")
-    subject.admin.merge(f"{subject.paths['hangzhou']}/scale", {"spec": {"replicas": 9}})
-    subject.override(entry("hangzhou", items=TO_2), entry("beijing", items=TO_2))
-    wait_for(lambda: subject.images()["beijing"] == "nginx:2.0")
-    assert subject.workload("hangzhou")["spec"]["replicas"] == 9
 
 
 def test_a_pool_that_fails_to_render_is_reported_and_does_not_stop_the_others(subject: Subject) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.builders import container, entry, image, patch
-from tests.e2e.cluster import ControlPlane, RefusedError
+from tests.e2e.cluster import ControlPlane
 from tests.e2e.fleet import run_registered_server
 from tests.e2e.foreign_webhook import foreign_webhook
 from tests.e2e.openyurt import V1_5, V1Alpha1
@@ -205,32 +205,6 @@ def test_a_restart_while_an_overrider_is_in_effect_is_not_undone(make: Make) -> 
     assert template["metadata"]["annotations"][RESTARTED] == "2026-02-02T00:00:00Z"
     stop(demo)
     assert workload(demo)["spec"]["template"]["metadata"]["annotations"] == {RESTARTED: "2026-02-02T00:00:00Z"}
-
-
-# Complete values for lists and maps to which other writers add.
-WHOLE = (
-    (f"{NGINX}/env", [{"name": "SIDE", "value": "yes"}]),
-    (f"{NGINX}/ports", [{"name": "side", "containerPort": 81}]),
-    (f"{PODS}/volumes", [{"name": "side-data", "emptyDir": {}}]),
-    (f"{PODS}/tolerations", [{"key": "side", "operator": "Exists"}]),
-    (f"{PODS}/nodeSelector", {"side": "yes"}),
-    ("/spec/template/metadata/annotations", {"side": "yes"}),
-)
-
-
-@pytest.mark.parametrize(("path", "value"), WHOLE, ids=[path for path, _ in WHOLE])
-def test_a_complete_value_keeps_foreign_members_or_is_refused(make: Make, path: str, value: Any) -> None:
-    demo = make(BARE)
-    before = workload(demo)["spec"]
-    try:
-        found = override(demo, ((path, value),))
-    except RefusedError as refused:
-        # The message must name the correct path: an element, or a key.
-        assert f"{path}/" in json.dumps(refused.body)  # noqa: PT017 - either outcome is right
-        return
-    assert_same(found, before)
-    stop(demo)
-    assert_same(workload(demo)["spec"], before)
 
 
 def test_a_foreign_container_with_the_same_name_is_an_error(make: Make) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.fleet import ACCOUNT, NAMESPACE
 from tests.e2e.openyurt_planes import VERSIONS, Version
 from tests.e2e.proxy import Proxy, run_proxy_in_thread
 from tests.e2e.restartable_server import RestartableServer, run_restartable_server
-from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, SHANGHAI, Scenario, scenario, with_image
+from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, Scenario, scenario, with_image
 from tests.waiting import wait_for
 
 DELAYS = (0, 20, 50, 200)
@@ -96,10 +96,6 @@ def expect(demo: Scenario, *, overridden: int, others: int, subject: str = "demo
     assert found == wanted
 
 
-def test_a_subject_that_is_created_with_its_overrider_rolls_out_once(demo: Scenario) -> None:
-    expect(demo, overridden=1, others=1)
-
-
 def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: RestartableServer) -> None:
     demo = make()
     demo.create(args=["--first"])
@@ -141,16 +137,6 @@ def test_a_deleted_overrider_leaves_the_workloads_of_openyurt(demo: Scenario) ->
     expect(demo, overridden=2, others=1)
     for workload in demo.workloads().values():
         assert not [key for key in workload["metadata"]["annotations"] if key.startswith("fleethook.io/")]
-
-
-def test_edits_of_labels_roll_out_nothing(demo: Scenario) -> None:
-    label = {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}}}
-    for path in (demo.subject_path(), demo.overrider_path(), *(demo.workload_path(pool) for pool in POOLS)):
-        demo.api.merge(path, label)
-    await_images(demo, "nginx:2.0")
-    demo.settle("demo")
-    expect(demo, overridden=1, others=1)
-    assert all(workload["metadata"]["labels"]["team"] == "a" for workload in demo.workloads().values())
 
 
 def count_reads(cluster: ControlPlane) -> int:
@@ -204,19 +190,6 @@ def test_members_that_the_template_drops_disappear_for_good(demo: Scenario, late
     expect(demo, overridden=4, others=2)
 
 
-def test_an_edit_of_the_template_and_of_the_overrider_together(demo: Scenario, late: int) -> None:
-    """OpenYurt acts after both edits, so one rollout is enough; two are correct if fleethook sees the overrider first."""
-    with demo.controller.paused():
-        demo.edit_container(image="nginx:1.1", args=["--second"])
-        demo.override(TO_3)
-    await_images(demo, "nginx:3.0")
-    demo.settle("demo")
-    found = demo.counts()
-    print(f"\ntemplates and ReplicaSets by pool: 2 or 3 for overridden pools, found {found}")  # noqa: T201 - as above
-    assert found[SHANGHAI] == (2, 2)
-    assert all(found[pool] in ((2, 2), (3, 3)) for pool in OVERRIDDEN), found
-
-
 def is_refused(demo: Scenario, name: str = "demo") -> bool:
     """Return whether the apiserver refused a write of OpenYurt; a conflict with another writer does not count."""
     return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.controller.writes)
@@ -253,19 +226,3 @@ def test_a_subject_created_during_an_outage_is_complete_afterwards(make: Make, i
     await_images(demo, "nginx:2.0")
     demo.settle("demo")
     expect(demo, overridden=1, others=1)
-
-
-def test_a_subject_without_an_overrider_does_not_wait_for_fleethook(make: Make, instance: RestartableServer) -> None:
-    demo = make()
-    demo.create(name="there", args=["--first"])
-    wait_for(lambda: demo.controller.has_settled("there"), what="the subject is complete")
-    with instance.away():
-        demo.edit_container("there", args=["--second"])
-        demo.create(name="new")
-        for name in ("there", "new"):
-            wait_for(lambda name=name: demo.controller.has_settled(name), what=f"{name} is written")
-    assert not is_refused(demo, "there")
-    assert not is_refused(demo, "new")
-    demo.settle()
-    expect(demo, overridden=2, others=2, subject="there")
-    expect(demo, overridden=1, others=1, subject="new")

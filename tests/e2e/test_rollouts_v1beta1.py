@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.builders import container, entry, image, patch, tweak
+from tests.builders import entry, image, tweak
 from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.openyurt import V1_5
-from tests.e2e.openyurt_v1beta1 import SUBJECT_LABEL, V1Beta1
+from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import (
     BEIJING,
@@ -121,20 +121,6 @@ def test_an_edited_overrider_rolls_out_its_pool_and_an_edited_tweak_every_pool(m
     assert tables == [[1, 1, 1, 1, 1], [2, 1, 1, 1, 1], [3, 2, 2, 2, 2]]
 
 
-def test_tweaks_come_first_and_overriders_after_them(demo: Scenario) -> None:
-    assert images(demo) == {BEIJING: "nginx:2.0", HANGZHOU: "nginx:1.5", SHANGHAI: "nginx:1.0"}
-    expect(demo, 1, 1, 1)
-
-
-def test_an_edited_tweak_is_in_effect_in_overridden_pools(demo: Scenario) -> None:
-    name = [patch("add", "/spec/template/spec/containers/0/args", ["--pool={{nodepool-name}}"])]
-    demo.tweak(image_tweak("nginx:1.6", BEIJING, HANGZHOU), tweak(BEIJING, patches=name))
-    await_specs(demo, "nginx:2.0")
-    pods = demo.workloads()[BEIJING]["spec"]["template"]["spec"]
-    assert pods["containers"][0]["args"] == ["--pool=beijing"]
-    expect(demo, 2, 2, 2)
-
-
 def test_a_deleted_overrider_gives_the_tweak_back(demo: Scenario) -> None:
     demo.tweak(image_tweak("nginx:1.6", BEIJING, HANGZHOU))
     await_specs(demo, "nginx:2.0")
@@ -142,19 +128,6 @@ def test_a_deleted_overrider_gives_the_tweak_back(demo: Scenario) -> None:
     await_specs(demo, None)
     assert images(demo) == {BEIJING: "nginx:1.6", HANGZHOU: "nginx:1.6", SHANGHAI: "nginx:1.0"}
     expect(demo, 3, 2, 2)
-
-
-def test_labels_and_annotations_of_openyurt_stay(demo: Scenario) -> None:
-    mine = {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}}}
-    for pool in POOLS:
-        demo.api.merge(demo.workload_path(pool), mine)
-    demo.override(TO_3)
-    await_specs(demo, "nginx:3.0")
-    for pool, workload in demo.workloads().items():
-        labels, annotations = workload["metadata"]["labels"], workload["metadata"]["annotations"]
-        assert {SUBJECT_LABEL: "demo", "apps.openyurt.io/pool-name": pool, "team": "a"}.items() <= labels.items()
-        assert {"apps.openyurt.io/ref-nodepool": pool, "note": "b"}.items() <= annotations.items()
-    expect(demo, 2, 1, 1)
 
 
 def test_pools_that_come_and_go_with_labels_roll_out_nothing_else(openyurt_plane: ControlPlane, make: Make) -> None:
@@ -190,19 +163,6 @@ def test_a_restart_stays_until_openyurt_writes_the_spec_again(demo: Scenario) ->
     expect(demo, 4, 2, 2)
 
 
-def test_an_image_that_is_set_by_hand_is_replaced_with_a_warning(demo: Scenario) -> None:
-    spec = {"template": {"spec": {"containers": [container(image="nginx:9")]}}}
-    kind = "application/strategic-merge-patch+json"
-    path = demo.workload_path(BEIJING)
-    code, _, warnings = demo.api.call("PATCH", path, {"spec": spec}, content_type=kind, fieldManager="kubectl-set")
-    assert code == 200
-    assert any("replaced: " in text and "/image: edit the owner or YurtAppOverrider" in text for text in warnings), (
-        warnings
-    )
-    await_specs(demo, "nginx:2.0")
-    expect(demo, 1, 1, 1)
-
-
 def test_a_scale_by_hand_stays_until_openyurt_writes_the_spec_again(demo: Scenario) -> None:
     for pool in (BEIJING, HANGZHOU):
         demo.api.merge(f"{demo.workload_path(pool)}/scale", {"spec": {"replicas": 4}})
@@ -212,32 +172,6 @@ def test_a_scale_by_hand_stays_until_openyurt_writes_the_spec_again(demo: Scenar
     assert [demo.workloads()[pool]["spec"]["replicas"] for pool in POOLS] == [4, 4, 1]
     demo.edit_container(args=["--second"])
     await_specs(demo, "nginx:3.0")
-
-
-def test_a_workload_that_lost_its_label_is_left_alone(openyurt_plane: ControlPlane, demo: Scenario) -> None:
-    path = demo.workload_path(BEIJING)
-    specs = {pool: demo.expected(pool) for pool in (HANGZHOU, SHANGHAI)}
-    demo.api.merge(path, {"metadata": {"labels": {SUBJECT_LABEL: None}}})
-    wait_for(lambda: not demo.api[path]["metadata"].get("ownerReferences"), what="OpenYurt releases the workload")
-    audit = Audit(openyurt_plane)
-    for override, claim in ((TO_2, "nginx:2.0"), (TO_3, "nginx:3.0")):
-        demo.override(override)
-        demo.wait_for_specs({BEIJING: demo.expected(BEIJING, with_image(claim)), **specs})
-        demo.settle()
-    assert demo.workload_path(BEIJING) != path
-    name = path.rpartition("/")[2]
-    assert name not in audit.counts(demo.namespace)
-    reasons = {one["type"]: one["reason"] for one in demo.status()["conditions"]}
-    assert reasons["Rendered"] == "OrphanedWorkloads"
-    assert name in str(demo.status()["conditions"])
-
-
-def test_an_overrider_may_not_release_a_workload(make: Make) -> None:
-    demo = make()
-    demo.create()
-    wait_for(lambda: demo.controller.has_settled("demo"))
-    with pytest.raises(AssertionError, match="ref-yurtappset"):
-        demo.override(entry("*", patches=[patch("remove", "/metadata/labels/apps.openyurt.io~1ref-yurtappset")]))
 
 
 def test_nothing_is_written_once_all_is_rendered(openyurt_plane: ControlPlane, demo: Scenario) -> None:
@@ -269,48 +203,6 @@ def test_stateful_sets_follow_template_tweak_and_overrider(make: Make) -> None:
     # Created, template, tweak; where the overrider applies, also its edit and its end.
     generations = [demo.workloads()[pool]["metadata"]["generation"] for pool in POOLS]
     assert generations == [5, 3, 3]
-
-
-def test_tweaks_of_a_relabeled_node_pool_follow_with_the_next_revision(make: Make) -> None:
-    """A second subject, whose overrider selects by the same label, shows that fleethook knows the label."""
-    demo, gold = make(), {"matchLabels": {"tier": "gold"}}
-    tweaks = [tweak(selector=gold, containerImages=[{"name": "nginx", "targetImage": "nginx:gold"}], replicas=2)]
-    demo.override(entry(BEIJING, patches=[patch("add", "/spec/minReadySeconds", 7)]))
-    demo.create(given={"tweaks": tweaks})
-    demo.override({"poolSelector": gold, "items": [image("nginx", "nginx:seen")]}, name="seen")
-    demo.create(name="seen")
-
-    def change(workload: JSONObject) -> None:
-        workload["spec"]["minReadySeconds"] = 7
-
-    def expected() -> dict[str, JSONObject]:
-        return {pool: demo.expected(pool, *([change] if pool == BEIJING else [])) for pool in POOLS}
-
-    def relabel(labels: JSONObject, claim: str) -> None:
-        apply_node_pools(demo.api, FORM, **{BEIJING: labels})
-        wait_for(lambda: demo.workloads("seen")[BEIJING]["spec"]["template"]["spec"]["containers"][0]["image"] == claim)
-        demo.settle("demo")
-
-    specs = expected()
-    demo.wait_for_specs(specs)
-    try:
-        relabel({"tier": "gold"}, "nginx:seen")
-        demo.wait_for_specs(specs)
-        expect(demo, 1, 1, 1)
-        demo.edit_container(args=["--second"])
-        specs = expected()
-        assert specs[BEIJING]["replicas"] == 2
-        demo.wait_for_specs(specs)
-        demo.settle("demo")
-        expect(demo, 2, 2, 2)
-    finally:
-        relabel({"tier": "iron"}, "nginx:1.0")
-    demo.wait_for_specs(specs)
-    expect(demo, 2, 2, 2)
-    demo.stop_overriding()
-    del specs[BEIJING]["minReadySeconds"]
-    demo.wait_for_specs(specs)
-    expect(demo, 2, 2, 2)
 
 
 def test_a_scale_that_an_entry_undoes_is_reported_with_the_scaler_and_the_remedy(make: Make) -> None:

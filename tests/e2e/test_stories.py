@@ -9,10 +9,9 @@ import pytest
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from tests.e2e.cluster import Api, ControlPlane, RefusedError
 from tests.e2e.conftest import kubectl
-from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
+from tests.e2e.fleet import OPENYURT, run_registered_server
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.serving import EXAMPLES, Server
-from tests.waiting import wait_for
 
 STORIES = EXAMPLES / "yurtappoverrider"
 
@@ -114,13 +113,6 @@ def test_story_1_a_daemon_and_a_stateful_set(stories: Path, admin: Api) -> None:
     assert untouched["spec"]["replicas"] == 1
 
 
-def test_an_update_renders_again_and_once(stories: Path, admin: Api) -> None:
-    stored = create_workload(admin, "story-5", "yurtappsets/yurtappset-demo", "hangzhou")
-    again = admin.merge(path_of(stored), {"metadata": {"annotations": {"note": "x"}}})
-    assert again["spec"] == stored["spec"]
-    assert len(again["spec"]["template"]["spec"]["volumes"]) == 2
-
-
 def test_the_stories_as_written_are_refused(stories: Path, admin: Api) -> None:
     source = Path(__file__).parent.parent / "conformance" / "proposal_as_written.yaml"
     (as_written,) = [
@@ -150,42 +142,6 @@ def test_findings_come_as_causes_with_their_fields(stories: Path, admin: Api) ->
     assert refused.value.status == 422
     causes = {cause["field"] for cause in refused.value.body["details"]["causes"]}
     assert any(field.startswith("entries[0].items[0]") for field in causes), causes
-
-
-def test_short_names_and_columns_of_the_crds(stories: Path, binaries: Path) -> None:
-    for short in ("yacr", "yao"):
-        printed = kubectl(binaries, stories, "get", short, "-n", "story-2")
-        assert printed.split()[:7] == ["NAME", "SUBJECT", "NAME", "BOUND", "RENDERED", "WORKLOADS", "AGE"]
-        assert "yurtappset-demo" in printed
-
-
-def test_the_registration_equals_the_generated_one(stories: Path, admin: Api) -> None:
-    mutating = admin[f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"]
-    members = ("failurePolicy", "sideEffects", "timeoutSeconds", "reinvocationPolicy")
-    deployments = {hook["name"]: hook for hook in mutating["webhooks"] if hook["name"].startswith("deployments.")}
-    assert {name: tuple(hook[one] for one in members) for name, hook in deployments.items()} == {
-        "deployments.overrider.fleethook.io": ("Fail", "None", 5, "IfNeeded"),
-        "deployments.optional.overrider.fleethook.io": ("Ignore", "None", 5, "IfNeeded"),
-    }
-    owners = {entry["manager"] for entry in mutating["metadata"]["managedFields"]}
-    assert "fleethook" in owners
-
-
-def test_a_lost_ca_bundle_is_set_again_and_nothing_else(stories: Path, admin: Api) -> None:
-    path = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
-    before = admin[path]
-    broken = {**before, "webhooks": [dict(hook) for hook in before["webhooks"]]}
-    for hook in broken["webhooks"]:
-        hook["clientConfig"] = {name: value for name, value in hook["clientConfig"].items() if name != "caBundle"}
-        hook["timeoutSeconds"] = 7
-    admin.replace(path, broken)
-    after = wait_for(
-        lambda: all("caBundle" in hook["clientConfig"] for hook in admin[path]["webhooks"]) and admin[path],
-        what="caBundle is there again",
-    )
-    assert [hook["clientConfig"] for hook in after["webhooks"]] == [hook["clientConfig"] for hook in before["webhooks"]]
-    assert {hook["timeoutSeconds"] for hook in after["webhooks"]} == {7}
-    admin.replace(path, {**after, "webhooks": before["webhooks"]})
 
 
 def test_foreign_workloads_are_not_sent_to_fleethook(stories: Path, admin: Api, server: Server, namespace: str) -> None:

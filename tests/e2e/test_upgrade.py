@@ -137,14 +137,3 @@ def test_released_workloads_keep_their_overrides_and_are_named(demo: Scenario, u
     ]
     assert images == [["nginx:2.0", "nginx:2.0", "nginx:1.0"]] * len(POOLS)
     assert demo.rollouts.replica_sets("demo") == dict.fromkeys(POOLS, 2)
-
-
-def test_the_condition_is_true_when_the_orphans_are_deleted(demo: Scenario, upgrade: Upgrade) -> None:
-    old = {pool: demo.workload_path(pool) for pool in POOLS}
-    upgrade(demo)
-    wait_for(lambda: find_pools(old, condition(demo)[2]) == set(POOLS), what="the status names the orphans")
-    for path in old.values():
-        demo.api.delete(path)
-    wait_for(lambda: condition(demo) == ("True", "AllRendered", "3 of 3 workloads"))
-    demo.start_sentinel()
-    assert demo.rollouts.replica_sets("demo") == dict.fromkeys(POOLS, 1)
