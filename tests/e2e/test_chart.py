@@ -107,10 +107,11 @@ def test_helm_lint_passes(helm: Path) -> None:
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
-def test_an_apiserver_accepts_every_manifest(
+def test_an_apiserver_accepts_every_manifest_and_no_right_is_given_twice(
     helm: Path, binaries: Path, kubeconfig: Path, namespace: str, values: Values
 ) -> None:
     documents = template(helm, values, namespace=namespace)
+    assert sorted(rights(documents)) == sorted(set(rights(documents)))
     # Helm decides the order of the manifests.
     text = yaml.safe_dump_all(documents)
     printed = kubectl(
@@ -166,6 +167,11 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"engines": {"dispatch": {"cacheKubeconfigSecret": "c"}}}, "set engines.dispatch.kubeconfigSecret, too"),
         ({"engines": {"hooks": {"enabled": True, "rules": {"rules.txt": "a"}}}}, "rules"),
         ({"engines": {"hooks": {"enabled": True, "existingConfigMap": "mine"}}}, "needs the names of its keys"),
+        ({"crdsController": {"enabled": True, "besideOperators": True}}, "besideOperators"),
+        ({"crdsController": {"enabled": True, "readSecrets": [""]}}, "readSecrets"),
+        ({"crdsController": {"enabled": True, "localRoot": "tarballs"}}, "localRoot"),
+        ({"crdsController": {"enabled": True, "persistence": {"accessModes": []}}}, "accessModes"),
+        ({"crdsController": {"enabled": True, "replicas": 2}}, "ReadWriteMany"),
     ],
 )
 def test_meaningless_values_are_refused(helm: Path, values: Values, problem: str) -> None:
@@ -241,12 +247,6 @@ def test_the_readme_has_every_value() -> None:
 
 # A subject is nudged only if its controller does not write for some time: tests/engines/overrider/controller/test_owner_waits.py.
 NUDGES = {("apps.openyurt.io", plural, "patch") for plural in ("yurtappsets", "yurtappdaemons")}
-
-
-@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
-def test_no_right_is_given_twice(helm: Path, values: Values) -> None:
-    given = rights(template(helm, values))
-    assert sorted(given) == sorted(set(given))
 
 
 def test_a_server_under_the_charts_roles_uses_every_right_and_needs_no_more(
@@ -364,16 +364,3 @@ def test_upgrade_and_rollback_keep_the_ca_and_uninstall_leaves_foreign_objects(
     release.helm("uninstall", "fleethook")
     assert admin.call("GET", f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook")[0] == 404
     assert release.secret()["data"] == secret
-
-
-def test_a_server_without_engines_starts_and_serves_none(
-    helm: Path, plane: ControlPlane, kubeconfig: Path, namespace: str, tmp_path: Path
-) -> None:
-    release = Release(helm, plane, kubeconfig, namespace)
-    release.values["engines"] = {"overrider": {"enabled": False}}
-    release.install()
-    try:
-        with release.server(tmp_path) as server:
-            assert server.request("POST", MUTATE, b"{}")[0] == 404
-    finally:
-        release.helm("uninstall", "fleethook")

@@ -20,7 +20,6 @@ from tests.e2e.chart import (
     DISPATCH_ALONE,
     DISPATCH_ELSEWHERE,
     Release,
-    Values,
     environment_of,
     kinds,
     pod_of,
@@ -62,14 +61,6 @@ def test_callers_are_named_by_certificates_of_an_authority(helm: Path) -> None:
     assert json.loads(environment["FLEETHOOK_DISPATCH_CALLERS"]) == ["kube-apiserver", "kcp"]
     with pytest.raises(AssertionError, match="verified with clientCAConfigMap"):
         template(helm, {**values, "clientCAConfigMap": ""})
-
-
-@pytest.mark.parametrize("engine", ["overrider", "interpret", "dispatch", "crds"])
-def test_only_dispatching_takes_reviews_of_tokens_and_access(helm: Path, engine: str) -> None:
-    engines = {name: {"enabled": name == engine} for name in ("overrider", "interpret", "dispatch", "crds")}
-    given = {resource for (_, resource, _), _ in rights(template(helm, {"engines": engines}))}
-    reviews = {"tokenreviews", "subjectaccessreviews"}
-    assert given & reviews == (reviews if engine == "dispatch" else set())
 
 
 def readme_role() -> Any:

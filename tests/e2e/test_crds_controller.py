@@ -103,19 +103,6 @@ def test_invalid_archives_have_distinct_reasons(
     }  # fmt: skip
 
 
-def test_an_invalid_spec_is_reported_once_and_not_tried(
-    process: ControllerProcess, make: KarmadaFactory, origin: Origin
-) -> None:
-    instance = make({"httpSource": {"url": "crds.tar.gz"}})
-    wait_for(lambda: instance.has_condition("Ready", "False", "ValidationError"))
-    text = 'validation errors: [spec.crdTarball.httpSource.url: Invalid value: "crds.tar.gz": invalid CRDs remote URL]'
-    assert instance.condition("Ready")[2] == text
-    wait_for(lambda: instance.events() == [("Warning", "ValidationError", 1)])
-    instance.change(crdTarball=http(origin))
-    wait_for(instance.ready)
-    assert ("Warning", "ValidationError", 1) in instance.events()
-
-
 def test_a_suspended_instance_is_left_alone_until_its_deletion(
     process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
 ) -> None:
@@ -133,36 +120,6 @@ def test_a_suspended_instance_is_left_alone_until_its_deletion(
     assert not instance.gone()
     instance.change(suspend=False)
     wait_for(instance.gone)
-
-
-def test_a_deleted_instance_leaves_the_cache_and_other_instances_alone(
-    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin, tmp_path: Path
-) -> None:
-    instance = make(http(origin))
-    wait_for(instance.ready)
-    finalizers = [*instance.stored["metadata"]["finalizers"], "example.com/others"]
-    admin.merge(instance.path, {"metadata": {"finalizers": finalizers}})
-    admin.delete(instance.path)
-    wait_for(lambda: instance.stored["metadata"]["finalizers"] == ["example.com/others"])
-    assert instance.condition("Ready") == ("False", "Progressing", "karmada deinit job is in progressing")
-    admin.merge(instance.path, {"metadata": {"finalizers": None}})
-    wait_for(instance.gone)
-    assert process.entry(origin).is_dir()
-
-
-def test_without_cascade_there_is_no_deinit(
-    process: ControllerProcess, make: KarmadaFactory, admin: Api, origin: Origin
-) -> None:
-    instance = make(http(origin))
-    wait_for(instance.ready)
-    metadata = instance.stored["metadata"]
-    labels = {"operator.karmada.io/disable-cascading-deletion": "true"}
-    finalizers = [*metadata["finalizers"], "example.com/others"]
-    admin.merge(instance.path, {"metadata": {"labels": labels, "finalizers": finalizers}})
-    admin.delete(instance.path)
-    wait_for(lambda: instance.stored["metadata"]["finalizers"] == ["example.com/others"])
-    assert instance.ready()
-    admin.merge(instance.path, {"metadata": {"finalizers": None}})
 
 
 def test_many_instances_of_one_tarball_ask_once(

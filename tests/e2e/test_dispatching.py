@@ -32,7 +32,6 @@ CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigu
 BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
 EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
 LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 KINDS = (
     ("apis.kcp.io", "v1alpha2", "APIBinding"),
     ("apis.kcp.io", "v1alpha2", "APIExport"),

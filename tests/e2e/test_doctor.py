@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleethook.cli.doctor.doctor_probes import list_rights
-from fleethook.cluster.registration.configuration_objects import ServiceReference, URLReference, webhook_configurations
+from fleethook.cluster.registration.configuration_objects import URLReference, webhook_configurations
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
 from tests.cli.commands import invoke
 from tests.cli.doctor.test_doctor_probes import allows
@@ -188,14 +188,6 @@ def test_a_wrong_authority_is_found(
     assert "caBundle" in about["remedy"]
 
 
-def test_an_address_without_a_name_in_the_certificate_is_found(
-    registration: Registration, server: Server, namespace: str, kubeconfig: Path
-) -> None:
-    registration.write(URLReference(f"https://127.0.0.2:{server.port}"), server.authority.read_bytes())
-    code, _, about = examine_until_reached("127.0.0.2", kubeconfig, "-n", namespace)
-    assert (code, about["level"]) == (1, "error")
-
-
 def test_failure_policy_ignore_does_not_hide_a_server_that_is_gone(
     registration: Registration, server: Server, namespace: str, kubeconfig: Path
 ) -> None:
@@ -205,74 +197,6 @@ def test_failure_policy_ignore_does_not_hide_a_server_that_is_gone(
     registration.write(url_of(free_port()), server.authority.read_bytes(), edit=ignore)
     code, found, about = examine_until_reached("did not send", kubeconfig, "-n", namespace)
     assert (code, about["level"], levels(found)["failure-policy"]) == (1, "error", ["warning"])
-
-
-def test_an_exempt_namespace_is_named(registration: Registration, server: Server, kubeconfig: Path) -> None:
-    registration.write_for(server)
-    code, _, about = examine_until_reached("did not send", kubeconfig, "-n", NAMESPACE)
-    assert (code, "--namespace" in about["remedy"]) == (1, True)
-
-
-def test_a_missing_webhook_and_other_rules_are_found(
-    registration: Registration, server: Server, kubeconfig: Path
-) -> None:
-    def narrow(webhook: dict[str, Any]) -> None:
-        if webhook["name"] == "deployments.overrider.fleethook.io":
-            webhook["rules"][0]["operations"] = ["CREATE"]
-
-    registration.write_for(server, edit=narrow, leave_out=PROBED)
-    code, found = examine(kubeconfig)
-    assert (code, levels(found)["registration"]) == (1, ["error", "error"])
-    assert found["registration"][0]["text"] == f"the webhook {PROBED} is missing"
-    expected = "deployments.overrider.fleethook.io lacks this version's rules"
-    assert expected in found["registration"][1]["text"]
-
-
-def test_an_engine_that_is_off_is_found(
-    plane: ControlPlane, crds: None, registration: Registration, tmp_path: Path, namespace: str, kubeconfig: Path
-) -> None:
-    arguments = ("--kubeconfig", str(service_account(plane)), "--namespace", NAMESPACE)
-    with serving(tmp_path, *arguments, manifests=None, FLEETHOOK_ENGINES='["crds"]') as partial:
-        registration.write_for(partial)
-        code, _, about = examine_until_reached("Not Found", kubeconfig, "-n", namespace)
-    assert (code, about["level"]) == (1, "error")
-    assert "enable the engine" in about["remedy"]
-
-
-def test_missing_rights_of_the_server_are_listed(registration: Registration, server: Server, kubeconfig: Path) -> None:
-    registration.write_for(server)
-    code, found = examine(kubeconfig, "--service-account", f"{NAMESPACE}/nobody")
-    assert (code, levels(found)["rights"]) == (1, ["error", "warning"])
-    assert "list yurtappoverriders.apps.openyurt.io" in found["rights"][0]["text"]
-    assert "patch deployments.apps" in found["rights"][1]["text"]
-
-
-def test_a_service_without_endpoints_is_found(
-    registration: Registration, server: Server, admin: Api, namespace: str, kubeconfig: Path
-) -> None:
-    # Neither a dry run in an exempt namespace nor a missing webhook makes the apiserver dial the Service's address.
-    authority = server.authority.read_bytes()
-    registration.write(
-        ServiceReference(namespace, "fleethook"), authority, leave_out="rules.customizations.interpret.fleethook.io"
-    )
-    _, found = examine(kubeconfig, "-n", NAMESPACE)
-    assert "does not exist" in found["service"][0]["text"]
-    service = {
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "fleethook"},
-        "spec": {"ports": [{"port": 443, "targetPort": 9443}], "selector": {"app": "fleethook"}},
-    }  # fmt: skip
-    admin.create(f"/api/v1/namespaces/{namespace}/services", service)
-    _, found = examine(kubeconfig, "-n", NAMESPACE)
-    assert "has no ready endpoint" in found["service"][0]["text"]
-    endpoints = {
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {"name": "fleethook", "labels": {"kubernetes.io/service-name": "fleethook"}},
-        "endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": True}}],
-        "ports": [{"name": "", "port": server.port}],
-    }  # fmt: skip
-    admin.create(f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", endpoints)
-    _, found = examine(kubeconfig, "-n", NAMESPACE)
-    assert found["service"][0]["text"] == f"the Service {namespace}/fleethook has 1 ready endpoint"
 
 
 def test_checks_without_rights_are_notes(
@@ -302,31 +226,6 @@ def test_checks_without_rights_are_notes(
     for check in ("reachability", "rights"):
         assert {one["level"] for one in found[check]} == {"note"}
         assert all(one["remedy"] for one in found[check])
-
-
-def test_webhooks_of_others_on_the_same_objects_are_noted(
-    registration: Registration, server: Server, admin: Api, kubeconfig: Path
-) -> None:
-    registration.write_for(server)
-    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments"]}
-    foreign = {
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "doctor-foreign"},
-        "webhooks": [{
-            "name": "policy.example.org", "rules": [rule], "failurePolicy": "Ignore", "sideEffects": "None",
-            "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"},
-            "objectSelector": {"matchLabels": {"doctor": "test"}},
-        }],
-    }  # fmt: skip
-    path = f"{WEBHOOKS}/validatingwebhookconfigurations"
-    admin.create(path, foreign)
-    try:
-        _, found = examine(kubeconfig)
-    finally:
-        admin.delete(f"{path}/doctor-foreign")
-    named = [one for one in found["other-webhooks"] if "doctor-foreign" in one["text"]]
-    assert [one["level"] for one in named] == ["note"]
-    assert named[0]["text"].startswith("policy.example.org of ValidatingWebhookConfiguration doctor-foreign")
 
 
 def test_the_roles_of_the_chart_have_the_rights_that_are_checked(helm: Path) -> None:

@@ -4,21 +4,17 @@ import base64
 import contextlib
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fleethook.cluster.certificates.secret_store import to_data
 from tests.cli.commands import invoke
 from tests.e2e.balancer import balancer
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, Fleet, is_ready, service_account
-from tests.e2e.test_certificates import build_rotating_credentials, read_credentials
 from tests.e2e.test_uninstall import kubeconfig_of
-from tests.other_constants import constants
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
@@ -239,53 +235,6 @@ def wait_for_writes(statuses: list[int]) -> None:
     wait_for(lambda: len(statuses) > before + 20, what="further writes are answered")
 
 
-def test_a_rotation_of_the_authority_refuses_no_write(
-    plane: ControlPlane, admin: Api, team: str, namespace: str, tmp_path: Path
-) -> None:
-    (tmp_path / "rules.py").write_text(RULES.partition("@mutate")[0])
-    for seconds in (25, 100, 300):
-        directory = tmp_path / str(seconds)
-        directory.mkdir()
-        if rotates_under_load(plane, admin, (team, namespace), directory, seconds=seconds):
-            return
-    pytest.fail("the machine is too slow: the rotation had begun before the writes each time")
-
-
-def rotates_under_load(
-    plane: ControlPlane, admin: Api, namespaces: tuple[str, str], directory: Path, *, seconds: float
-) -> bool:
-    """Change the authority after some seconds; return False if that is before the writes."""
-    team, namespace = namespaces
-    before = build_rotating_credentials(datetime.now(UTC), seconds=seconds)
-    data = {name: base64.b64encode(value).decode() for name, value in to_data(before).items()}
-    secrets = f"/api/v1/namespaces/{namespace}/secrets"
-    admin.call("DELETE", f"{secrets}/certs")
-    admin.create(secrets, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "certs"}, "data": data})
-    with balancer() as front, contextlib.ExitStack() as stack:
-        fleet = Fleet(plane, directory, namespace, front, stack, **constants(certificates=0.2))
-        for _ in range(2):
-            fleet.start("--hooks", str(directory.parent / "rules.py"))
-        refused(admin, team)
-        with writing(admin, team) as statuses:
-            wait_for_writes(statuses)
-            if read_credentials(admin, "certs", namespace) != before:
-                return False
-            wait_for(
-                lambda: read_credentials(admin, "certs", namespace).authority == before.announced,
-                what="the new one signs",
-            )
-            wait_for_writes(statuses)
-
-            def is_registered() -> bool:
-                (found,) = webhooks(admin, VALIDATING) or ()
-                bundle = read_credentials(admin, "certs", namespace).bundle
-                return base64.b64decode(found["clientConfig"]["caBundle"]) == bundle
-
-            wait_for(is_registered, what="the authorities are registered")
-            wait_for_writes(statuses)
-    return True
-
-
 def test_a_rollout_of_a_rule_refuses_no_write_that_follows_both_versions(
     plane: ControlPlane, admin: Api, team: str, namespace: str, tmp_path: Path
 ) -> None:
@@ -359,27 +308,6 @@ def test_kube_apiserver_refuses_an_invalid_result_under_each_failure_policy(
         wait_for(is_refused, what="the Pod is refused")
 
 
-def test_a_dry_run_is_sent_to_a_rule_that_has_side_effects_otherwise(
-    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
-) -> None:
-    rule = """
-@validate("v1", "ConfigMap", on="CREATE", side_effects="NoneOnDryRun", namespace_selector={"matchLabels": {"team": "web"}})
-def tells(request):
-    raise Denied(f"dry run: {request.dry_run}")
-"""
-    (tmp_path / "rules.py").write_text(RULES.partition("@validate")[0] + rule)
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}
-    path = f"/api/v1/namespaces/{team}/configmaps"
-    with serving_rules(plane, tmp_path):
-
-        def message(**query: str) -> str:
-            status, answer, _ = admin.call("POST", path, body, **query)
-            return answer["message"] if status != 201 else ""
-
-        assert wait_for(message, what="a ConfigMap is refused").endswith("dry run: False")
-        assert message(dryRun="All").endswith("dry run: True")
-
-
 def test_a_rule_reads_other_objects_of_the_cluster(plane: ControlPlane, admin: Api, team: str, tmp_path: Path) -> None:
     (tmp_path / "rules.py").write_text(RULES.partition("@validate")[0] + COUNTED)
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}
@@ -391,23 +319,3 @@ def test_a_rule_reads_other_objects_of_the_cluster(plane: ControlPlane, admin: A
             return answer["message"] if status != 201 else ""
 
         assert wait_for(message, what="a ConfigMap is refused").endswith("the namespace has two ConfigMaps")
-
-
-@pytest.mark.usefixtures("team")
-def test_another_server_keeps_its_rules(plane: ControlPlane, admin: Api, tmp_path: Path) -> None:
-    (tmp_path / "rules.py").write_text(RULES)
-    present = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {
-            "name": NAME,
-            "labels": {"app.kubernetes.io/name": "fleethook"},
-            "annotations": {"fleethook.io/registered-by": "other"},
-        },
-        "webhooks": [],
-    }
-    admin.create(VALIDATING, present)
-    with serving_rules(plane, tmp_path) as server:
-        expected = "belongs to the servers in namespace other"
-        wait_for(lambda: expected in server.log.read_text(), what="the conflict is logged")
-        assert webhooks(admin, VALIDATING) == []

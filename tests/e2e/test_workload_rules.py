@@ -131,12 +131,16 @@ def first_structs() -> Iterator[tuple[str, str, Tokens]]:
                 yield kind, struct, tokens
 
 
-def edit_workload(kind: str, tokens: Tokens, edit: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    workload = SAMPLES[kind]()
-    node: Any = workload
+def at(node: Any, *tokens: str | int) -> Any:
+    """Return the value at a place."""
     for token in tokens:
         node = node[token]
-    edit(node)
+    return node
+
+
+def edit_workload(kind: str, tokens: Tokens, edit: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    workload = SAMPLES[kind]()
+    edit(at(workload, *tokens))
     return workload
 
 
@@ -144,9 +148,7 @@ def set_members(kind: str, values: Callable[[str, str], Any]) -> dict[str, Any]:
     """A sample in which absent members of every struct are set to values, unless the value is Ellipsis."""
     workload = SAMPLES[kind]()
     for struct, tokens in list(structs_in(workload, root_name(kind))):
-        node: Any = workload
-        for token in tokens:
-            node = node[token]
+        node = at(workload, *tokens)
         for name in load_structs()[struct].keys() - node.keys():
             value = values(struct, name)
             if value is not ...:
@@ -219,10 +221,7 @@ def test_zero_values_are_not_stored(server: Server, kind: str) -> None:
 def test_unknown_members_are_not_stored(server: Server, kind: str) -> None:
     workload = SAMPLES[kind]()
     for _, tokens in list(structs_in(workload, root_name(kind))):
-        node: Any = workload
-        for token in tokens:
-            node = node[token]
-        node["misspelled"] = {"a": [1]}
+        at(workload, *tokens)["misspelled"] = {"a": [1]}
     assert normalize_workload(workload, kind) == SAMPLES[kind]()
     assert "misspelled" not in json.dumps(assert_stored(server, workload))
     assert server.create(workload, "fieldValidation=Strict")[0] == 400
@@ -336,44 +335,26 @@ def test_no_accepted_pair_of_members_has_a_finding(server: Server) -> None:
     assert accepted > 200
 
 
-@pytest.mark.parametrize(
-    ("lists", "refused"),
-    [
-        (("containers", "initContainers", "volumes", "resourceClaims", "schedulingGates", "topologySpreadConstraints"), True),
-        (("hostAliases", "imagePullSecrets", "tolerations", "readinessGates"), False),
-    ],
+POD_LISTS: tuple[tuple[str, bool], ...] = (
+    *((name, True) for name in ("containers", "initContainers", "volumes", "resourceClaims", "schedulingGates",
+                                "topologySpreadConstraints")),
+    *((name, False) for name in ("hostAliases", "imagePullSecrets", "tolerations", "readinessGates")),
 )  # fmt: skip
-def test_repeated_elements_of_a_pod_are_found_where_kube_apiserver_finds_them(
-    server: Server, lists: tuple[str, ...], refused: bool
-) -> None:
-    for name in lists:
-        workload = full_deployment()
-        elements = workload["spec"]["template"]["spec"][name]
-        elements.append(elements[0])
-        found = [finding.problem for finding in check_workload(workload, "Deployment")]
-        assert (server.create(workload, "dryRun=All")[0], set(found)) == (
-            (422, {"duplicate"}) if refused else (201, set())
-        ), name
-
-
-@pytest.mark.parametrize(
-    ("lists", "refused"),
-    [(("ports", "volumeMounts", "volumeDevices", "resizePolicy"), True), (("env", "envFrom"), False)],
+CONTAINER_LISTS: tuple[tuple[str, bool], ...] = (
+    *((name, True) for name in ("ports", "volumeMounts", "volumeDevices", "resizePolicy")),
+    *((name, False) for name in ("env", "envFrom")),
 )
-def test_repeated_elements_of_a_container_are_found_where_kube_apiserver_finds_them(
-    server: Server, lists: tuple[str, ...], refused: bool
-) -> None:
-    for name in lists:
-        workload = full_deployment()
-        elements = workload["spec"]["template"]["spec"]["containers"][0][name]
-        elements.append(elements[0])
-        found = [finding.problem for finding in check_workload(workload, "Deployment")]
-        assert (server.create(workload, "dryRun=All")[0], set(found)) == (
-            (422, {"duplicate"}) if refused else (201, set())
-        ), name
 
 
-def test_a_name_in_both_lists_of_containers_is_found_as_kube_apiserver_finds_it(server: Server) -> None:
+def test_repeated_elements_are_found_where_kube_apiserver_finds_them(server: Server) -> None:
+    for lists, path in ((POD_LISTS, ()), (CONTAINER_LISTS, ("containers", 0))):
+        for name, refused in lists:
+            workload = full_deployment()
+            elements = at(workload["spec"]["template"]["spec"], *path, name)
+            elements.append(elements[0])
+            found = {finding.problem for finding in check_workload(workload, "Deployment")}
+            wanted = (422, {"duplicate"}) if refused else (201, set())
+            assert (server.create(workload, "dryRun=All")[0], found) == wanted, name
     workload = full_deployment()
     workload["spec"]["template"]["spec"]["initContainers"][0]["name"] = "app"
     assert [finding.problem for finding in check_workload(workload, "Deployment")] == ["duplicate"]
