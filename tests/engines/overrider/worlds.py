@@ -226,13 +226,13 @@ OVERRIDERS = st.lists(
 
 
 def can_exist(bare: dict[str, Any]) -> bool:
-    """Whether an apiserver accepts a workload: a tweak that removes an element may leave one with two values."""
+    """Whether an apiserver accepts a workload: tweaks may leave two elements of a name, or a variable with two values."""
     pods = bare["spec"]["template"]["spec"]
-    variables = [
-        one for made in (*pods.get("containers", []), *pods.get("initContainers", [])) for one in made.get("env", [])
-    ]
-    two_values = any("value" in one and "valueFrom" in one for one in variables)
-    return not two_values and all(len(volume) <= 2 for volume in pods.get("volumes", []))
+    made = [*pods.get("containers", []), *pods.get("initContainers", [])]
+    two_values = any("value" in one and "valueFrom" in one for each in made for one in each.get("env", []))
+    names = [[one["name"] for one in elements] for elements in (made, pods.get("volumes", []))]
+    are_unique = all(len(set(each)) == len(each) for each in names)
+    return are_unique and not two_values and all(len(volume) <= 2 for volume in pods.get("volumes", []))
 
 
 class Foreign:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, event, given, reject, settings
 
 from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_traced
@@ -18,10 +17,12 @@ from fleethook.engines.overrider.plan.plan import kind_of, patch_pool, place_tem
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.preview import Cell, Change, Preview, cells, count_changes, preview
 from fleethook.engines.overrider.rules.validation import check_overrider
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.engines.overrider.template.template import build_template
 from fleethook.patch import format_pointer, parse_pointer
 from fleethook.workload_schema import decode_workload
-from tests.builders import overrider, store_of, yurt_app_set
+from tests.builders import store_of
+from tests.engines.overrider.worlds import OVERRIDERS, SUBJECTS, can_exist
 from tests.hypothesis_profiles import examples
 
 SPEC: Final = "/spec/template/spec"
@@ -39,154 +40,6 @@ KEYS: Final[dict[str, dict[str, Any]]] = {
     "tolerations": {"key": "", "operator": "Equal", "value": "", "effect": ""},
     "ownerReferences": {"uid": None},
 }
-
-# Subjects.
-
-TEXTS: Final = st.sampled_from(["a", "b", "{{nodepool}}", "x-{{nodepool}}"])
-PLAIN: Final = st.sampled_from(["a", "b", "c"])
-IMAGES: Final = st.sampled_from(["nginx:1", "nginx:2", "registry.example.org/{{nodepool}}/app:1"])
-MAPS: Final = st.dictionaries(st.sampled_from(["disk", "zone", "note"]), PLAIN, max_size=3)
-ENV: Final = st.builds(lambda name, value: {"name": name, "value": value}, st.sampled_from("ABC"), TEXTS)
-PORT: Final = st.builds(
-    lambda port, protocol: {"containerPort": port, **({"protocol": protocol} if protocol else {})},
-    st.sampled_from([53, 80]),
-    st.sampled_from(["", "TCP", "UDP"]),
-)
-MOUNT: Final = st.builds(
-    lambda name, path: {"name": name, "mountPath": path}, st.sampled_from(["data", "conf"]), st.sampled_from(["/d", "/c"])
-)  # fmt: skip
-VOLUME: Final = st.builds(
-    lambda name, source: {"name": name, **source},
-    st.sampled_from(["data", "conf", "tmp"]),
-    st.sampled_from([{"emptyDir": {}}, {"hostPath": {"path": "/{{nodepool}}"}}, {"configMap": {"name": "c"}}]),
-)
-TOLERATION: Final = st.builds(
-    lambda key, effect: {"key": key, "operator": "Exists", "effect": effect},
-    st.sampled_from(["gpu", "edge"]),
-    st.sampled_from(["NoSchedule", "NoExecute"]),
-)
-
-
-def unique(element: st.SearchStrategy[Any], member: str, *, most: int = 2) -> st.SearchStrategy[list[Any]]:
-    keys = KEYS[member]
-    return st.lists(element, max_size=most, unique_by=lambda one: tuple(one.get(key, keys[key]) for key in keys))
-
-
-def optional(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries({}, optional=members)
-
-
-CONTAINER_REST: Final = optional(
-    args=st.lists(PLAIN, max_size=2),
-    env=unique(ENV, "env"),
-    ports=unique(PORT, "ports"),
-    volumeMounts=unique(MOUNT, "volumeMounts"),
-    resources=optional(limits=st.just({"cpu": "1", "memory": "1Gi"})),
-    workingDir=PLAIN,
-)
-
-
-def container(name: str) -> st.SearchStrategy[dict[str, Any]]:
-    return st.builds(lambda image, rest: {"name": name, "image": image, **rest}, IMAGES, CONTAINER_REST)
-
-
-@st.composite
-def pod_specs(draw: st.DrawFn) -> dict[str, Any]:
-    containers = draw(st.permutations([draw(container(name)) for name in ("app", "side")]))
-    rest = optional(
-        initContainers=container("init").map(lambda one: [one]),
-        volumes=unique(VOLUME, "volumes"),
-        nodeSelector=MAPS,
-        tolerations=unique(TOLERATION, "tolerations"),
-        hostNetwork=st.booleans(),
-        terminationGracePeriodSeconds=st.integers(0, 60),
-        securityContext=st.just({"runAsUser": 1}),
-    )
-    return {"containers": containers[: draw(st.integers(1, 2))], **draw(rest)}
-
-
-@st.composite
-def subjects(draw: st.DrawFn) -> dict[str, Any]:
-    pod_spec = draw(pod_specs())
-    kind = draw(st.sampled_from(["Deployment", "StatefulSet"]))
-    extra = [draw(container(name)) for name in draw(st.lists(st.sampled_from(NAMES), max_size=2, unique=True))]
-    for one in extra:
-        # A strategic merge uses only containerPort as its key, and merges the TCP port and the UDP port of a number.
-        one.pop("ports", None)
-    patches = st.sampled_from([None, {"spec": {"template": {"spec": {"containers": extra}}}}])
-    pools = []
-    for name in draw(st.lists(st.sampled_from(POOLS), min_size=1, max_size=3, unique=True)):
-        patch = draw(patches)
-        pools.append({"name": name, "replicas": draw(st.integers(0, 3)), **({"patch": patch} if patch else {})})
-    metadata = {"labels": {"app": "demo"}, "annotations": draw(MAPS)}
-    return yurt_app_set(pools=pools, kind=kind, template={"metadata": metadata, "spec": pod_spec})
-
-
-# Overriders: items and patches that have an effect in most subjects.
-
-ITEMS: Final = st.one_of(
-    st.builds(lambda name, claim: {"image": {"containerName": name, "imageClaim": claim}}, st.sampled_from(NAMES), IMAGES),
-    st.integers(0, 5).map(lambda count: {"replicas": count}),
-)  # fmt: skip
-ELEMENTS: Final = st.sampled_from(["0", "1", "2", "[name=app]", "[name=side]", "[name=extra]"])
-MEMBERS: Final[dict[str, st.SearchStrategy[Any]]] = {
-    "image": IMAGES,
-    "workingDir": TEXTS,
-    "args": st.lists(TEXTS, max_size=2),
-    "args/-": TEXTS,
-    "args/0": TEXTS,
-    "env": unique(ENV, "env"),
-    "env/-": ENV,
-    "env/0": ENV,
-    "env/[name=A]": ENV.map(lambda one: {**one, "name": "A"}),
-    "env/[name=A]/value": TEXTS,
-    "env/1/value": TEXTS,
-    "ports": unique(PORT, "ports"),
-    "ports/[containerPort=53,protocol=UDP]": st.just({"containerPort": 53, "protocol": "UDP", "name": "dns"}),
-    "resources/limits/cpu": st.just("3"),
-    "volumeMounts/-": MOUNT,
-}
-IN_CONTAINER: Final = st.builds(
-    lambda lists, element, member: (f"{SPEC}/{lists}/{element}/{member[0]}", member[1]),
-    st.sampled_from(["containers", "containers", "initContainers"]),
-    ELEMENTS,
-    st.sampled_from(sorted(MEMBERS)).flatmap(lambda member: st.tuples(st.just(member), MEMBERS[member])),
-)
-IN_POD: Final = st.one_of(
-    st.tuples(st.sampled_from([f"{SPEC}/containers/{where}" for where in ("-", "0", "1", "[name=extra]")]), container("extra")),
-    st.tuples(st.just(f"{SPEC}/containers/[name=side]"), container("side")),
-    st.tuples(st.sampled_from([f"{SPEC}/volumes/{where}" for where in ("-", "0", "1")]), VOLUME),
-    st.tuples(st.just(f"{SPEC}/volumes/[name=data]"), VOLUME.map(lambda one: {**one, "name": "data"})),
-    st.tuples(st.just(f"{SPEC}/volumes"), unique(VOLUME, "volumes")),
-    st.tuples(st.just(f"{SPEC}/containers"), st.permutations([{"name": name, "image": "nginx:1"} for name in NAMES])),
-    st.tuples(st.sampled_from([f"{SPEC}/tolerations/-", f"{SPEC}/tolerations/0"]), TOLERATION),
-    st.tuples(st.just(f"{SPEC}/nodeSelector"), MAPS),
-    st.tuples(st.just(f"{SPEC}/nodeSelector/zone"), PLAIN),
-    st.tuples(st.sampled_from(["/metadata/annotations/note", "/spec/template/metadata/annotations/note"]), TEXTS),
-    st.tuples(st.just("/metadata/annotations"), MAPS),
-    st.tuples(st.just("/spec/replicas"), st.integers(0, 5)),
-    st.tuples(st.just("/spec/minReadySeconds"), st.integers(0, 5)),
-    st.tuples(st.just(f"{SPEC}/securityContext/runAsUser"), st.integers(1, 3)),
-    st.tuples(st.just(f"{SPEC}/dnsPolicy"), st.just("Default")),
-)  # fmt: skip
-
-
-def patch_of(operation: str, place: tuple[str, Any]) -> dict[str, Any]:
-    path, value = place
-    if path.endswith("/-"):
-        operation = "add"
-    return {"operation": operation, "path": path, **({} if operation == "remove" else {"value": value})}
-
-
-PATCHES: Final = st.builds(patch_of, st.sampled_from(["add", "add", "replace", "remove"]), IN_CONTAINER | IN_POD)
-SELECTORS: Final = st.sampled_from([["*"], ["*", "-beijing"], ["hangzhou", "jinan"], []])
-ENTRIES: Final = st.builds(
-    lambda pools, items, patches: {"pools": pools, "items": items, "patches": patches},
-    SELECTORS,
-    st.lists(ITEMS, max_size=2),
-    st.lists(PATCHES, min_size=1, max_size=3),
-)
-RULES: Final = st.lists(ENTRIES, min_size=1, max_size=3).map(lambda entries: overrider(*entries))
 
 # Places by name.
 
@@ -376,7 +229,7 @@ def writes(step: dict[str, Any], place: Path, document: Any, pool: str) -> bool:
 
 
 @settings(max_examples=examples(150))
-@given(subjects(), RULES)
+@given(SUBJECTS, OVERRIDERS)
 def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: dict[str, Any]) -> None:
     store = store_of(subject, rule)
     found = check_overrider(rule, cluster="", namespace="default", store=store)
@@ -385,13 +238,17 @@ def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: 
     failed: list[tuple[Cell, RenderError]] = []
     for cell in cells(store, [""]):
         try:
+            bare = stored_template(cell, plans, store)
+        except SubjectError:
+            reject()
+        assume(can_exist(bare))
+        try:
             shown = preview(cell, store, plans)
         except RenderError as error:
             failed.append((cell, error))
             with pytest.raises(RenderError):
                 count_changes(cell, store, plans)
             continue
-        bare = stored_template(cell, plans, store)
         check_changes(shown, bare)
         assert count_changes(cell, store, plans) == len(shown.changes)
         for change in shown.changes:
