@@ -1,5 +1,5 @@
 // Command generate applies OpenYurt's YurtAppSet v1beta1 templates: it reads cases as JSON lines from standard input
-// (see inputs.py) and prints each with the pools and the workload, or the error, that OpenYurt's own code returns.
+// and prints each with the pools and the workload, or the error, that OpenYurt's own code returns.
 package main
 
 import (
