@@ -1,13 +1,9 @@
 """The chart's dispatch engine: its rights, its guard, a kcp elsewhere."""
 
 import contextlib
-import http.client
 import json
 import re
-import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ from tests.e2e.chart import (
     DISPATCH_ALONE,
     DISPATCH_ELSEWHERE,
     Release,
+    Values,
     environment_of,
     kinds,
     pod_of,
@@ -30,7 +27,7 @@ from tests.e2e.chart import (
 )
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.dispatch_callers import Caller
-from tests.e2e.fleet import RBAC, WEBHOOKS
+from tests.e2e.fleet import WEBHOOKS
 from tests.engines.dispatch.builders import configuration, review, webhook, widget
 from tests.serving import Server
 from tests.waiting import wait_for
@@ -148,83 +145,5 @@ def test_a_dispatching_server_has_only_the_rights_that_it_uses_and_calls_no_priv
                 lambda: read_used_rights(plane, release.account) == read_granted_rights(helm, release),
                 what="all of it is used",
             )
-    finally:
-        release.helm("uninstall", "fleethook")
-
-
-@contextlib.contextmanager
-def kcp_paths(plane: ControlPlane) -> Iterator[tuple[str, list[str]]]:
-    """Serve the paths of kcp in front of an ordinary apiserver; yields the address and the requested clusters."""
-    clusters: list[str] = []
-
-    class Front(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            _, _, cluster, rest = self.path.split("/", 3)
-            clusters.append(cluster)
-            # kcp lists Workspaces of all logical clusters for the identity of their APIExport only
-            # (tests/conformance/kcp_paths.yaml).
-            is_identity = rest.endswith("/apiexports/tenancy.kcp.io")
-            if cluster == "*" and "/workspaces" in rest and "/workspaces:1" not in rest:
-                self._send(404, b"404 page not found\n")
-                return
-            rest = rest.replace("/workspaces:1", "/workspaces")
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            headers = {name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers}
-            context = ssl.create_default_context(cafile=str(plane.authority.certificate))
-            behind = http.client.HTTPSConnection("127.0.0.1", plane.port, context=context)
-            with contextlib.closing(behind):
-                behind.request(self.command, f"/{rest}", body=body, headers=headers)
-                answer = behind.getresponse()
-                if is_identity and answer.status == 404:
-                    self._send(200, b'{"status": {"identityHash": "1"}}')
-                    return
-                self.send_response(answer.status)
-                self.end_headers()
-                # The client of the watch has left, or the apiserver has ended.
-                with contextlib.suppress(OSError, http.client.HTTPException):
-                    while chunk := answer.read1(65536):
-                        self.wfile.write(chunk)
-
-        do_POST = do_GET  # noqa: N815 - of the base class
-
-        def _send(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Front) as front:
-        threading.Thread(target=front.serve_forever, args=(0.02,), daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{front.server_address[1]}", clusters
-        finally:
-            front.shutdown()
-
-
-def test_a_server_of_a_kcp_elsewhere_dispatches_by_the_role_of_the_readme(
-    helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, kcp_kinds: None, namespace: str, tmp_path: Path
-) -> None:
-    release = Release(helm, plane, kubeconfig, namespace)
-    release.values |= DISPATCH_ELSEWHERE
-    release.install()
-    role = {**readme_role(), "metadata": {"name": f"{namespace}-kcp"}}
-    admin.apply(f"{RBAC}/clusterroles/{namespace}-kcp", role)
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{namespace}-kcp"}
-    subjects = [{"kind": "ServiceAccount", "name": "fleethook", "namespace": namespace}]
-    binding = {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": subjects}
-    del binding["rules"]
-    admin.apply(f"{RBAC}/clusterrolebindings/{namespace}-kcp", binding)
-    try:
-        with dispatching(admin, namespace) as cluster, kcp_paths(plane) as (address, clusters):
-            mounted = plane.kubeconfig(f"kcp-{namespace}", {"token": release.token()}, server=address)
-            with release.server(tmp_path, kubeconfig=mounted) as server:
-                problem = send_all_requests(server, admin, cluster, namespace)
-                wanted = {right for right, _ in rights([role])}
-                wait_for(lambda: read_used_rights(plane, release.account) == wanted, what="all of it is used")
-            assert "private address" not in problem
-            assert "connection refused" in problem
-            assert set(clusters) == {"*", "root", cluster}
     finally:
         release.helm("uninstall", "fleethook")

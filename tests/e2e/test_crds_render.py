@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
-from fleethook.cluster.manifests.manifest_reader import read_documents
 from tests.cli.commands import Result, invoke
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established, kubectl
 from tests.engines.crds.tarballs import build, crd, patch
@@ -94,15 +93,6 @@ def conversion(plane: ControlPlane) -> dict[str, Any]:
     return {"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}}
 
 
-def without_defaults(stored: Any, sent: Any) -> Any:
-    """Return the members of a stored document that the sent document has."""
-    if isinstance(sent, dict) and isinstance(stored, dict):
-        return {name: without_defaults(stored[name], sent[name]) for name in stored if name in sent}
-    if isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
-        return [without_defaults(one, other) for one, other in zip(stored, sent, strict=True)]
-    return stored
-
-
 def test_kubectl_applies_and_compares_the_rendered_crds(
     run: Any, admin: Api, plane: ControlPlane, binaries: Path, administrator: Path, release: Release
 ) -> None:
@@ -130,14 +120,3 @@ def test_kubectl_applies_and_compares_the_rendered_crds(
     base = yaml.safe_load(upgraded["crds/bases/work/resourcebindings.yaml"] or b"")
     stored = admin.apply(f"{CRDS}/{release.bindings}", base, manager="karmada-operator")
     assert stored["spec"]["conversion"] == conversion(plane)
-
-
-@pytest.mark.parametrize("form", ["yaml", "json"])
-def test_a_server_accepts_the_rendered_crds(run: Any, admin: Api, release: Release, form: str) -> None:
-    printed = run("render", release.members(), "--output", form).stdout
-    found = [one.object for one in read_documents(printed, source="rendered")]
-    assert [one["metadata"]["name"] for one in found] == release.names
-    for one in found:
-        stored = admin.create(CRDS, one, dryRun="All", fieldValidation="Strict")
-        assert without_defaults(stored["spec"], one["spec"]) == one["spec"]
-        assert without_defaults(stored["metadata"], one["metadata"]) == one["metadata"]

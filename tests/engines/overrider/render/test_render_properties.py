@@ -25,9 +25,6 @@ from tests.builders import store_of
 from tests.engines.overrider.worlds import OVERRIDERS, SUBJECTS, can_exist
 from tests.hypothesis_profiles import examples
 
-SPEC: Final = "/spec/template/spec"
-POOLS: Final = ("hangzhou", "beijing", "jinan")
-NAMES: Final = ("app", "side", "init", "extra")
 Path = tuple[str, ...]
 # The lists whose elements have names, and the members that make the name (k8s.io/api: listType=map).
 KEYS: Final[dict[str, dict[str, Any]]] = {
