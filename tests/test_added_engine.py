@@ -36,7 +36,7 @@ SERVER = """
     from fleethook.server.engine_server import EngineServer
     from greeter.greeter_settings import GreeterSettings
     from fleethook.server.health import Check
-    from fleethook.server.metrics.families import Gauges
+    from fleethook.server.metrics import Gauges
     from fleethook.server.reviews.admission_endpoint import make_admission_route
 
     BY_TEAM = Index("by_team", NAMESPACES.group_kind, lambda cluster, one: one["metadata"].get("labels", {}).values())

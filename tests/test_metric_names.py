@@ -42,7 +42,7 @@ def test_the_source_defines_each_name_once() -> None:
         for name in definitions(ast.parse(path.read_text(encoding="utf-8"))):
             places[name].append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1 or name.endswith("*")} == {}
-    assert places["fleethook_leader"] == ["app/fleethook/server/metrics/metrics.py"]
+    assert places["fleethook_leader"] == ["app/fleethook/server/metrics.py"]
 
 
 def test_no_process_has_a_name_twice(families: dict[str, list[Metric]]) -> None:

@@ -23,7 +23,7 @@ from fleethook.outbound.call_errors import log_loop_error
 from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check, health_routes
 from fleethook.server.log_format import LogSink, write_line
-from fleethook.server.metrics.metrics import Metrics, store_gauges
+from fleethook.server.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
 from fleethook.server.protocol.capacity import EdgeMetrics, find_capacity
 from fleethook.server.protocol.connections import Connections

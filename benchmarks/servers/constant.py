@@ -16,8 +16,8 @@ from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.review.codec import decode_review
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, make_interpret_line
 from fleethook.model.admission import allowed, patched
-from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import encode_line
+from fleethook.server.log_lines import LogLines
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.settings import Settings

@@ -21,12 +21,11 @@ from benchmarks.varied import SUBJECTS, stored
 from fleethook.app import Fleethook, create_app
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.server import GracefulServer
-from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.cluster.certificates.reloading_tls_context import ReloadingContext
+from fleethook.cluster.certificates.certificate_files import ReloadingContext, ensure_certificates
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store
-from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
+from fleethook.server.log_lines import LogLines
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import start_otlp
 from fleethook.tracing.spans import StartTrace

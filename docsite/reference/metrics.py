@@ -13,7 +13,7 @@ from fleethook.app import create_app
 from fleethook.cli.serve.leader import candidate_metrics
 from fleethook.engines.crds.controller.fetcher import FetchMetrics
 from fleethook.recordings.recorder import RecordMetrics
-from fleethook.server.metrics.metrics import certificate_gauge, leader_gauges
+from fleethook.server.metrics import certificate_gauge, leader_gauges
 from fleethook.server.protocol.connections import Connections
 from fleethook.settings import Settings
 

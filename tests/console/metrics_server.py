@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from fleethook.server.metrics.metrics import Metrics, certificate_gauge
+from fleethook.server.metrics import Metrics, certificate_gauge
 
 
 class MetricsServer:

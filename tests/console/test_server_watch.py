@@ -26,7 +26,7 @@ from fleethook.console.server_watch import (
     read_sample,
 )
 from fleethook.lifetime import run_in_background
-from fleethook.server.metrics.metrics import Metrics, certificate_gauge
+from fleethook.server.metrics import Metrics, certificate_gauge
 from tests.console.metrics_server import MetricsServer, serving_metrics
 from tests.waiting import until
 

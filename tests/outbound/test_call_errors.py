@@ -11,7 +11,6 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
-from fleethook.outbound.addresses import PrivateAddressError
 from fleethook.outbound.call_errors import (
     MAX_SHOWN_BYTES,
     CallError,
@@ -24,6 +23,7 @@ from fleethook.outbound.call_errors import (
     private_address_in,
     quoted,
 )
+from fleethook.outbound.endpoint import PrivateAddressError
 from fleethook.outbound.tls.server_certificates import UntrustedError
 
 

@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import LineTooLong
 from yarl import URL
 
 from fleethook.model.formats.text import escape_line
-from fleethook.outbound.addresses import PrivateAddressError
+from fleethook.outbound.endpoint import PrivateAddressError
 from fleethook.outbound.tls.server_certificates import UntrustedError
 
 # client-go shows this many bytes of an unreadable body (k8s.io/client-go/rest/request.go).

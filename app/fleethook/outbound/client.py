@@ -13,7 +13,6 @@ from yarl import URL
 
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
-from fleethook.outbound.addresses import refuse_private_number
 from fleethook.outbound.call_errors import (
     CallError,
     FailureLog,
@@ -25,7 +24,7 @@ from fleethook.outbound.call_errors import (
     quoted,
 )
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
-from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.endpoint import Endpoint, refuse_private_number
 from fleethook.outbound.http_exchange import MAX_RETRIES, SingleWriteBody, discard, read_response, retry_after
 from fleethook.outbound.pool import PoolKey, Pools
 from fleethook.outbound.tls.trust import TrustError, load_roots

@@ -23,8 +23,8 @@ from aiohttp.http_parser import RawResponseMessage
 
 from fleethook.fairness.cache import FairCache
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
-from fleethook.outbound.addresses import public_socket
 from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
+from fleethook.outbound.endpoint import public_socket
 from fleethook.outbound.tls.server_certificates import CallContext
 from fleethook.outbound.tls.trust import load_roots
 from fleethook.work.turns import call_in_daemon_thread

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from fleethook import __version__
 from fleethook.recordings.recording_format import FILE_NAME, FORMAT, Call, Header, Record, name_file, wrap_body
 from fleethook.recordings.redaction import Redactor, SecretError, parse_field
-from fleethook.server.metrics.families import Counts
+from fleethook.server.metrics import Counts
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordSettingError
 from fleethook.settings import Settings
 

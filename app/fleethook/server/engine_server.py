@@ -11,7 +11,7 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Source, Store
 from fleethook.model.json import JSONObject
 from fleethook.server.health import Check
-from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.capacity import Capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.settings import Settings

@@ -1,18 +1,29 @@
+import contextlib
+import socket
+import ssl
 import stat
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates.certificate_authority import issue_serving, list_names, new_authority
 from fleethook.cluster.certificates.certificate_files import (
     CertificateError,
     CertificateFiles,
+    ReloadingContext,
+    create_server_context,
     ensure_certificates,
     write_file,
 )
-from fleethook.cluster.certificates.reloading_tls_context import create_server_context
+from tests.waiting import NET
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NAMES = ["localhost", "127.0.0.1", "::1"]
@@ -117,3 +128,194 @@ def test_long_names_are_served(tmp_path: Path) -> None:
     certificate = x509.load_pem_x509_certificate(read_certificate(files))
     assert list_names(certificate) == {long, f"*.{long}"}
     assert certificate.subject.rfc4514_string() == "CN=fleethook"
+
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+NAMES = ["localhost", "127.0.0.1", "::1"]
+
+
+def test_a_wrong_key_is_an_error(tmp_path: Path) -> None:
+    authority = new_authority(now=NOW)
+    one, other = (issue_serving(authority, names=NAMES, now=NOW) for _ in range(2))
+    files = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt", created=False)
+    files.certificate.write_bytes(one.certificate_pem)
+    files.key.write_bytes(other.key_pem)
+    with pytest.raises(CertificateError, match=r"tls\.crt and .*tls\.key cannot be used"):
+        create_server_context(files, None)
+
+
+def test_a_client_that_trusts_the_ca_connects_by_each_name(tmp_path: Path) -> None:
+    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
+    context = ssl.create_default_context(cafile=str(files.authority_certificate))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for name in ("localhost", "127.0.0.1"):
+            accepted: list[str | None] = []
+
+            def serve(accepted: list[str | None] = accepted) -> None:
+                connection, _ = listener.accept()
+                with create_server_context(files, None).wrap_socket(connection, server_side=True) as secured:
+                    accepted.append(secured.version())
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            with (
+                socket.create_connection(listener.getsockname()) as plain,
+                context.wrap_socket(plain, server_hostname=name),
+            ):
+                pass
+            thread.join(timeout=NET)
+            assert accepted == ["TLSv1.3"]
+
+
+def test_a_handshake_creates_no_session_tickets(tmp_path: Path) -> None:
+    """kube-apiserver resumes no sessions, so tickets would only cost CPU time."""
+    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context(cafile=str(files.authority_certificate)).wrap_bio(
+        to_client, to_server, server_hostname="localhost"
+    )
+    server = create_server_context(files, None).wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    server.do_handshake()
+    assert server.version() == "TLSv1.3"
+    # The server sends tickets after its Finished.
+    assert to_client.read() == b""
+
+
+AUTHORITY: Final = x509.BasicConstraints(ca=True, path_length=None)
+ANY_USAGE: Final = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE])
+SERVER_USAGE: Final = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+KEYS: Final = [ec.generate_private_key(ec.SECP256R1()) for _ in range(4)]
+
+
+def certify(subject: str, issuer: str, key: int, signer: int, *extensions: x509.ExtensionType, days: int = 1) -> bytes:
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, one)]) for one in (issuer, subject)]
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder(names[0], names[1], KEYS[key].public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=2))
+        .not_valid_after(now + timedelta(days=days))
+    )
+    for one in extensions:
+        builder = builder.add_extension(
+            one, critical=not isinstance(one, x509.SubjectKeyIdentifier | x509.AuthorityKeyIdentifier)
+        )
+    return builder.sign(KEYS[signer], hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+OWN_KEYS: Final = [x509.SubjectKeyIdentifier.from_public_key(one.public_key()) for one in KEYS]
+ISSUER_KEYS: Final = [x509.AuthorityKeyIdentifier.from_issuer_public_key(one.public_key()) for one in KEYS]
+ROOTS: Final = [certify("ca", "ca", number, number, AUTHORITY, OWN_KEYS[number]) for number in range(2)]
+LOWER: Final = certify("lower", "ca", 2, 0, AUTHORITY)
+# The trusted certificates, those that the client presents (its key is the last one), and whether they are accepted.
+CLIENTS: Final = {
+    "root": (ROOTS[:1], [certify("client", "ca", 3, 0)], True),
+    "renewed root of the same subject": (ROOTS, [certify("client", "ca", 3, 1, ISSUER_KEYS[1])], True),
+    "any usage, which Go accepts": (ROOTS[:1], [certify("client", "ca", 3, 0, ANY_USAGE)], False),
+    "intermediate in the file": ([LOWER], [certify("client", "lower", 3, 2)], True),
+    "intermediate presented": (ROOTS, [certify("client", "lower", 3, 2), LOWER], True),
+    "another root": (ROOTS[:1], [certify("client", "ca", 3, 1)], False),
+    "usage of servers": (ROOTS[:1], [certify("client", "ca", 3, 0, SERVER_USAGE)], False),
+    "expired": (ROOTS[:1], [certify("client", "ca", 3, 0, days=-1)], False),
+    "root without constraints": ([certify("ca", "ca", 0, 0)], [certify("client", "ca", 3, 0)], False),
+}
+
+
+def present(chain: list[bytes], directory: Path, version: ssl.TLSVersion) -> ssl.SSLContext:
+    """Return the context of a client with these certificates and the last key."""
+    key = KEYS[3].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (directory / "client.pem").write_bytes(b"".join(chain) + key)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode, client.maximum_version = False, ssl.CERT_NONE, version
+    client.load_cert_chain(directory / "client.pem")
+    return client
+
+
+def accept(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject | None:
+    """Return the server's side after a handshake, None if the server refuses the client."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    one = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    other = server.wrap_bio(to_server, to_client, server_side=True)
+    for side in (one, other, one, other):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLCertVerificationError:
+            return None
+    return other
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(("trusted", "presented", "accepted"), CLIENTS.values(), ids=CLIENTS)
+def test_client_certificates_are_verified(
+    tmp_path: Path, *, version: ssl.TLSVersion, trusted: list[bytes], presented: list[bytes], accepted: bool
+) -> None:
+    (tmp_path / "clients.crt").write_bytes(b"".join(trusted))
+    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
+    server = ReloadingContext(files, tmp_path / "clients.crt").context
+    connection = accept(server, present(presented, tmp_path, version))
+    assert (connection is not None) == accepted
+    if connection is not None:
+        assert connection.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(presented[0].decode())
+
+
+def test_a_client_is_refused_when_its_root_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "clients.crt").write_bytes(ROOTS[0])
+    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
+    reloading = ReloadingContext(files, tmp_path / "clients.crt")
+    client = present([certify("client", "ca", 3, 0)], tmp_path, ssl.TLSVersion.TLSv1_3)
+    assert accept(reloading.context, client)
+    (tmp_path / "clients.crt").write_bytes(ROOTS[1])
+    assert reloading.reload()
+    assert accept(reloading.context, client) is None
+
+
+def connect(server: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
+    """Handshake in memory and return the server's certificate in DER."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    one = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    other = server.wrap_bio(to_server, to_client, server_side=True)
+    for side in (one, other, one, other):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    certificate = one.getpeercert(binary_form=True)
+    assert certificate is not None
+    return certificate
+
+
+def test_a_handshake_uses_the_newest_usable_files(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    files = ensure_certificates(tmp_path, names=NAMES, now=now)
+    reloading = ReloadingContext(files)
+    client = ssl.create_default_context(cafile=str(files.authority_certificate))
+    first, listening = connect(reloading.context, client), reloading.context
+    assert not reloading.reload()
+
+    files.key.write_bytes(new_authority(now=now).key_pem)
+    assert not reloading.reload()
+    assert "cannot be used" in reloading.problem
+    assert connect(reloading.context, client) == first
+
+    ensure_certificates(tmp_path, names=NAMES, now=now)
+    assert reloading.reload()
+    assert reloading.problem == ""
+    assert reloading.context is listening
+    assert connect(reloading.context, client) != first
+
+
+def test_client_certificates_are_optional_and_verified(tmp_path: Path) -> None:
+    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
+
+    assert create_server_context(files, None).verify_mode is ssl.CERT_NONE
+    assert create_server_context(files, files.authority_certificate).verify_mode is ssl.CERT_OPTIONAL
+
+
+def test_an_unreadable_client_ca_is_an_error(tmp_path: Path) -> None:
+    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
+    with pytest.raises(
+        CertificateError, match=r"absent\.crt: no such file or directory; provide the CA certificates of clients"
+    ):
+        create_server_context(files, tmp_path / "absent.crt")

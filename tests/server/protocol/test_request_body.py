@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fleethook.model.admission import allowed
-from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.connections import Stage
 from fleethook.server.protocol.request_body import (
     DECODED_BYTES_PER_BYTE,

@@ -11,7 +11,7 @@ from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
 from fleethook.cluster.store import PartState, StaleError
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.model.admission import AdmissionRequest, errored
-from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings

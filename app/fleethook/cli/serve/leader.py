@@ -11,7 +11,7 @@ from fleethook.app import Fleethook
 from fleethook.cluster.leader_election import NAME, find_namespace
 from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference
 from fleethook.server.engine_server import Leadership
-from fleethook.server.metrics.metrics import leader_gauges
+from fleethook.server.metrics import leader_gauges
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection

@@ -32,19 +32,18 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import (
     CertificateError,
     CertificateFiles,
+    ReloadingContext,
     ensure_certificates,
     renew_certificates,
 )
-from fleethook.cluster.certificates.reloading_tls_context import ReloadingContext
 from fleethook.cluster.registration.configuration_objects import service_of
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
 from fleethook.model.formats.text import describe_os_error
-from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
-from fleethook.server.log_text import choose_format
-from fleethook.server.metrics.metrics import certificate_gauge
+from fleethook.server.log_lines import LogLines, choose_format
+from fleethook.server.metrics import certificate_gauge
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError, start_tracing

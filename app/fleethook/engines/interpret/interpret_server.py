@@ -45,8 +45,7 @@ from fleethook.model.karmada import (
 from fleethook.outbound.client import HookClient
 from fleethook.server.engine_server import EngineServer, Leadership, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics.families import Gauges, Observations
-from fleethook.server.metrics.metrics import SECONDS_BUCKETS, FirstNames
+from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.request_body import (
     BodyBudget,
     BodyCharge,

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from fleethook.model.json import JSON
 from fleethook.server.log_format import Line, LogSink, encode_line
-from fleethook.server.metrics.metrics import Metrics
+from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.request_body import BodyBudget, RequestError
 from fleethook.server.reviews.codec import BadReviewError, encode_error
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answer, Endpoint

@@ -15,7 +15,7 @@ from fleethook.engines.crds.download.download_errors import (
     make_status_error,
     make_timeout_error,
 )
-from fleethook.outbound.addresses import PrivateAddressError
+from fleethook.outbound.endpoint import PrivateAddressError
 
 POOL: Any = None
 SECRET = "hunter2"

@@ -34,7 +34,7 @@ from fleethook.engines.crds.download.http_requests import (
     send_request,
 )
 from fleethook.engines.crds.tarball_source import Credentials, Source
-from fleethook.outbound.addresses import PrivateAddressError
+from fleethook.outbound.endpoint import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, proxying, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection
 from tests.waiting import NET

@@ -12,7 +12,7 @@ from fleethook.engines.dispatch.hooks.hooks import Phase, compile_hooks
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
 from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
-from fleethook.server.metrics.metrics import exposition
+from fleethook.server.metrics import exposition
 from tests.engines.dispatch.builders import configuration, review, store_of
 from tests.engines.dispatch.conftest import Front, read_stopped_clock
 from tests.engines.dispatch.webhook_server import Answer, Webhooks, allow, deny, hook

@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
 from fleethook.outbound.call_errors import OverloadedError
 from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
-from fleethook.server.metrics.metrics import OTHER
+from fleethook.server.metrics import OTHER
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook

@@ -36,10 +36,9 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.lifetime import run_in_background
 from fleethook.server.health import Check, health_routes
-from fleethook.server.log_buffer import LogLines
 from fleethook.server.log_format import configure_logging
-from fleethook.server.log_text import choose_format
-from fleethook.server.metrics.metrics import exposition, leader_gauges
+from fleethook.server.log_lines import LogLines, choose_format
+from fleethook.server.metrics import exposition, leader_gauges
 from fleethook.tracing.spans import StartRoot, TracingError, start_tracing
 
 # The Lease of Karmada's operator: a process without it waits.

@@ -13,7 +13,7 @@ from typing import Final
 from urllib3 import exceptions
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.outbound.addresses import PrivateAddressError
+from fleethook.outbound.endpoint import PrivateAddressError
 from fleethook.outbound.tls.server_certificates import UNKNOWN_AUTHORITY
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})

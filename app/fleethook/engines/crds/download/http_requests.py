@@ -26,8 +26,13 @@ from urllib3.util import Timeout, make_headers, parse_url
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.tarball_source import Source, redact
-from fleethook.outbound.addresses import PrivateAddressError, is_private, refuse_private_number
-from fleethook.outbound.endpoint import Credential, CredentialError
+from fleethook.outbound.endpoint import (
+    Credential,
+    CredentialError,
+    PrivateAddressError,
+    is_private,
+    refuse_private_number,
+)
 from fleethook.outbound.tls.trust import TrustError, create_context
 
 # It logs each request with its query, which may have the signature of a signed URL.

@@ -9,8 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fleethook.outbound.client import HookClient
-from fleethook.server.metrics.families import Counts, Gauges, Observations
-from fleethook.server.metrics.metrics import SECONDS_BUCKETS, FirstNames
+from fleethook.server.metrics import SECONDS_BUCKETS, Counts, FirstNames, Gauges, Observations
 
 MAX_CLUSTERS: Final = 100
 MAX_WEBHOOKS_PER_CLUSTER: Final = 20

@@ -12,7 +12,7 @@ from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.bound_subjects import runs_selection, write_selection
 from fleethook.server.engine_server import Leadership, ServerContext
-from fleethook.server.metrics.families import Gauges
+from fleethook.server.metrics import Gauges
 from fleethook.work.garbage import pause_garbage_collector
 
 if TYPE_CHECKING:
