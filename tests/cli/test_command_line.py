@@ -145,7 +145,6 @@ STORY = "examples/yurtappoverrider/story-2"
         (["render", "-f", STORY], HEAVY, 350),
         (["lint", "-f", f"{STORY}/overrider.yaml"], HEAVY, 350),
         (["crds", "--data-dir", "/nowhere", "cache", "ls"], HEAVY - {"urllib3", "cryptography", "asyncio"}, 530),
-        (["certs", "--help"], HEAVY - {"cryptography", "asyncio"}, 350),
     ],
 )
 def test_a_command_imports_only_the_libraries_that_it_needs(words: list[str], unneeded: set[str], most: int) -> None:

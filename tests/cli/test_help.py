@@ -170,7 +170,7 @@ def test_each_command_takes_the_sources_that_it_reads_as_kubectl_does() -> None:
     assert lacking == LACKING
     # The search misses no command: those without a source read none.
     assert {name for name, found in sources.items() if not found} == {
-        name for name in sources if name.startswith(("certs ", "crds cache ", "crds verify", "crds pin"))
+        name for name in sources if name.startswith(("crds cache ", "crds verify", "crds pin"))
     }
     assert sources["doctor"] == sources["crds controller"] == {"cluster"}
     assert sources["crds fetch"] == sources["crds render"] == {"files"}

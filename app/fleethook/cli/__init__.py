@@ -49,7 +49,6 @@ _OPERATION: Final = {
         "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
         _HEADING,
     ),
-    "certs": CommandSpec("fleethook.cli.certs:certs", "Create serving certificates.", _HEADING),
 }
 
 

@@ -22,7 +22,7 @@ from fleethook.cli.output.text_output import write_error, write_json
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.manifests.manifest_reader import list_files, name_source
 from fleethook.cluster.manifests.object_findings import check_objects
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.engine import list_linting, load_reference
 
 
@@ -70,15 +70,22 @@ def lint(
     rows = lint_documents(source.documents, options)
     if new and rows:
         rows = select_new(rows, lint_documents(source.before, options))
+    report_findings(rows, source.errors, output, strict=reading.strict)
+    if is_empty and reading.strict:
+        raise SystemExit(CHECK_FAILED)
+
+
+def report_findings(rows: Sequence[Row], errors: Sequence[ManifestError], output: Output, *, strict: bool) -> None:
+    """Write findings and unreadable input to standard output, and exit with their code if there are some."""
     if output is Output.JSON:
-        write_json([*map(make_input_row, source.errors), *rows])
+        write_json([*map(make_input_row, errors), *rows])
     elif output is Output.TEXT:
         print_text(rows)
     else:
-        write_annotations(rows, source.errors)
-    if source.errors:
+        write_annotations(rows, errors)
+    if errors:
         raise SystemExit(UNREADABLE)
-    if has_failures(rows, strict=reading.strict) or (is_empty and reading.strict):
+    if has_failures(rows, strict=strict):
         raise SystemExit(CHECK_FAILED)
 
 

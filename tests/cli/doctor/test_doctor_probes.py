@@ -92,7 +92,7 @@ def test_the_path_has_the_namespace_of_namespaced_objects() -> None:
         (422, "YurtAppOverrider is invalid", "warning", "correct"),
         (500, 'failed calling webhook "w": x509: certificate signed by unknown authority', "error", "caBundle"),
         (500, 'failed calling webhook "w": x509: certificate has expired or is not yet valid', "error", "NTP"),
-        (500, 'failed calling webhook "w": x509: certificate is valid for a, not b', "error", "certs issue"),
+        (500, 'failed calling webhook "w": x509: certificate is valid for a, not b', "error", "dns_names"),
         (500, 'failed calling webhook "w": dial tcp: connect: connection refused', "error", "start the server"),
         (500, 'failed calling webhook "w": no endpoints available for service "w"', "error", "no Pod"),
         (500, 'failed calling webhook "w": service "w" not found', "error", "create the Service"),

@@ -319,3 +319,10 @@ def test_an_unreadable_client_ca_is_an_error(tmp_path: Path) -> None:
         CertificateError, match=r"absent\.crt: no such file or directory; provide the CA certificates of clients"
     ):
         create_server_context(files, tmp_path / "absent.crt")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ünï.example.com", "a,b", "10.0.0.0/8"])
+def test_a_name_that_no_certificate_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CertificateError, match="neither an IP address nor a DNS name in ASCII"):
+        ensure_certificates(tmp_path / "new", names=[name], now=NOW)
+    assert not (tmp_path / "new").exists()

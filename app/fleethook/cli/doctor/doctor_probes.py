@@ -60,9 +60,7 @@ _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 
 _TRUST: Final = "the CA in caBundle did not issue the server's certificate: let the server keep caBundle, or set its CA"
-_NAMES: Final = (
-    "issue a certificate for the address of the webhook: `fleethook certs issue --name NAME`, or the setting service"
-)
+_NAMES: Final = "issue a certificate for the address of the webhook: the setting dns_names or service of the server"
 _NETWORK: Final = "allow connections from the control plane to the server's port: NetworkPolicy, firewall, konnectivity"
 # Parts of Go's error texts, in the order of the search.
 _REMEDIES: Final = (

@@ -196,7 +196,7 @@ def test_usable_rules_are_printed_with_their_requests(tests: Path) -> None:
     rules = tests.with_name("rules.py")
     sight = "sees all namespaces except kube-system, kube-node-lease, kube-public, that of the server"
     requests = "validate pods, pods/ephemeralcontainers, pods/resize (v1) on CREATE, UPDATE"
-    assert check(rules) == (0, f"ok   {rules}:4: named: {requests}\n     {sight}\n", "")
+    assert check(rules) == (0, f"{rules}:4: named: {requests}\n  {sight}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,11 @@ def test_a_rule_is_printed_with_the_objects_that_it_sees(tmp_path: Path, argumen
 def test_findings_have_their_lines_in_each_format(broken: Path) -> None:
     code, out, _ = check(broken)
     assert code == 1
-    assert out.startswith(f"FAIL {broken}:4: silent: validate pods (v1) on CREATE\n     sees all namespaces except ")
-    assert "\n     error [never-called]: " in out
-    assert f"ok   {broken}:7: widgets: " in out
-    assert "     warning [unserved-resource]: " in out
+    assert out.startswith(f"{broken}:4: silent: validate pods (v1) on CREATE\n  sees all namespaces except ")
+    assert f"\n{broken}:7: widgets: " in out
+    assert out.index(f"\n{broken}:4: error [never-called]\n") < out.index(
+        f"\n{broken}:7: warning [unserved-resource]\n"
+    )
     rows = json.loads(check(broken, "-o", "json")[1])
     assert [(row["code"], row["place"]) for row in rows] == [
         ("never-called", f"{broken}:4"),

@@ -9,7 +9,7 @@ from fleethook.admission.declaration import POD_SUBRESOURCES, Declaration, RuleE
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules, unite_rules
 from fleethook.cli.command_line import Argument, Group
-from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from fleethook.cli.exit_codes import fail
 from fleethook.cli.fixtures import (
     FixtureCase,
     FixtureResult,
@@ -22,7 +22,7 @@ from fleethook.cli.fixtures import (
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import fill_store, note_unused
-from fleethook.cli.lint import lint_documents
+from fleethook.cli.lint import lint_documents, report_findings
 from fleethook.cli.options import (
     FilenameOption,
     FindingsOutputOption,
@@ -31,13 +31,7 @@ from fleethook.cli.options import (
     Output,
     TestsOutputOption,
 )
-from fleethook.cli.output.findings_output import (
-    Row,
-    has_failures,
-    make_input_row,
-    write_annotations,
-)
-from fleethook.cli.output.text_output import write, write_error, write_json
+from fleethook.cli.output.text_output import write, write_error
 from fleethook.cluster.kubernetes.resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
@@ -144,10 +138,10 @@ def check(
     reading: InputOptions = InputOptions(),
     output: FindingsOutputOption = Output.TEXT,
 ) -> None:
-    """Check files of admission rules as the server does at its start, and print the rules with their findings.
+    """Check files of admission rules as the server does at its start, and print the rules and their findings.
 
-    The command runs the files, and checks the arguments of the decorators, with selectors and CEL expressions. Rules
-    get the findings of `fleethook lint`, for example about a rule that never fires.
+    The command runs the files, and checks the arguments of the decorators, with selectors and CEL expressions. Below
+    the list of rules are the findings of `fleethook lint`, for example about a rule that never fires.
 
     Known kinds are the built-in ones and the CustomResourceDefinitions of -f or of a cluster (--kubeconfig, --context,
     --in-cluster). Other kinds are warnings.
@@ -161,17 +155,15 @@ def check(
     note_unused(filename or (), read.documents, DISPATCHING)
     errors += read.errors
     documents = [*read.documents, *(_read_definitions(cluster.find()) if cluster.is_given else ())]
-    from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - only this command needs it
-
     described = describe_rules(rules)
     places = {one.place for one in described}
     rows = [one for one in lint_documents([*documents, *described], None) if one.place in places]
     write_input_errors(errors)
-    _print_findings(rules, rows, errors, fill_store(documents, INDEXES), output, strict=reading.strict)
-    if errors:
-        raise SystemExit(UNREADABLE)
-    if has_failures(rows, strict=reading.strict):
-        raise SystemExit(CHECK_FAILED)
+    if output is Output.TEXT:
+        from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - only this command needs it
+
+        _print_rules(rules, fill_store(documents, INDEXES))
+    report_findings(rows, errors, output, strict=reading.strict)
 
 
 def _load_each(files: Sequence[Path]) -> tuple[list[Rule], list[ManifestError]]:
@@ -195,41 +187,14 @@ def _read_definitions(cluster: Target) -> list[Document]:
     return read_cluster([DEFINITIONS], cluster.kubeconfig, context=cluster.context).documents
 
 
-def _find_place(rule: Rule) -> str:
-    return f"{rule.file}:{rule.line}"
-
-
-def _print_findings(
-    rules: Sequence[Rule],
-    rows: Sequence[Row],
-    errors: Sequence[ManifestError],
-    store: Store,
-    output: Output,
-    *,
-    strict: bool,
-) -> None:
-    if output is Output.JSON:
-        write_json([*map(make_input_row, errors), *rows])
-    elif output is Output.GITHUB:
-        write_annotations(rows, errors)
-    else:
-        for rule in rules:
-            _print_rule(rule, _list_about(rule, rows), store, strict=strict)
-
-
-def _list_about(rule: Rule, rows: Sequence[Row]) -> list[Row]:
-    return [one for one in rows if (one.place, one.name) == (_find_place(rule), rule.name)]
-
-
-def _print_rule(rule: Rule, about: Sequence[Row], store: Store, *, strict: bool) -> None:
-    declared = rule.declaration
-    word = "FAIL" if has_failures(about, strict=strict) else "ok  "
-    requests = (
-        f"{', '.join(name_resources(declared))} ({GroupVersionKind(declared.group, declared.version, '').api_version})"
-    )
-    verb = "change" if declared.mutates else "validate"
-    write(f"{word} {_find_place(rule)}: {rule.name}: {verb} {requests} on {', '.join(declared.operations)}")
-    write(f"     {_describe_sight(declared, store)}", *(f"     {_describe(one)}" for one in about))
+def _print_rules(rules: Sequence[Rule], store: Store) -> None:
+    """Write the place, the requests and the sight of each rule."""
+    for rule in rules:
+        declared = rule.declaration
+        version = GroupVersionKind(declared.group, declared.version, "").api_version
+        requests = f"{', '.join(name_resources(declared))} ({version}) on {', '.join(declared.operations)}"
+        verb = "change" if declared.mutates else "validate"
+        write(f"{rule.file}:{rule.line}: {rule.name}: {verb} {requests}", f"  {_describe_sight(declared, store)}")
 
 
 def _describe_sight(declared: Declaration, store: Store) -> str:
@@ -263,10 +228,6 @@ def _list_unseen(declared: Declaration, store: Store) -> Iterator[str]:
         yield "subresources, such as pods/resize and deployments/scale: declare subresource='scale', for example"
     elif serves(store, cluster="", group=group, resource=(resource, "scale"), versions=frozenset({declared.version})):
         yield f"{resource}/scale, which changes the replicas: declare subresource='scale' for it"
-
-
-def _describe(row: Row) -> str:
-    return f"{row.level} [{row.code}]: {row.text}"
 
 
 hooks = Group("Test and check admission rules in Python.", {"test": run_tests, "check": check})
