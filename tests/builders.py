@@ -6,16 +6,12 @@ from typing import Any
 import msgspec
 
 from fleethook.cluster.store import Store, StoreView
-from fleethook.engines.overrider.admission import workload_admission
-from fleethook.engines.overrider.admission.overrider_admission import (
-    validate_overrider_in_slices,
-    validate_subject_in_slices,
-)
+from fleethook.engines.overrider.admission import overrider_admission, workload_admission
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.patch import apply
-from fleethook.work.pausing import do_at_once
+from fleethook.work.threads import do_at_once
 
 API = "apps.openyurt.io/v1alpha1"
 API_V1BETA1 = "apps.openyurt.io/v1beta1"
@@ -186,11 +182,11 @@ def request(
 
 
 def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Response:
-    return do_at_once(validate_subject_in_slices(request, store=store))
+    return do_at_once(overrider_admission.validate_subject(request, store=store))
 
 
 def validate_overrider(request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0) -> Response:
-    return do_at_once(validate_overrider_in_slices(request, store=store, warning_share=warning_share))
+    return do_at_once(overrider_admission.validate_overrider(request, store=store, warning_share=warning_share))
 
 
 def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:

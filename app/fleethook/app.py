@@ -36,7 +36,7 @@ from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.garbage import settle_garbage_collector
-from fleethook.work.turns import Turns, Worker
+from fleethook.work.threads import Worker
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 
@@ -90,7 +90,6 @@ class Fleethook(FastAPI):
         self.ended: Final[list[str]] = []
         self.worker: Final = Worker()
         """Thread for the work on large reviews, and for long functions."""
-        self.turns: Final = Turns(self.worker)
         self.capacity: Final = find_capacity(settings)
         self.bodies: Final = BodyBudget(self.capacity.body_bytes)
         self.connections: Connections | None = None
@@ -117,7 +116,7 @@ class Fleethook(FastAPI):
             self.settings,
             self.store,
             self.metrics,
-            self.turns,
+            self.worker,
             self.capacity,
             self.source,
             self.cluster,

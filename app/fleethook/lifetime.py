@@ -10,7 +10,7 @@ from typing import Any, Final
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.work.garbage import settle_garbage_collector
-from fleethook.work.turns import favour_event_loop
+from fleethook.work.threads import favour_event_loop
 
 _log: Final = logging.getLogger(__name__)
 

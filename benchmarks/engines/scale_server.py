@@ -111,7 +111,7 @@ class Server:
     async def leading(self) -> AsyncIterator[OverriderController]:
         controller = OverriderController(
             self.connection, self.app.store, self.source, self.app.find_engine(OverriderServer).plans, per_second=self.given.rate,
-            turns=self.app.turns, reading=pause_garbage_collector,
+            worker=self.app.worker, reading=pause_garbage_collector,
         )  # fmt: skip
         task = asyncio.create_task(controller.run())
         try:

@@ -30,7 +30,7 @@ _PLACES = {
     WRITE: r"^(__)?(libc_)?(write|writev|send|sendmsg|sendto) |uv__(try_)?write|uv_try_write",
     READ: r"^(__)?(libc_)?(read|readv|recv|recvmsg) |uv__read",
     HTTP: r"httptools|protocol/(read_timeout|direct_protocol|connections)\.py|app/fleethook/app\.py",
-    EDGE: r"server/\w+/(endpoint|review_endpoint|admission_endpoint|body_memory|sending)\.py|work/pausing\.py",
+    EDGE: r"server/\w+/(endpoint|review_endpoint|admission_endpoint|body_memory|sending)\.py|work/threads\.py",
 }
 _IDLE = ("Thread._bootstrap", "_queue_SimpleQueue_get")
 

@@ -32,7 +32,7 @@ from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.client import HookClient
 from fleethook.server.reviews.codec import find_budget
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.engines.dispatch.builders import (
     binding,

@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.model.gvk import GroupKind
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 from tests.console.visits import make_context
 from tests.waiting import NET, until
 

@@ -1,4 +1,4 @@
-"""Work on large reviews runs in threads; only reads of the store run on the event loop."""
+"""Work on large reviews, and checks, run in threads; only reads of the store run on the event loop."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ from fleethook.server.reviews import admission_endpoint
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
-from fleethook.work.pausing import Slice, Work
+from fleethook.work.threads import Work
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
 from tests.engines.dispatch.builders import configuration, definition, webhook, widget
@@ -69,25 +69,23 @@ async def test_a_handler_that_reads_only_the_review_runs_in_a_thread(size: str) 
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_slices_that_read_the_store_stay_on_the_loop(size: str) -> None:
+async def test_functions_of_a_handler_run_in_a_thread(size: str) -> None:
     seen = []
 
     def handler(_: AdmissionRequest) -> Work[Response]:
-        for following in (Slice.READS_STORE, None, Slice.PURE, None):
-            seen.append(on_loop())
-            yield following
+        seen.append(on_loop())
+        seen.append((yield on_loop))
         seen.append(on_loop())
         return allowed()
 
     answer = await call(endpoint(handler), "/r", review(workload(), SIZES[size]))
     assert answer.json()["response"]["allowed"]
-    assert seen == ([True] * 5 if size == "small" else [False, True, True, False, False])
+    assert seen == [True, False, True]
 
 
 async def test_a_large_review_that_fails_is_answered() -> None:
     def broken(_: AdmissionRequest) -> Work[Response]:
-        yield Slice.READS_STORE
-        yield Slice.PURE
+        yield allowed
         raise RecursionError
 
     response = (await call(endpoint(broken), "/r", review(workload(), MAX_ON_LOOP))).json()["response"]
@@ -134,18 +132,18 @@ async def test_a_large_workload_is_rendered_in_a_thread(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_large_overrider_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+async def test_an_overrider_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
-    for name in ("find_subject", "check_parts", "dry_run_overrider"):
+    for name in ("find_subject", "check_rules", "dry_run_overrider"):
         noted.note(validation, name)
     body = review(RULE, SIZES[size])
     answer = await call(served(yurt_app_set()), paths.VALIDATE_OVERRIDER, body)
     assert answer.json()["response"]["allowed"]
-    assert noted.seen == {"find_subject": True, "check_parts": size == "small", "dry_run_overrider": size == "small"}
+    assert noted.seen == {"find_subject": True, "check_rules": False, "dry_run_overrider": False}
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+async def test_an_edit_of_a_subject_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     noted = Noted(monkeypatch)
     for name in ("overriders_of", "pools_to_check", "check_fit"):
         noted.note(overrider_admission, name)
@@ -154,8 +152,7 @@ async def test_an_edit_of_a_large_subject_is_checked_in_a_thread(monkeypatch: py
     body = review(edited, SIZES[size], operation="UPDATE", oldObject=old)
     answer = await call(served(old, RULE), paths.VALIDATE_APP_SET, body)
     assert answer.json()["response"]["allowed"]
-    small = size == "small"
-    assert noted.seen == {"overriders_of": True, "pools_to_check": small, "check_fit": small}
+    assert noted.seen == {"overriders_of": True, "pools_to_check": False, "check_fit": False}
 
 
 @pytest.mark.parametrize("limit", ["_MAX_RENDERED", "MAX_TEMPLATE_VALUES", "MAX_SHARED_VALUES"])
@@ -168,7 +165,7 @@ def test_a_subject_with_too_many_values_is_not_rendered(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_large_scripts_are_compiled_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+async def test_scripts_are_compiled_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     seen, compile_script = [], runner.Runner.try_at_once
 
     def noted(*arguments: Any) -> list[str]:
@@ -184,7 +181,7 @@ async def test_large_scripts_are_compiled_in_a_thread(monkeypatch: pytest.Monkey
     }  # fmt: skip
     answer = await call(served(), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
     assert answer.json()["response"]["allowed"], answer.body
-    assert seen == [size == "small"]
+    assert seen == [False]
     taken = {**document, "metadata": {"name": "b"}}
     answer = await call(served(taken), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
     assert "conflicting with" in answer.json()["response"]["status"]["message"]

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleethook.work import garbage, turns
+from fleethook.work import garbage
 from fleethook.work.garbage import GCFreezer, pause_garbage_collector, settle_garbage_collector
-from fleethook.work.turns import Turns
 
 
 @pytest.fixture(autouse=True)
@@ -49,42 +48,3 @@ def test_the_heap_is_frozen_each_time_the_limit_is_reached(monkeypatch: pytest.M
     for expected in ([], ["collect 1", "freeze"], ["collect 1", "freeze"], ["collect 1", "freeze"] * 2):
         freezer.add(6)
         assert calls == expected
-
-
-async def _replace(objects: list[list[int]], pauses: Turns) -> None:
-    """Replace each object, with a pause after each one."""
-    for at in range(len(objects)):
-        objects[at] = [at]
-        await pauses.pause()
-
-
-async def test_work_that_replaces_older_objects_leaves_few_young_ones() -> None:
-    objects = [[at] for at in range(8 * turns._PAUSES_OF_A_COLLECTION)]
-    settle_garbage_collector()
-    await _replace(objects, Turns())
-    young = {id(one) for one in gc.get_objects(generation=0)}
-    assert sum(id(one) in young for one in objects) <= turns._PAUSES_OF_A_COLLECTION
-
-
-async def test_survivors_are_exempt_from_collection_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "_FREEZE_LIMIT", 2 * turns._PAUSES_OF_A_COLLECTION)
-    objects = [[at] for at in range(8 * turns._PAUSES_OF_A_COLLECTION)]
-    settle_garbage_collector()
-    await _replace(objects, Turns())
-    collectable = {id(one) for one in gc.get_objects()}
-    assert sum(id(one) in collectable for one in objects) <= 3 * turns._PAUSES_OF_A_COLLECTION
-
-
-@pytest.mark.parametrize("settled", [True, False])
-def test_only_a_process_that_has_settled_collects_survivors(settled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    # An earlier test of this process may have started a server.
-    gc.set_threshold(700, 10, 10)
-    if settled:
-        settle_garbage_collector()
-    monkeypatch.setattr(garbage.gc, "collect", calls.append)
-    garbage.collect_survivors()
-    assert calls == ([1] if settled else [])
-    gc.disable()
-    garbage.collect_survivors()
-    assert len(calls) == settled

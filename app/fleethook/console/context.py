@@ -13,7 +13,7 @@ from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.followed_cluster import Cluster

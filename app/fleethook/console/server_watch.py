@@ -21,7 +21,7 @@ from fleethook.outbound.endpoint import Credential, CredentialError
 from fleethook.outbound.http_exchange import BodyError, read_body
 from fleethook.outbound.tls.trust import TrustError, create_context
 from fleethook.server_settings import is_loopback
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 REVIEWS: Final = "fleethook_reviews_total"
 DURATIONS: Final = "fleethook_review_duration_seconds_bucket"

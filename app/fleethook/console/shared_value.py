@@ -11,7 +11,7 @@ from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import find_context
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.endpoint import public_socket
 from fleethook.outbound.tls.server_certificates import CallContext
 from fleethook.outbound.tls.trust import load_roots
-from fleethook.work.turns import call_in_daemon_thread
+from fleethook.work.threads import call_in_daemon_thread
 
 # A lookup takes milliseconds, and each session caches the result for ten seconds. Each lookup has its own thread. An
 # owner without a lookup gets one beyond the quota, up to twice the total (`fleethook.outbound.call_limits`).

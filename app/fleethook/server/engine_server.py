@@ -15,7 +15,7 @@ from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.capacity import Capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.settings import Settings
-from fleethook.work.turns import Turns
+from fleethook.work.threads import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
@@ -32,7 +32,7 @@ class ServerContext(NamedTuple):
         settings: The settings.
         store: The objects.
         metrics: The registry of the process.
-        turns: The turns of long work on the event loop.
+        worker: Runs long functions in a thread.
         capacity: The limits of the process.
         source: Fills the store; None for a store without a source.
         cluster: The apiserver, None without one.
@@ -47,7 +47,7 @@ class ServerContext(NamedTuple):
     settings: Settings
     store: Store
     metrics: Metrics
-    turns: Turns
+    worker: Worker
     capacity: Capacity
     source: Source | None
     cluster: Cluster | None

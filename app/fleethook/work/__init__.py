@@ -1,1 +1,1 @@
-"""Work that takes long or waits: its protocol, turns on the event loop, threads, and queues of keys."""
+"""Work that takes long or waits: functions in threads, queues of keys, and when the garbage collector runs."""

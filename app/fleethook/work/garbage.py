@@ -44,19 +44,6 @@ def pause_garbage_collector() -> Iterator[None]:
         gc.enable()
 
 
-def collect_survivors() -> None:
-    """Collect garbage of a process that has settled, between two slices of its work.
-
-    The collector counts allocations less deallocations. Work that replaces older objects keeps that count low, and its
-    new objects wait for one long run: 37,000 of them, and 27 ms, for an edit of an overrider of 2,000 node pools.
-    """
-    if gc.isenabled() and gc.get_threshold() == _THRESHOLDS:
-        gc.collect(1)
-        # A run over all generations would visit the survivors of each of these runs.
-        if len(gc.get_objects(generation=2)) > _FREEZE_LIMIT:
-            gc.freeze()
-
-
 class GCFreezer:
     """Freezes the heap each time that enough long-lived containers were created."""
 

@@ -24,7 +24,7 @@ from fleethook.recordings.reader import Entry, read_entries
 from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import Report, describe_change
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
 from tests.console.reviews.test_summary import asked, entry_of

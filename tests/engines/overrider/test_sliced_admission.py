@@ -15,7 +15,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
-from fleethook.work.pausing import Slice, do_at_once
+from fleethook.work.threads import do_at_once
 from tests.asgi_client import call
 from tests.builders import (
     container,
@@ -80,7 +80,6 @@ def test_a_change_during_the_compilation_is_in_the_answer_as_a_whole(
 ) -> None:
     store = store_of(LARGE, rule)
     work = mutate_workload(make_review(operation), store=store, plans=PlanCache())
-    assert next(work) is Slice.READS_STORE
     compilation = next(work)
     CHANGES[change](store)
     compilation()
@@ -90,7 +89,7 @@ def test_a_change_during_the_compilation_is_in_the_answer_as_a_whole(
 
 def test_a_small_plan_is_compiled_at_once() -> None:
     work = mutate_workload(make_review(), store=store_of(yurt_app_set(), RULE), plans=PlanCache())
-    assert [*work] == [Slice.READS_STORE, Slice.PURE]
+    assert [*work] == []
 
 
 def body(pool: str) -> bytes:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import copy
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,9 +22,8 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply, merge_patch
-from fleethook.work.pausing import begin
 from fleethook.work.queue import sleep
-from fleethook.work.turns import Turns
+from fleethook.work.threads import Worker, begin, call_in_thread
 from tests.builders import container, entry, image, mutate_workload, node_pool, patch, rendered, request
 from tests.engines.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload
 from tests.engines.overrider.running import Fleet
@@ -93,7 +93,7 @@ class World(Fleet):
     async def _admit(self, before: Document | None, after: Document) -> Document:
         asked = request(after, "UPDATE" if before else "CREATE", before)
         if (work := self._reads.ensure(asked)) is not None:
-            await begin(Turns().share(work, lane=""))
+            await begin(call_in_thread(work, partial(Worker().run, "")))
         answer = mutate_workload(asked, store=self.store, plans=self._of_replica)
         assert answer.allowed, answer.message
         return dict(apply(after, answer.patch))

@@ -15,7 +15,7 @@ from fleethook.server.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
-from fleethook.work.pausing import Work
+from fleethook.work.threads import Work
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.engines.overrider.controller.test_openyurt_conflicts import render_configuration, upstream

@@ -18,7 +18,7 @@ from fleethook.server.reviews.admission_endpoint import find_outcome
 from fleethook.server.reviews.review_endpoint import begin_in_span
 from fleethook.settings import Settings
 from fleethook.tracing.spans import CURRENT
-from fleethook.work.pausing import Done, Work
+from fleethook.work.threads import Done, Work
 from tests.asgi_client import Answer, call
 from tests.tracing.test_spans import Noted
 

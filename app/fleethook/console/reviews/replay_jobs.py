@@ -17,7 +17,7 @@ from fleethook.recordings.replay.decision_changes import Change
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
 from fleethook.recordings.replay.report import DiffLine, GroupName, Report, describe_change
 from fleethook.settings import Settings
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 # Reviews between two pauses for other requests; each takes 0.1 ms, or some milliseconds if a plan is compiled.
 _PORTION: Final = 8

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from fleethook.console.reviews.summary import ReviewSummary, summarize
 from fleethook.recordings.reader import Entry, Problem, read_entries
 from fleethook.recordings.recording_format import FILE_SUFFIX
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 MAX_REVIEWS: Final = 200_000
 """Reviews whose facts are kept, those of the newest files: about 100 MB."""

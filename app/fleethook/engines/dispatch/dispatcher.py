@@ -39,8 +39,7 @@ from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.work.pausing import Work, begin
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Work, Worker, begin
 from fleethook.workload_schema.schema_defaults import find_version
 
 NAMESPACE: Final = GroupKind("", "Namespace")

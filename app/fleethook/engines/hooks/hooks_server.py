@@ -32,7 +32,7 @@ from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerC
 from fleethook.server.health import Check
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.settings import Settings
-from fleethook.work.pausing import Work
+from fleethook.work.threads import Work
 
 _log = logging.getLogger("fleethook.hooks")
 

@@ -12,7 +12,7 @@ from fleethook.admission.invocation import Lookup
 from fleethook.admission.rule import Rule
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
-from fleethook.work.turns import DaemonThreads, favour_event_loop
+from fleethook.work.threads import DaemonThreads, favour_event_loop
 
 THREADS: Final = 4
 """Calls of one rule that run at the same time. An event loop runs all calls of a coroutine."""

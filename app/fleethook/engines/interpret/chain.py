@@ -11,7 +11,7 @@ from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.work.pausing import Done, Work, begin
+from fleethook.work.threads import Done, Work, begin
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import validate_config
 from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
-from fleethook.engines.interpret.lua.lua_layer import Customizations, record_refusals, validate_scripts_in_slices
+from fleethook.engines.interpret.lua.lua_layer import Customizations, record_refusals, validate_scripts
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
 from fleethook.interpret.interpreter import interpreter, load
@@ -49,8 +49,7 @@ from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observ
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.settings import Settings
-from fleethook.work.pausing import Work
-from fleethook.work.turns import Turns
+from fleethook.work.threads import Work
 
 _log: Final = logging.getLogger(__name__)
 
@@ -97,17 +96,13 @@ _INTERPRETED_FROM = (
 )  # fmt: skip
 
 
-def interpret_routes(
-    everything: Chain, validate: Callable[[AdmissionRequest], Work[Response]], *, turns: Turns | None = None
-) -> list[ReviewRoute]:
+def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], Work[Response]]) -> list[ReviewRoute]:
     """Return the routes of interpreters.
 
     Args:
         everything: The chain of all layers.
         validate: Answers reviews of objects that have scripts.
-        turns: The turns that long checks take; None for turns of their own.
     """
-    shared = turns or Turns()
     chains = (
         (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
         (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
@@ -120,10 +115,8 @@ def interpret_routes(
     scripts = "Validate a ResourceInterpreterCustomization and its Lua"
     return [
         make_admission_route(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
-        make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,), turns=shared),
-        make_admission_route(
-            VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate, turns=shared
-        ),
+        make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,)),
+        make_admission_route(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
         *_make_interpret_routes(chains, needs=_INTERPRETED_FROM),
         *_make_interpret_routes(samples, needs=()),
     ]
@@ -225,10 +218,8 @@ class InterpretServer(EngineServer):
     def routes(self) -> list[ReviewRoute]:
         """Return the routes of questions and of the admission of interpreters."""
         store, settings = self.context.store, self._settings
-        validate = partial(
-            validate_scripts_in_slices, store=store, runner=self.runner, namespace=settings.karmada_namespace
-        )
-        return interpret_routes(self.chain, validate, turns=self.context.turns)
+        validate = partial(validate_scripts, store=store, runner=self.runner, namespace=settings.karmada_namespace)
+        return interpret_routes(self.chain, validate)
 
     def checks(self) -> Iterator[Check]:
         """Yield a check for each customization that is not used in its newest version."""

@@ -24,8 +24,8 @@ from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission.overrider_admission import (
     LiveAdmission,
     default_overrider,
-    validate_overrider_in_slices,
-    validate_subject_in_slices,
+    validate_overrider,
+    validate_subject,
 )
 from fleethook.engines.overrider.admission.read_your_writes import (
     CATCH_UP_SECONDS,
@@ -60,8 +60,7 @@ from fleethook.server.reviews.admission_endpoint import (
 )
 from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
-from fleethook.work.pausing import Work
-from fleethook.work.turns import Turns
+from fleethook.work.threads import Work, Worker
 
 
 def overrider_routes(
@@ -72,7 +71,7 @@ def overrider_routes(
     warning_share: float = 1.0,
     conclude: Conclude | None = None,
     findings: Callable[[], Sequence[str]] = tuple,
-    turns: Turns | None = None,
+    worker: Worker | None = None,
     dry_runs: ServerDryRun | None = None,
 ) -> list[ReviewRoute]:
     """Return the routes of YurtAppOverriders.
@@ -84,7 +83,7 @@ def overrider_routes(
         warning_share: The share of a subject's workloads above which a rollout is reported. 1 reports none.
         conclude: Prepares the cluster for an admitted overrider before kube-apiserver stores it.
         findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
-        turns: The turns that long checks take; None for turns of their own.
+        worker: Renders the workloads of dry runs in a thread; None for a worker of its own.
         dry_runs: Sends rendered workloads to the apiserver before an overrider is admitted; None sends none.
     """
 
@@ -95,13 +94,12 @@ def overrider_routes(
         return validate_and_warn(request, tuple(findings()))
 
     def validate_and_warn(request: AdmissionRequest, further: Sequence[str]) -> Work[Response]:
-        response = yield from validate_overrider_in_slices(request, store=store, warning_share=warning_share)
+        response = yield from validate_overrider(request, store=store, warning_share=warning_share)
         return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
 
     def validate_edit(request: AdmissionRequest) -> Work[Response]:
-        return validate_subject_in_slices(request, store=store)
+        return validate_subject(request, store=store)
 
-    shared = turns or Turns()
     workloads = overriders = None
     if live is not None:
         workloads = FreshReads(store, plans, live).ensure
@@ -109,11 +107,11 @@ def overrider_routes(
     fits = "Check that a {} still fits its overrider"
     checked = conclude_edit = None
     if dry_runs is not None:
-        checked = LiveAdmission(dry_runs, store, shared)
+        checked = LiveAdmission(dry_runs, store, worker or Worker())
         conclude_edit = checked.check_subject
     conclude_written = conclude if checked is None else _chain(checked.check_overrider, conclude)
     make_route = partial(make_admission_route, hint=SWITCH_OFF_HINT)
-    edits = partial(make_route, handler=validate_edit, turns=shared, conclude=conclude_edit)
+    edits = partial(make_route, handler=validate_edit, conclude=conclude_edit)
     # A YurtAppDaemon and a YurtAppSet v1beta1 select node pools by their labels. A YurtAppSet v1alpha1 lists them.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     dry_run = "Validate a YurtAppOverrider and render it for every pool without applying it"
@@ -121,7 +119,7 @@ def overrider_routes(
         make_route(MUTATE_DEPLOYMENT, "Render a Deployment for its node pool", render, prepare=workloads),
         make_route(MUTATE_STATEFULSET, "Render a StatefulSet for its node pool", render, prepare=workloads),
         make_route(MUTATE_OVERRIDER, "Set the defaults of a YurtAppOverrider", default_overrider, pure=True),
-        make_route(VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude_written, turns=shared),
+        make_route(VALIDATE_OVERRIDER, dry_run, validate, prepare=overriders, conclude=conclude_written),
         edits(VALIDATE_APP_SET, fits.format("YurtAppSet"), needs=(YURT_APP_OVERRIDER,)),
         edits(VALIDATE_APP_DAEMON, fits.format("YurtAppDaemon"), needs=pool_kinds),
         edits(VALIDATE_APP_SET_V1BETA1, fits.format("YurtAppSet v1beta1"), needs=pool_kinds),
@@ -180,7 +178,7 @@ class OverriderServer(EngineServer):
             context.store,
             self.plans,
             warning_share=settings.rollout_warning_share,
-            turns=context.turns,
+            worker=context.worker,
         )
         if context.cluster is None or self.conflicts is None:
             return make_routes(None)

@@ -3,7 +3,7 @@
 `fleethook.engines.dispatch.review.dispatch_endpoint` has the endpoints of the reviews that webhooks answer.
 """
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import GeneratorType
 from typing import Any, Final, NamedTuple, Protocol
@@ -22,11 +22,10 @@ from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.server.reviews.recording import RecordReview
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.tracing.spans import StartTrace
-from fleethook.work.pausing import Work
-from fleethook.work.turns import Executor, Turns, run_off_loop
+from fleethook.work.threads import Work, Worker, call_in_thread
 
 ReviewHandler = Callable[[AdmissionRequest], Response | Work[Response] | Awaitable[Response]]
-"""Answers a review: at once, by work that pauses or waits, or asynchronously."""
+"""Answers a review: at once, by work that waits, or asynchronously."""
 Prepare = Callable[[AdmissionRequest], Work[None] | None]
 """Returns the work that precedes the call of the handler, None for no work. The work raises StaleError if it cannot
 provide current objects."""
@@ -44,7 +43,6 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         *,
         prepare: Prepare | None = None,
         conclude: Conclude | None = None,
-        turns: Turns | None = None,
         pure: bool = False,
         hint: str = "",
         **rest: Any,
@@ -56,7 +54,6 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             handler: Answers reviews.
             prepare: Prepares the call of the handler.
             conclude: Awaited between the decision and the answer.
-            turns: The turns that the work of a handler shares with other endpoints; None for turns of its own.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
             hint: The end of the message of each review that cannot be answered, ``""`` for none.
             rest: As in `ReviewEndpoint`.
@@ -67,10 +64,9 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         self._pure: Final = pure
         # Checks take up to 4 µs per byte, and rendering takes 0.5 µs. People write the checked objects, so nobody
         # notices the time of a hop to a thread.
-        self.max_at_once = self.max_on_loop = MAX_ON_LOOP // 4 if pure or turns is not None else MAX_ON_LOOP
+        self.max_at_once = self.max_on_loop = MAX_ON_LOOP // 4 if pure else MAX_ON_LOOP
         self._prepare: Final = prepare
         self._conclude: Final = conclude
-        self._turns: Final = turns or Turns()
 
     def _inspect(self, scope: Scope) -> None:
         del scope
@@ -78,18 +74,22 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
     def _decode(self, body: bytes) -> Decoded:
         return decode_review(body)
 
+    def _decode_large(self, body: bytes) -> Decoded:
+        return decode_review(body).decode_objects()
+
     def _decide(self, received: Received[Decoded, None], request: AdmissionRequest) -> Work[tuple[Response, bytes]]:
         review, is_large = received.review, received.is_large
+        off_loop = partial(self._off_loop, turn=f"{self._path} {request.namespace}")
         try:
             if self._prepare is not None and (work := self._prepare(request)) is not None:
-                yield from self._turns.share(work, lane=request.namespace)
+                yield from call_in_thread(work, off_loop)
         except StaleError as error:
             # This is an error and no verdict, because clients of an apiserver repeat a write after a failed call.
             raise RequestError(503, "ServiceUnavailable", f"{error}{self._hint}") from error
         try:
-            decided = self._handle_large(request) if is_large else self._handle(request)
+            decided = off_loop(self._handle, request) if is_large and self._pure else self._handle(request)
             if isinstance(decided, GeneratorType):
-                response = yield from self._turns.share(decided, lane=request.namespace)
+                response = yield from call_in_thread(decided, off_loop)
             else:
                 response = decided if isinstance(decided, Response) else (yield decided)
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
@@ -100,27 +100,13 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             response = msgspec.structs.replace(response, message=f"{response.message}{self._hint}")
         if is_large:
             encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
-            return response, (yield self._off_loop(encode, turn=self._name_turn(request)))
+            return response, (yield off_loop(encode))
         return response, encode_response(response, uid=review.uid, api_version=review.api_version)
 
     def _handle(self, request: AdmissionRequest) -> Response | Work[Response] | Awaitable[Response]:
         """Return the answer of the handler, or an error for an object of two logical clusters."""
         conflict = cluster_conflict(request)
         return errored(conflict) if conflict else self._handler(request)
-
-    async def _handle_large(self, request: AdmissionRequest) -> Response:
-        """Return the answer that `_handle` returns, with the work in threads."""
-        turn = self._name_turn(request)
-        if conflict := await self._off_loop(cluster_conflict, request, turn=turn):
-            return errored(conflict)
-        decided = await self._off_loop(self._handler, request, turn=turn) if self._pure else self._handler(request)
-        if isinstance(decided, Generator):
-            return await run_off_loop(decided, worker=self._worker, lane=turn)
-        return decided if isinstance(decided, Response) else await decided
-
-    def _name_turn(self, request: AdmissionRequest) -> str:
-        """Return the lane of a request in the thread: its namespace."""
-        return f"{self._path} {request.namespace}"
 
     def _refuse(self, received: Received[Decoded, None], problem: Problem) -> tuple[Response, bytes]:
         response, review = to_response(problem), received.review
@@ -172,7 +158,7 @@ class Make(Protocol):
         body_limit: int,
         log: LogSink | None,
         known_clients_only: bool,
-        worker: Executor,
+        worker: Worker,
         bodies: BodyBudget | None,
         record: RecordReview | None,
         trace: StartTrace | None,

@@ -3,6 +3,7 @@
 A review that cannot be decoded is answered, too, if its uid can be found.
 """
 
+import contextlib
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -111,6 +112,13 @@ class Decoded(NamedTuple):
     uid: str
     request: AdmissionRequest | None
     problem: str
+
+    def decode_objects(self) -> "Decoded":
+        """Return this review after its objects were decoded. An object that is no JSON is an error where it is read."""
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if (request := self.request) is not None:
+                _ = request.object, request.old_object, request.user, request.decoded_options
+        return self
 
 
 def decode_review(body: bytes) -> Decoded:

@@ -21,7 +21,7 @@ from fleethook.server.protocol.request_body import (
 )
 from fleethook.server.protocol.sending import PIECE_BYTES, Reply, send_reply
 from fleethook.server.reviews.codec import encode_error
-from fleethook.work.turns import Executor, Worker
+from fleethook.work.threads import Worker
 
 MAX_DIGITS: Final = 309
 """The maximum digits of a number. The largest number in the JSON of Kubernetes, a double (1.8e308), has so many."""
@@ -86,7 +86,7 @@ class Endpoint(ABC):
         metrics: Metrics,
         body_limit: int,
         known_clients_only: bool,
-        worker: Executor | None = None,
+        worker: Worker | None = None,
         bodies: BodyBudget | None = None,
     ) -> None:
         """Prepare.

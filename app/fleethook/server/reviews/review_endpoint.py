@@ -2,7 +2,7 @@
 
 `fleethook.server.reviews.admission_endpoint`, `fleethook.engines.dispatch.review.dispatch_endpoint` and
 `fleethook.engines.interpret.review.interpret_endpoint` add the decision. The work pauses and waits
-(`fleethook.work.pausing`), so that the protocol answers a review that needs no waiting at once, and the ASGI
+(`fleethook.work.threads`), so that the protocol answers a review that needs no waiting at once, and the ASGI
 app answers every other review by the same code.
 """
 
@@ -31,8 +31,7 @@ from fleethook.tracing.spans import (
     enter_span,
     find_trace_id,
 )
-from fleethook.work.pausing import Done, T, Work, begin
-from fleethook.work.turns import Executor
+from fleethook.work.threads import Done, T, Work, Worker, begin
 
 _log: Final = logging.getLogger(__name__)
 _NO_FACTS: Final[Mapping[str, JSON]] = {}
@@ -108,7 +107,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         body_limit: int,
         log: LogSink | None,
         known_clients_only: bool = False,
-        worker: Executor | None = None,
+        worker: Worker | None = None,
         bodies: BodyBudget | None = None,
         record: RecordReview | None = None,
         trace: StartTrace | None = None,

@@ -30,7 +30,7 @@ from fleethook.engines.dispatch.match.should_call import (
     needs_namespace,
 )
 from fleethook.model.gvk import GroupVersionResource
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 from tests.engines.dispatch.builders import (
     WIDGETS,
     configuration,

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.pausing import do_at_once
+from fleethook.work.threads import do_at_once
 from tests.builders import (
     container,
     entry,

@@ -6,16 +6,15 @@ import msgspec
 import pytest
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.engines.overrider.admission import overrider_admission
 from fleethook.engines.overrider.admission.overrider_admission import (
     LiveAdmission,
     default_overrider,
-    validate_overrider_in_slices,
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES
 from fleethook.model.admission import AdmissionRequest, Response, allowed
-from fleethook.work.pausing import Slice, Work, do_at_once
-from fleethook.work.turns import Turns
+from fleethook.work.threads import Worker
 from tests.builders import (
     API,
     container,
@@ -168,24 +167,14 @@ def test_an_unknown_subject_is_a_warning_because_the_overrider_may_be_created_fi
 def test_a_verdict_does_not_depend_on_changes_while_it_is_found() -> None:
     subject = yurt_app_set(pools=[pool(f"p{number}", number % 3) for number in range(300)])
     rule = overrider(entry("*", items=[{"replicas": 1}]), entry("p1000", items=[{"replicas": 2}]))
-    store, functions = store_of(subject), 0
-
-    def check() -> Work[Response]:
-        nonlocal functions
-        work, found = validate_overrider_in_slices(request(rule), store=store), None
-        while True:
-            try:
-                following = work.send(found)
-            except StopIteration as end:
-                return end.value
-            functions += callable(following)
-            found = yield following
-            if following is Slice.PURE:
-                store.put(yurt_app_set(pools=[pool("p1000")], template=pod_template(containers=[])))
-                store.put(overrider(entry("*"), name="rival"))
-
-    assert do_at_once(check()) == validate(rule, subject)
-    assert functions == 1  # Rendering for 300 pools takes a thread.
+    store = store_of(subject)
+    work = overrider_admission.validate_overrider(request(rule), store=store)
+    judge = next(work)
+    store.put(yurt_app_set(pools=[pool("p1000")], template=pod_template(containers=[])))
+    store.put(overrider(entry("*"), name="rival"))
+    with pytest.raises(StopIteration) as ended:
+        work.send(judge())
+    assert ended.value.value == validate(rule, subject)
 
 
 def test_warnings_name_the_entry_of_each_pool_where_pools_share_a_plan() -> None:
@@ -255,7 +244,7 @@ def live(
         if answers and (error := answers.pop(0)) is not None:
             raise error
 
-    return LiveAdmission(ServerDryRun(send, limit=limit, seconds=60), store_of(*objects), Turns())
+    return LiveAdmission(ServerDryRun(send, limit=limit, seconds=60), store_of(*objects), Worker())
 
 
 def edited(subject: dict[str, Any]) -> dict[str, Any]:

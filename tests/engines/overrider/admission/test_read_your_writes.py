@@ -21,8 +21,7 @@ from fleethook.engines.overrider.admission.read_your_writes import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
-from fleethook.work.pausing import Done, begin
-from fleethook.work.turns import Turns
+from fleethook.work.threads import Done, Worker, begin, call_in_thread
 from tests.builders import (
     container,
     entry,
@@ -98,7 +97,7 @@ async def collect_reads(
     asked = request(operation, document, **fields)
     reads = FreshReads(store or store_of(yurt_app_set()), PlanCache(), live)
     if (work := reads.ensure(asked)) is not None:
-        await begin(Turns().share(work, lane=""))
+        await begin(call_in_thread(work, partial(Worker().run, "")))
     return live.asked
 
 
@@ -148,16 +147,16 @@ async def test_a_read_that_brings_the_evidence_is_the_last_one() -> None:
 async def test_a_large_plan_is_compiled_in_a_thread_before_the_evidence_is_examined() -> None:
     template = pod_template(containers=[container(env=[{"name": f"V{n}", "value": "x"} for n in range(2_000)])])
     store, plans, live = store_of(yurt_app_set(template=template), RULE), PlanCache(), Live()
-    reads, turns = FreshReads(store, plans, live), Turns()
+    reads, run = FreshReads(store, plans, live), partial(Worker().run, "")
     made = workload()
     made["spec"]["template"]["spec"] = copy.deepcopy(template["spec"])
     first, second = (reads.ensure(request("CREATE", made)) for _ in range(2))
     assert first is not None
     assert second is not None
-    waiting = begin(turns.share(first, lane=""))
+    waiting = begin(call_in_thread(first, run))
     assert not isinstance(waiting, Done)
     await waiting
-    assert begin(turns.share(second, lane="")) == Done(None)
+    assert begin(call_in_thread(second, run)) == Done(None)
     assert live.asked == []
 
 

@@ -11,7 +11,7 @@ from fleethook.engines.overrider.pages.overrider_service import (
 )
 from fleethook.engines.overrider.rollout.preview import CellKey
 from fleethook.model.json import JSONObject
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 from tests.builders import NEW_IMAGE, pool, workload, yurt_app_set
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
 

@@ -10,7 +10,6 @@ from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.rollout.guard import Edit, EditEffects, predict_edit
 from fleethook.model.admission import Response
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.pausing import do_at_once
 from tests.builders import (
     entry,
     image,
@@ -142,7 +141,7 @@ def test_a_refused_overrider_is_not_predicted() -> None:
 
 
 def effects(subject: Document, old: Document | None, new: Document | None, pools: Sequence[str] = PAIR) -> EditEffects:
-    return do_at_once(predict_edit(Edit(Subject(YURT_APP_SET, subject, ""), old, new, pools, {})))
+    return predict_edit(Edit(Subject(YURT_APP_SET, subject, ""), old, new, pools, {}))
 
 
 @pytest.mark.parametrize(("number", "uncompared"), [(300, 0), (600, 300)])

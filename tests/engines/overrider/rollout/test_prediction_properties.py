@@ -15,7 +15,6 @@ from fleethook.engines.overrider.rollout.prediction import Outcome, predict
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET
 from fleethook.patch import apply
-from fleethook.work.pausing import do_at_once
 from tests.builders import overrider, review, store_of
 from tests.engines.overrider.worlds import EXAMPLES, OVERRIDERS, SUBJECTS, Foreign, can_exist, stored_by_owner
 
@@ -101,7 +100,7 @@ def test_admission_predicts_as_the_command_does(subject: Document, old: Document
         return
     found = predicted(subject, old, new, stored)
     edit = Edit(Subject(YURT_APP_SET, subject, ""), old, new, ["hangzhou"], {"hangzhou": None})
-    effects = do_at_once(predict_edit(edit)).totals.effects
+    effects = predict_edit(edit).totals.effects
     event(found.effect.name)
     if found.effect.name == "error":
         assert not effects

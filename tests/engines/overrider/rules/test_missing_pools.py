@@ -14,7 +14,6 @@ from fleethook.engines.overrider.rules.missing_pools import (
     known_pools,
 )
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.work.pausing import do_at_once
 from tests.builders import (
     entry,
     image,
@@ -38,7 +37,7 @@ def check(
 ) -> list[tuple[str, ...]]:
     rule = overrider(*entries)
     known = known_pools(subject, store_of(*pools), overriders=[rule])
-    found = do_at_once(check_pools(rule, subject, known, unused=unused))
+    found = check_pools(rule, subject, known, unused=unused)
     return [(one.code, one.field, one.message) for one in found]
 
 

@@ -26,7 +26,7 @@ from fleethook.outbound.call_errors import CallError, NotCalledError, Overloaded
 from fleethook.outbound.client import Encode, HookClient, Parties
 from fleethook.patch import PatchError
 from fleethook.tracing.spans import child_span
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 # The largest response, in bytes, that is decoded on the event loop: 0.5 ms.
 _SHORT_ANSWER: Final = 64 * 1024

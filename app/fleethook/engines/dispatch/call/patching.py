@@ -15,7 +15,7 @@ from fleethook.model.json import JSON, JSONObject, count_values
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 from fleethook.workload_schema.schema_defaults import set_schema_defaults
 
 _NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}

@@ -18,8 +18,7 @@ from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject, count_values
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.work.garbage import GCFreezer
-from fleethook.work.pausing import Work
-from fleethook.work.turns import Executor
+from fleethook.work.threads import Work, Worker
 
 MAX_WEBHOOKS: Final = 1_000
 """Webhooks of a logical cluster in one phase."""
@@ -167,7 +166,7 @@ class Configurations:
             self._install(known, dict(known.changed), compile_configurations(known.changed, phase, cluster))
         return self._return(known, cluster, phase)
 
-    def find(self, cluster: str, phase: Phase, *, worker: Executor) -> Work[HookIndex]:
+    def find(self, cluster: str, phase: Phase, *, worker: Worker) -> Work[HookIndex]:
         """Return the webhooks of a logical cluster; large changes are compiled in a thread.
 
         The result includes every change that the store had at the time of the call. Without a large change, this waits
@@ -179,7 +178,7 @@ class Configurations:
         yield self._compile_in_thread(known, cluster, phase, worker)
         return self._return(known, cluster, phase)
 
-    async def _compile_in_thread(self, known: _ClusterHooks, cluster: str, phase: Phase, worker: Executor) -> None:
+    async def _compile_in_thread(self, known: _ClusterHooks, cluster: str, phase: Phase, worker: Worker) -> None:
         async with known.lock:
             taken = dict(known.changed)
             self._install(known, taken, await worker.run(cluster, compile_configurations, taken, phase, cluster))

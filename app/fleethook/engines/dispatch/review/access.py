@@ -37,7 +37,7 @@ from fleethook.server.callers import (
     read_reviewed_user,
 )
 from fleethook.server.protocol.request_body import RequestError
-from fleethook.work.pausing import Work
+from fleethook.work.threads import Work
 
 ACCESS_GROUP: Final = "fleethook.io"
 ACCESS_RESOURCE: Final = "clusters"

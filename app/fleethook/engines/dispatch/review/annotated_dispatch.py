@@ -28,7 +28,7 @@ from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.request_body import RequestError
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_response
-from fleethook.work.pausing import Work
+from fleethook.work.threads import Work
 
 _USE_ROUTE: Final = "leave {} out of the rules, or send such reviews to /clusters/NAME/{{mutate,validate}}"
 

@@ -37,7 +37,7 @@ from fleethook.server.reviews.codec import Decoded, decode_review, encode_respon
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
-from fleethook.work.pausing import Work
+from fleethook.work.threads import Work
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
 # timeToWaitForReady).
@@ -190,12 +190,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         return decode_review(body)
 
     def _decode_large(self, body: bytes) -> Decoded:
-        review = decode_review(body)
-        # An object that is no JSON is an error where it is needed.
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            if (request := review.request) is not None:
-                _ = request.object, request.old_object, request.user, request.decoded_options
-        return review
+        return decode_review(body).decode_objects()
 
     def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Work[tuple[DispatchResult, bytes]]:
         started, cluster, context = time.perf_counter(), received.call.cluster, self._context

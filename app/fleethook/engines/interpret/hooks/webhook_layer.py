@@ -40,7 +40,7 @@ from fleethook.patch.pointer import LIMITS
 from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, find_current, read_answer
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.tracing.spans import child_span
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 # The largest answers (bytes) and objects (values) that the event loop handles. A thread handles larger ones, because
 # applying a patch may take long.

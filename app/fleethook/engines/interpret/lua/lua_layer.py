@@ -32,7 +32,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.tracing.spans import Span, start_child
-from fleethook.work.pausing import Slice, Work
+from fleethook.work.threads import Work
 
 _SPAN: Final = "run script"
 
@@ -297,16 +297,14 @@ def _make_reference(document: object) -> "Reference":
     return Reference(str(object_.get("apiVersion")), str(object_.get("kind")), *names)
 
 
-def validate_scripts_in_slices(
-    request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str
-) -> Work[Response]:
+def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str) -> Work[Response]:
     """Answer the review of an object with scripts, with all of its problems.
 
     Suspicious code is a warning. Every ConfigMap except ``karmada-config`` is admitted without reading it.
 
     Args:
         request: The review.
-        store: The other customizations; read in one slice, so the verdict does not depend on later changes.
+        store: The other customizations.
         runner: Compiles the scripts.
         namespace: The namespace of ``karmada-config``.
     """
@@ -322,20 +320,21 @@ def validate_scripts_in_slices(
         "kind": group_kind.kind,
         "metadata": {**metadata, "name": metadata.get("name") or request.name},
     }
-    # Compiling the scripts takes a slice of its own.
-    yield
-    found = read_object(key_of(completed), completed)
+    others = list(store.each("", CUSTOMIZATION)) if group_kind == CUSTOMIZATION else []
+    response: Response = yield partial(_judge_scripts, completed, others, runner)
+    return response
+
+
+def _judge_scripts(document: JSONObject, others: Iterable[JSONObject], runner: Runner) -> Response:
+    """Return the answer to the review of an object with scripts. It compiles them, and reads nothing that changes."""
+    found = read_object(key_of(document), document)
     problems = [*found.problems]
     for rule in found.rules:
         try:
             runner.try_at_once(rule.program)
         except LuaError as error:
             problems.append(RuleProblem(rule.place, f"Lua script error: {error}"))
-        yield
-    yield Slice.READS_STORE
-    others = list(store.each("", CUSTOMIZATION)) if group_kind == CUSTOMIZATION else []
-    yield Slice.PURE
-    problems += _find_conflicts(completed, found, others)
+    problems += _find_conflicts(document, found, others)
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in list_findings(rule)]
     return refuse_problems((Problem(*problem) for problem in problems), warnings=warnings)
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 _EVENT_LOOP_LIMITS: Final = ScriptLimits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """Limits of a script on the event loop."""

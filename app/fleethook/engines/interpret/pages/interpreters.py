@@ -54,7 +54,7 @@ from fleethook.model.karmada import (
     Operation,
 )
 from fleethook.settings import Settings
-from fleethook.work.turns import Worker
+from fleethook.work.threads import Worker
 
 _MAX_RUNNING: Final = 2
 MAX_SCRIPTS: Final = 4

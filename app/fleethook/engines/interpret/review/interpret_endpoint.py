@@ -22,7 +22,7 @@ from fleethook.server.log_format import InterpretLine, cut_text, milliseconds, s
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
-from fleethook.work.pausing import Work
+from fleethook.work.threads import Work
 
 
 class Interpreted(NamedTuple):

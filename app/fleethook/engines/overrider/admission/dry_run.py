@@ -50,7 +50,6 @@ def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: 
 
 
 # Values of templates, over all pools, that a check renders on the event loop: at most some 20 ms.
-_MAX_ON_LOOP: Final = 5_000
 # Limits the memory of a check if every pool of a subject needs a plan of its own: 200 plans.
 _MAX_WEIGHT: Final = 10_000
 # Values of templates that one check renders, some 1.5 seconds: enough for 1,000 node pools with a plan each of a
@@ -115,12 +114,6 @@ def dry_run_overrider(
     ]
     remarks = [one._replace(text=f"{one.text} ({_join_pools(where)})") for one, where in found.remarks.items()]
     return DryRun(causes, remarks)
-
-
-def is_long(subject: Subject, pools: int) -> bool:
-    """Return whether the check of an overrider for so many node pools would block the event loop."""
-    values = count_values(templates_of(subject.document), limit=_MAX_ON_LOOP)
-    return pools * (values + _PLAN_VALUES) > _MAX_ON_LOOP
 
 
 def _count_templates(subject: JSONObject) -> tuple[int, bool]:

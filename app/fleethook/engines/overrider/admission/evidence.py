@@ -53,7 +53,7 @@ from fleethook.model.openyurt import (
     TRIGGER_ANNOTATION,
     YURT_APP_OVERRIDER,
 )
-from fleethook.work.pausing import Work
+from fleethook.work.threads import Work
 
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 

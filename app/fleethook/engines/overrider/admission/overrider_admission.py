@@ -18,9 +18,10 @@ from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.rules.validation import (
     check_fit,
-    check_overrider_in_slices,
     check_rules,
+    judge_overrider,
     pools_to_check,
+    read_inputs,
 )
 from fleethook.engines.overrider.subject.owner_index import overriders_of
 from fleethook.engines.overrider.subject.subject_members import NodePools
@@ -30,15 +31,14 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import API_VERSION, SUBJECT_KINDS, SUBJECT_VERSIONS, YURT_APP_OVERRIDER
-from fleethook.work.pausing import Slice, Work
-from fleethook.work.turns import Turns
+from fleethook.work.threads import Work, Worker
 
 # kubectl prints every warning; more than these hide each other.
 _MAX_FINDINGS: Final = 50
 _POOLS: Final = re.compile(r"^node pools? [^:]*: | \(node pools? [^()]*\)$")
 
 
-def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView) -> Work[Response]:
+def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Work[Response]:
     """Answer the review of a YurtAppSet or YurtAppDaemon with the entries of its overrider that no longer fit.
 
     Each is a warning. Updates that do not change spec are not checked, and neither are subjects without an overrider.
@@ -50,17 +50,12 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView) -
     answer = admission.not_for_review(request, sorted(SUBJECT_KINDS))
     if answer is not None:
         return answer
-    document = request.object
-    # Decoding a subject with 5,000 node pools takes a slice of its own.
-    yield
-    old = request.old_object
-    yield
+    document, old = request.object, request.old_object
     is_unchanged = request.operation == "UPDATE" and as_object(old).get("spec") == document.get("spec")
     kind = GroupKind(request.kind.group, request.kind.kind)
     is_known_version = request.kind.version in SUBJECT_VERSIONS.get(kind, ())
     if is_unchanged or not is_known_version or not isinstance(document.get("spec"), dict):
         return admission.allowed()
-    yield Slice.READS_STORE
     key = key_of_subject(request)
     bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
     if not bound:
@@ -72,8 +67,8 @@ def validate_subject_in_slices(request: AdmissionRequest, *, store: StoreView) -
         text = f"not checked: {name} is rendered from {stored['apiVersion']}, and this edit is in {version}"
         return admission.allowed(warnings=[text])
     node_pools = NodePools(store, key.cluster)
-    yield Slice.PURE
-    return (yield from _compare_edit(bound[0], key, document, old, node_pools=node_pools))
+    response: Response = yield partial(_compare_edit, bound[0], key, document, old, node_pools=node_pools)
+    return response
 
 
 def key_of_subject(request: AdmissionRequest) -> ObjectKey:
@@ -84,11 +79,10 @@ def key_of_subject(request: AdmissionRequest) -> ObjectKey:
 
 def _compare_edit(
     overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools
-) -> Work[Response]:
+) -> Response:
     edited, stored = (read_subject(key, one, node_pools, overrider) for one in (document, old))
-    found = yield from _find_misfits(overrider, edited)
-    misfits_before = (yield from _find_misfits(overrider, stored)) if found else []
-    before = {_name_without_pools(one) for one in misfits_before}
+    found = _find_misfits(overrider, edited)
+    before = {_name_without_pools(one) for one in (_find_misfits(overrider, stored) if found else ())}
     caused = [one for one in found if _name_without_pools(one) not in before]
     # Errors are reported at every edit, warnings only at the edit that causes them.
     reported = [one for one in found if one.level == "error" or one in caused]
@@ -110,13 +104,13 @@ def read_subject(
     return subject, pools_to_check(subject, node_pools, overrider)
 
 
-def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> Work[list[Finding]]:
+def _find_misfits(overrider: JSONObject, fit: tuple[Subject, SubjectPools] | None) -> list[Finding]:
     if fit is None:
         return []
-    known = yield from check_rules(overrider)
+    known = check_rules(overrider)
     if any(finding.level == "error" for finding in known):
         return []  # The overrider has mistakes of its own; its status reports them.
-    return (yield from check_fit(overrider, *fit, known=known))
+    return check_fit(overrider, *fit, known=known)
 
 
 def _name_without_pools(finding: Finding) -> tuple[str, str, str]:
@@ -159,9 +153,7 @@ def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response 
     return None
 
 
-def validate_overrider_in_slices(
-    request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0
-) -> Work[Response]:
+def validate_overrider(request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0) -> Work[Response]:
     """Answer the review of a YurtAppOverrider with all findings, not only the first one.
 
     Updates that change neither subject nor entries are admitted, and so are all updates of an overrider that is being
@@ -175,16 +167,13 @@ def validate_overrider_in_slices(
     overrider = request.object
     if (refusal := _refuse_other_kinds(request, overrider)) is not None:
         return refusal
-    # Decoding an overrider with an entry for each of 5,000 node pools takes a slice of its own.
-    yield
     if request.operation == "DELETE" and not request.sub_resource:
         return (yield from _warn_of_deletion(request, store=store, warning_share=warning_share))
     if not changes_overrider(request):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
-    found = yield from check_overrider_in_slices(
-        overrider, cluster=cluster_of(overrider), namespace=namespace, store=store
-    )
+    inputs = read_inputs(overrider, cluster=cluster_of(overrider), namespace=namespace, store=store)
+    found: tuple[Finding, ...] = yield partial(judge_overrider, overrider, inputs)
     causes = [
         finding.cause()
         for finding in (*_check_immutable_fields(request, overrider), *found)
@@ -264,7 +253,7 @@ class LiveAdmission(NamedTuple):
 
     dry_runs: ServerDryRun
     store: StoreView
-    turns: Turns
+    worker: Worker
 
     async def check_overrider(self, request: AdmissionRequest, response: Response) -> Response | None:
         """Return the answer to the review of an overrider that the rules admit, None if it stays the same."""
@@ -305,5 +294,5 @@ class LiveAdmission(NamedTuple):
     async def _check(self, overrider: JSONObject, subject: Subject) -> Sequence[Finding]:
         pools = pools_to_check(subject, self.store, overrider)
         select = partial(select_trials, overrider, subject, pools, limit=self.dry_runs.limit)
-        selected = await self.turns.call(select)
+        selected = await self.worker.run("", select)
         return await self.dry_runs.check(selected, subject)

@@ -5,6 +5,7 @@ Source: OpenYurt, pkg/yurtmanager/webhook/deploymentrender/v1alpha1 (v1.4.4), wh
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict
 
 import msgspec
@@ -16,9 +17,9 @@ from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.member_differences import find_differences
 from fleethook.engines.overrider.render.render import (
     NEVER_RENDERED,
-    NOTHING_TO_RENDER,
     Rendering,
     RenderTarget,
+    SelectedPlan,
     keep_replicas,
     render_selected,
     select_plan,
@@ -36,7 +37,8 @@ from fleethook.model.openyurt import (
     TRIGGER_ANNOTATION,
 )
 from fleethook.patch import apply, format_pointer
-from fleethook.work.pausing import Slice, Work
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP
+from fleethook.work.threads import Work
 
 _ABSENT: Final = msgspec.Raw(b"")
 
@@ -184,25 +186,38 @@ def _mutate_owned(
     request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
 ) -> Work[Response]:
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
-    creating = request.operation == "CREATE"
-    target = RenderTarget(request.kind.kind, namespace, owner, creating)
+    target = RenderTarget(request.kind.kind, namespace, owner, request.operation == "CREATE")
     memory = read_memory(request, workload)
     try:
-        yield Slice.READS_STORE
         found = select_plan(workload, target, memory=memory, store=store, plans=plans)
         while isinstance(found, LongCompilation):
             # The objects may change during the compilation, so the plan is selected again.
             yield found.run
             found = select_plan(workload, target, memory=memory, store=store, plans=plans)
-        yield Slice.PURE
-        rendering = NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
+        if found is None:
+            return admission.allowed()
+        render = partial(_render_selected, request, workload, found, target=target, memory=memory)
+        response: Response = (yield render) if request.size > MAX_ON_LOOP else render()
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
         if _keeps_spec(request, workload):
             return admission.allowed(warnings=[f"not rendered: {error}"])
         return admission.denied(str(error))
-    if found is not None and not creating and found.plan.leaves_replicas:
+    return response
+
+
+def _render_selected(
+    request: AdmissionRequest,
+    workload: JSONObject,
+    found: SelectedPlan,
+    *,
+    target: RenderTarget,
+    memory: Memory | None,
+) -> Response:
+    """Return the answer with the operations of a plan. It reads nothing that changes; raises RenderError."""
+    rendering = render_selected(found, workload, target, memory=memory)
+    if not target.creating and found.plan.leaves_replicas:
         rendering = keep_replicas(rendering, workload, as_object(request.old_object))
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)

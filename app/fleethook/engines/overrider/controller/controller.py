@@ -57,7 +57,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.work.queue import Again, LoopScheduler, Scheduler, WorkQueue, sleep
 from fleethook.work.queue import Outcome as Worked
-from fleethook.work.turns import Turns
+from fleethook.work.threads import Worker
 
 _log: Final = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class OverriderController:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         registered: Callable[[], Awaitable[object]] | None = None,
         openyurt_conflict: Callable[[], str] = lambda: "",
-        turns: Turns | None = None,
+        worker: Worker | None = None,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
         scheduler: Scheduler | None = None,
     ) -> None:
@@ -107,7 +107,7 @@ class OverriderController:
             now: Returns the time.
             registered: Waits until the webhooks are registered. None if another process registers them.
             openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
-            turns: The turns that long work shares with reviews. None creates them.
+            worker: Compiles large plans in a thread. None creates one.
             reading: A context that is entered during the first read of all workloads.
             scheduler: The clock and timers. None for the running event loop.
         """
@@ -115,12 +115,10 @@ class OverriderController:
         self.queue: Final[WorkQueue[Binding]] = WorkQueue(
             backoff=(_FIRST_PAUSE_SECONDS, RESYNC_SECONDS), scheduler=clock
         )
-        self._turns: Final = turns or Turns()
         self.workloads: Final = Workloads(
             connection,
             objects,
             plans,
-            turns=self._turns,
             per_second=per_second,
             every_cluster=source.every_cluster,
             now=now,
@@ -138,7 +136,9 @@ class OverriderController:
         self._conflict = ""  # At the last report.
         self._clock: Final = clock
         self._backoff: Final = Backoff(longest=RESYNC_SECONDS)
-        self._converger: Final = Converger(self.workloads, self._backoff, store=objects, plans=plans, time=clock.time)
+        self._converger: Final = Converger(
+            self.workloads, self._backoff, store=objects, plans=plans, worker=worker or Worker(), time=clock.time
+        )
         self._reporter: Final = StatusReporter(connection, source, objects, now=now)
         self._waits: Final = OwnerWaits(
             connection, source, self._reporter, seconds=owner_seconds, interval=RESYNC_SECONDS, time=clock.time, now=now
@@ -258,11 +258,11 @@ class OverriderController:
         self.reconciled += 1
         at = await self._observe(binding)
         waits = await self._waits.wait_for_owner(at)
-        targets, known = await self._turns.run(self._converger.find_targets(at, waits=waits))
+        targets, known = await self._converger.find_targets(at, waits=waits)
         # Before its last write failed, the workload's inputs were read, so a retry does not read them again.
         if any(not self._backoff.problem(target.key) for target in targets) and await self._refresh(at):
             at = await self._observe(binding)
-            targets, known = await self._turns.run(self._converger.find_targets(at, waits=waits))
+            targets, known = await self._converger.find_targets(at, waits=waits)
         outcomes = [*known, *await self._converger.converge_all(targets, self._list_required(at))]
         self._waits.note(binding, waiting=any(one.result.waits for one in outcomes))
         await self._report_reverts(at, outcomes)
@@ -274,7 +274,7 @@ class OverriderController:
         return self._next_reconcile(at, outcomes) if reported else False
 
     async def _observe(self, binding: Binding) -> SubjectState:
-        return await self._turns.run(collect_state(binding, store=self._objects, workloads=self.workloads))
+        return await collect_state(binding, store=self._objects, workloads=self.workloads)
 
     async def _refresh(self, at: SubjectState) -> bool:
         """Read subject and overriders from the apiserver; return whether they differ from those in the store.

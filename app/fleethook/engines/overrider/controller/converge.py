@@ -38,7 +38,7 @@ from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.subject.owner_index import hash_of, pool_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import RENDERED_ANNOTATION
-from fleethook.work.pausing import Pauses, Work
+from fleethook.work.threads import Worker
 
 _log: Final = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ _TOO_MANY_REQUESTS: Final = 429
 _CHANGED_SECONDS: Final = 1.0
 # Timers are floats, and may fire early by less than this.
 _ROUNDING_SECONDS: Final = 1e-3
-# A decision about a workload takes some 30 µs.
-_SLICE: Final = 8
+# A decision about a workload takes some 30 µs, and longer if the plan of its pool is compiled.
+_DECIDED_AT_ONCE: Final = 8
 # Writes of one subject at a time, so that other subjects have their share of all writes.
 _MAX_CONCURRENT: Final = 10
 
@@ -86,6 +86,7 @@ class Converger:
         *,
         store: StoreView,
         plans: PlanCache,
+        worker: Worker,
         time: Callable[[], float],
     ) -> None:
         """Prepare.
@@ -95,15 +96,17 @@ class Converger:
             backoff: Says when a workload may be written again.
             store: Overriders, subjects and node pools.
             plans: The plans that were compiled from them.
+            worker: Compiles large plans in a thread.
             time: Returns a monotonic time in seconds.
         """
         self._workloads: Final = workloads
         self._backoff: Final = backoff
         self._store: Final = store
         self._plans: Final = plans
+        self._worker: Final = worker
         self._time: Final = time
 
-    def find_targets(self, at: SubjectState, *, waits: bool) -> Work[tuple[list[Target], list[Outcome]]]:
+    async def find_targets(self, at: SubjectState, *, waits: bool) -> tuple[list[Target], list[Outcome]]:
         """Return the workloads of a subject to touch, and the outcomes of all others.
 
         Args:
@@ -112,14 +115,11 @@ class Converger:
         """
         targets: list[Target] = []
         known: list[Outcome] = []
-        pauses = Pauses(_SLICE)
-        for key in at.keys:
-            before = self._plans.weight
+        for number, key in enumerate(at.keys, 1):
             while isinstance(found := self._find_target(key, at, waits=waits), LongCompilation):
-                yield found.run
-            # Adding the plan of a pool takes as long as comparing a workload, and compiling it longer.
-            if pauses.due(1 + max(0, self._plans.weight - before)):
-                yield
+                await self._worker.run("", found.run)
+            if number % _DECIDED_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if isinstance(found, Target):
                 targets.append(found)
             elif found is not None:

@@ -85,7 +85,7 @@ class OverriderLeader:
             context.cluster.source,
             self._plans,
             registered=leadership.registered,
-            turns=context.turns,
+            worker=context.worker,
             reading=pause_garbage_collector,
             openyurt_conflict=(lambda: "") if self._conflicts is None else self._conflicts.describe,
         )

@@ -1,5 +1,6 @@
 """Collects the state of a subject: its overriders, workloads and node pools."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -28,11 +29,10 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
 )
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
-from fleethook.work.pausing import Pauses, Work
 
 _MAX_NAMED = 5
-# Workloads between two pauses, at some 3 µs each.
-_SLICE = 500
+# Workloads between two turns of other requests, at some 3 µs each.
+_SORTED_AT_ONCE = 500
 
 
 class SubjectState(NamedTuple):
@@ -117,10 +117,10 @@ def find_overriders(store: StoreView, binding: Binding) -> tuple[JSONObject, ...
     return overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
 
 
-def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> Work[SubjectState]:
+async def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> SubjectState:
     """Return the state of a subject.
 
-    The function pauses if there are many workloads. A change during a pause queues the subject again.
+    If there are many workloads, other requests get turns. A change during such a turn queues the subject again.
 
     Args:
         binding: The subject.
@@ -128,23 +128,19 @@ def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -
         workloads: The workloads.
     """
     overriders, subject = find_overriders(store, binding), store.get(*binding)
-    owned = yield from _sort_by_owner(workloads.of(binding), subject, workloads)
-    yield
+    owned = await _sort_by_owner(workloads.of(binding), subject, workloads)
     keys = [key for key, _ in owned.current]
     if subject is None or not (overriders or any(hash_of(workload) for _, workload in owned.current)):
         orphans = workloads.orphans_of(binding)
         return SubjectState(binding, overriders, subject, keys, (), (), frozenset(), orphans, tuple(owned.dangling))
     kind, cluster = binding.group_kind, binding.cluster
     absent = absent_pools(subject, cluster=cluster, store=store)
-    yield
     pools = pools_of_subject(kind, subject, cluster=cluster, store=store)
-    yield
     if absent:  # `pools_of_subject` counts all listed pools as existing if the store has no NodePool.
         pools = sorted(set(pools).difference(absent))
     other = owned.other_version | workloads.of_other_version(binding)
     having = other.union(pool_of(workload) for _, workload in owned.current)
     missing = tuple(pool for pool in pools if pool not in having)
-    yield
     orphans, dangling = workloads.orphans_of(binding), tuple(owned.dangling)
     has_no_workloads = bool(missing) and not (having or orphans or dangling)
     return SubjectState(
@@ -173,17 +169,16 @@ class _Owned(NamedTuple):
     """Rendered workloads whose owner was deleted: the subject, or an earlier object of that name."""
 
 
-def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> Work[_Owned]:
+async def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, workloads: Workloads) -> _Owned:
     """Group workloads by the relation of their owner to ``subject``, None if it was deleted."""
     owned = _Owned([], set(), [])
     version = None if subject is None else subject["apiVersion"]
     # The workloads of a subject share one tuple of owners (`fleethook.cluster.store`); each tuple is read once.
     owners: dict[int, Owner | None] = {}
     kept: list[tuple[JSONObject, ...]] = []  # Keeps the tuples alive, because Python reuses the ids of deleted objects.
-    pauses = Pauses(_SLICE)
-    for key in keys:
-        if pauses.due():
-            yield
+    for number, key in enumerate(keys, 1):
+        if number % _SORTED_AT_ONCE == 0:
+            await asyncio.sleep(0)
         workload = workloads.get(key)
         if workload is None:
             continue

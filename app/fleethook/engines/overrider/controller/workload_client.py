@@ -21,7 +21,6 @@ from fleethook.engines.overrider.admission.read_your_writes import trigger
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.work.queue import Scheduler, sleep
-from fleethook.work.turns import Turns
 
 # Workloads to decode and compare between two pauses, at some 0.15 ms each.
 _SLICE: Final = 2
@@ -54,7 +53,6 @@ class WorkloadClient:
         connection: Connection,
         source: KubernetesSource,
         *,
-        turns: Turns,
         per_second: float,
         now: Callable[[], datetime],
         scheduler: Scheduler,
@@ -64,13 +62,11 @@ class WorkloadClient:
         Args:
             connection: The connection to the apiserver.
             source: The informers of workloads.
-            turns: Shares the event loop while workloads are decoded.
             per_second: Touches per second on average.
             now: Returns the time.
             scheduler: The clock of the touches.
         """
         self.touched = 0
-        self._turns: Final = turns
         self._connection: Final = connection
         self._source: Final = source
         self._now: Final = now
@@ -94,7 +90,7 @@ class WorkloadClient:
                 for number, item in enumerate(items):
                     # The caller may need two milliseconds for a workload, so reviews get a turn.
                     if number % _SLICE == 0:
-                        await self._turns.pause()
+                        await asyncio.sleep(0)
                     document = resource.decode(item)
                     yield self._source.informer(resource.group_kind).learn(document), document
 
@@ -106,7 +102,7 @@ class WorkloadClient:
             if error.code == _GONE:
                 return [], None  # The resource is not served; the informer retries.
             raise
-        await self._turns.pause()
+        await asyncio.sleep(0)
         page = decode_page(answer)
         return page.items, page.continue_token or None
 
@@ -135,7 +131,7 @@ class WorkloadClient:
                 self._writing.discard(key)
 
     async def _learn(self, key: ObjectKey, text: bytes) -> JSONObject:
-        await self._turns.pause()
+        await asyncio.sleep(0)
         informer = self._source.informer(key.group_kind)
         document = informer.resource.decode(text)
         informer.learn(document)

@@ -1,8 +1,10 @@
 """Watches the workloads of node pools, compares them with their plans, and notifies subscribers of changes."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cluster.connection import Connection
@@ -28,7 +30,6 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
 )
 from fleethook.model.json import JSONObject
 from fleethook.work.queue import Scheduler
-from fleethook.work.turns import Turns
 
 MAX_WORKLOADS: Final = 20_000
 
@@ -101,7 +102,6 @@ class Workloads:
         objects: StoreView,
         plans: PlanCache,
         *,
-        turns: Turns,
         per_second: float,
         every_cluster: bool,
         now: Callable[[], datetime],
@@ -113,7 +113,6 @@ class Workloads:
             connection: The connection to the apiserver.
             objects: Overriders, subjects and NodePools.
             plans: The plans compiled from them.
-            turns: Shares the event loop while workloads are read and compared.
             per_second: Touches per second on average.
             every_cluster: Whether the server is a kcp, and workloads of all logical clusters are watched.
             now: Returns the time.
@@ -130,10 +129,10 @@ class Workloads:
             connection,
             self._store,
             every_cluster=every_cluster,
-            pause=turns.pause,
+            pause=partial(asyncio.sleep, 0),
         )
         self.client: Final = WorkloadClient(
-            connection, self.source, turns=turns, per_second=per_second, now=now, scheduler=scheduler
+            connection, self.source, per_second=per_second, now=now, scheduler=scheduler
         )
         # The drift that the last comparison of each workload found.
         self._drifts: Final[dict[ObjectKey, KnownDrift]] = {}

@@ -5,6 +5,7 @@ workload to be as its overrider rendered it. `fleethook.engines.overrider.rollou
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
@@ -24,7 +25,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import GROUP
-from fleethook.work.pausing import Pauses, Slice, Work
+from fleethook.work.threads import Work
 
 WARNING_MINIMUM: Final = 10
 """Edits that roll fewer workloads get no warning."""
@@ -36,7 +37,6 @@ _COLLECTORS: Final = frozenset(
 # pools with a template of 400 values, and for 500 plans of such a template.
 _COMPARED: Final = 2_500_000
 _COMPILATION: Final = 10
-_VALUES_PER_SLICE: Final = 10_000
 _MAX_NAMED: Final = 5
 _ROLLED: Final = Effect("rolls")
 
@@ -54,13 +54,11 @@ def warn_of_rollout(request: AdmissionRequest, *, store: StoreView, share: float
     changed: JSON = before if after is None else after
     if share >= 1 or (request.operation == "DELETE" and as_object(request.user).get("username") in _COLLECTORS):
         return ""
-    yield Slice.READS_STORE
     namespace = request.namespace or str(changed["metadata"].get("namespace") or "")
     edit = read_edit(before, after, namespace=namespace, store=store)
-    yield Slice.PURE
     if edit is None or edit.workloads < WARNING_MINIMUM:
         return ""
-    effects = yield from predict_edit(edit)
+    effects = yield partial(predict_edit, edit)
     if effects.rolls < WARNING_MINIMUM or effects.share <= share:
         return ""
     metadata = edit.subject.document["metadata"]
@@ -137,17 +135,15 @@ class EditEffects(NamedTuple):
         return f"{self.totals.headline} (node pool{'' if len(self.rolling) == 1 else 's'} {shown}{more}{bound})"
 
 
-def predict_edit(edit: Edit) -> Work[EditEffects]:
-    """Return the effect of an edit on the workloads of all node pools. Reads nothing that can change during a pause."""
-    yield
+def predict_edit(edit: Edit) -> EditEffects:
+    """Return the effect of an edit on the workloads of all node pools."""
     group_kind, document, _ = edit.subject
     before = SubjectPlans(group_kind, document, edit.before)
-    yield
     after = SubjectPlans(group_kind, document, edit.after)
     size = count_values(templates_of(document), limit=MAX_TEMPLATE_VALUES)
     effects: list[Effect] = []
     rolling: list[str] = []
-    uncompared, spent, pauses = 0, 0, Pauses(_VALUES_PER_SLICE)
+    uncompared, spent = 0, 0
     for kind, pool in _list_workloads(edit):
         if size > MAX_TEMPLATE_VALUES or spent > _COMPARED:
             uncompared += 1
@@ -155,10 +151,7 @@ def predict_edit(edit: Edit) -> Work[EditEffects]:
         else:
             compiled = before.compiled + after.compiled
             effect = _predict_workload(before, after, kind=kind, pool=pool, node_pool=edit.node_pools.get(pool))
-            values = size * (1 + _COMPILATION * (before.compiled + after.compiled - compiled))
-            spent += values
-            if pauses.due(values):
-                yield
+            spent += size * (1 + _COMPILATION * (before.compiled + after.compiled - compiled))
         if effect is not None:
             effects.append(effect)
             rolling += [pool] if effect.name == "rolls" else []

@@ -20,19 +20,14 @@ from fleethook.engines.overrider.subject.subject_members import (
 )
 from fleethook.engines.overrider.subject.unreached_workloads import absent_pools, describe_lack_of_pools, list_names
 from fleethook.model.formats.labels import validate_selector
-from fleethook.model.formats.text import nearest, suggestion
+from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON
-from fleethook.work.pausing import Pauses, Work
 
-# Comparing two names takes some 15 µs, so all suggestions together take 75 ms, in slices.
+# Comparing two names takes some 15 µs, so all suggestions together take 75 ms.
 _MAX_SUGGESTIONS: Final = 5
 _MAX_COMPARED: Final = 1000
-_COMPARED_AT_ONCE: Final = 100
-# Units of work between two pauses. A unit takes some 10 µs: checking ten names, or comparing two.
-_SLICE: Final = 150
-_NAMES_PER_UNIT: Final = 10
 
 
 class SubjectPools(NamedTuple):
@@ -69,7 +64,7 @@ def known_pools(subject: Subject, store: NodePoolView, *, overriders: Sequence[J
 
 def check_pools(
     overrider: JSONObject, subject: Subject, pools: SubjectPools, *, unused: Collection[str]
-) -> Work[list[Finding]]:
+) -> list[Finding]:
     """Return the node pools that entries name and ``subject`` lacks, and the entries that apply to none of its pools.
 
     Args:
@@ -82,7 +77,7 @@ def check_pools(
     if not pools.complete:
         return found
     owner = f"{subject.group_kind.kind} {subject.document['metadata']['name']}"
-    known, pauses = {name: pools.node_pools.get(name) for name in pools.names}, Pauses(_SLICE)
+    known = {name: pools.node_pools.get(name) for name in pools.names}
     suggestions = _MAX_SUGGESTIONS if len(pools.names) <= _MAX_COMPARED else 0
     for number, entry in enumerate(overrider.get("entries") or ()):
         field, listed = f"entries[{number}]", as_object(entry).get("pools")
@@ -90,7 +85,7 @@ def check_pools(
             hint = ""
             if suggestions > 0:
                 suggestions -= 1
-                hint = yield from _suggest(name, pools.names)
+                hint = suggestion(name, pools.names, quote="'")
             message = f"{owner} has no node pool {name!r}{hint}"
             found.append(Finding("unknown-pool", f"{field}.pools[{position}]", message))
         by_labels = isinstance(as_object(entry).get("poolSelector"), dict)
@@ -99,8 +94,6 @@ def check_pools(
             found.append(Finding("not-checked", f"{field}.poolSelector", text))
         elif known and field not in unused and not selects_any(entry, known):
             found.append(Finding("unused-entry", field, _describe_unused(owner, known, by_labels=by_labels)))
-        if pauses.due(1 + len(listed if isinstance(listed, list) else ()) // _NAMES_PER_UNIT):
-            yield
     return found
 
 
@@ -164,16 +157,6 @@ def _find_unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[
         name = written.removeprefix(EXCLUDE) if isinstance(written, str) else ""
         if name not in ("", EVERY_POOL) and name not in known:
             yield position, name
-
-
-def _suggest(name: str, known: Sequence[str]) -> Work[str]:
-    """Return the end of a message that suggests the nearest of the known names."""
-    nearest_of_each: list[str] = []
-    for start in range(0, len(known), _COMPARED_AT_ONCE):
-        found = nearest(name, known[start : start + _COMPARED_AT_ONCE])
-        nearest_of_each += [] if found is None else [found]
-        yield
-    return suggestion(name, nearest_of_each, quote="'")
 
 
 def selects_node_pools(group_kind: GroupKind, subject: JSONObject) -> bool:

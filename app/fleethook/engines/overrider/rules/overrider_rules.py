@@ -22,17 +22,7 @@ from fleethook.model.json import JSON, JSONObject, as_list, count_values, enumer
 from fleethook.model.openyurt import GROUP, SUBJECT_VERSIONS
 
 SELECTOR: Final = ("matchLabels", "matchExpressions")
-# Checking the name of a node pool takes some 0.5 µs, an item or a patch 30 µs.
-_NAMES_PER_UNIT: Final = 60
 _ENDS: Final = re.compile(r"[.\[]|$")
-
-
-class Part(NamedTuple):
-    """A part of an overrider that is checked without a pause."""
-
-    units: int
-    """The work of the check, in items and patches."""
-    findings: Iterator[Finding]
 
 
 class _Mistakes(NamedTuple):
@@ -46,14 +36,8 @@ class _Mistakes(NamedTuple):
 
 def check_overrider(overrider: JSONObject) -> Iterator[Finding]:
     """Yield the mistakes in an overrider that need no subject to be found, with field paths."""
-    for part in check_parts(overrider):
-        yield from part.findings
-
-
-def check_parts(overrider: JSONObject) -> Iterator[Part]:
-    """Yield the parts of `check_overrider`, for callers that pause between them."""
     found, are_all = check_schema(overrider)
-    yield Part(1, iter(found))
+    yield from found
     if not are_all:
         return
     mistakes = _Mistakes(
@@ -61,9 +45,9 @@ def check_parts(overrider: JSONObject) -> Iterator[Part]:
         frozenset(one.field.rpartition(".")[0] for one in found if one.code == "unknown-field"),
     )
     if "subject" not in mistakes.places and "subject" in overrider:
-        yield Part(1, _check_version(overrider["subject"]))
+        yield from _check_version(overrider["subject"])
     for number, entry in enumerate_objects(overrider.get("entries")):
-        yield from _split_entry(f"entries[{number}]", entry, mistakes)
+        yield from _check_entry(f"entries[{number}]", entry, mistakes)
 
 
 def _check_version(subject: Mapping[str, JSON]) -> Iterator[Finding]:
@@ -74,30 +58,30 @@ def _check_version(subject: Mapping[str, JSON]) -> Iterator[Finding]:
         yield Finding("unsupported", "subject.apiVersion", message)
 
 
-def _split_entry(field: str, entry: Mapping[str, JSON], mistakes: _Mistakes) -> Iterator[Part]:
+def _check_entry(field: str, entry: Mapping[str, JSON], mistakes: _Mistakes) -> Iterator[Finding]:
     pools, selector, found = entry.get("pools"), entry.get("poolSelector"), list[Finding]()
     if f"{field}.pools" not in mistakes.places:
         by_labels = selector is not None or field in mistakes.with_unknown
         found += _check_pools(f"{field}.pools", pools, by_labels=by_labels)
     if selector is not None and f"{field}.poolSelector" not in mistakes.places:
         found += _check_selector(f"{field}.poolSelector", selector, pools)
-    yield Part(1 + len(as_list(pools)) // _NAMES_PER_UNIT, iter(found))
+    yield from found
     samples = sample_names(selected_names(pools))
     for member, check in (("items", check_item), ("patches", check_patch)):
         elements = as_list(entry.get(member))
         if len(elements) > LIMITS.operations:
             text = f"has {len(elements)} {member}, and the limit is {LIMITS.operations}: combine them"
-            yield Part(1, iter([Finding("invalid", f"{field}.{member}", text)]))
+            yield Finding("invalid", f"{field}.{member}", text)
             continue
         for number, element in enumerate(elements):
             place = f"{field}.{member}[{number}]"
             if count_values(element, limit=MAX_VALUES) > MAX_VALUES:
                 text = f"has more than {MAX_VALUES} values, which is the limit for one of the {member}: split it"
-                yield Part(1, iter([Finding("invalid", place, text)]))
+                yield Finding("invalid", place, text)
             elif place not in mistakes.places:
-                yield Part(1, check(element, place, pools=samples))
+                yield from check(element, place, pools=samples)
     if not found and field not in mistakes.places and not entry.get("items") and not entry.get("patches"):
-        yield Part(1, iter([Finding("no-effect", field, "changes nothing: it has neither items nor patches")]))
+        yield Finding("no-effect", field, "changes nothing: it has neither items nor patches")
 
 
 def _check_pools(field: str, pools: Sequence[str] | None, *, by_labels: bool) -> Iterator[Finding]:

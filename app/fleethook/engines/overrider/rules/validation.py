@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject, is_long
+from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject
 from fleethook.engines.overrider.entries.entry_steps import Remark
+from fleethook.engines.overrider.rules import overrider_rules
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import (
     SubjectPools,
@@ -17,7 +17,6 @@ from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
     known_pools,
 )
-from fleethook.engines.overrider.rules.overrider_rules import check_parts
 from fleethook.engines.overrider.rules.subject_rules import check_template
 from fleethook.engines.overrider.subject.owner_index import overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import NodePoolView
@@ -25,7 +24,6 @@ from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS
-from fleethook.work.pausing import Pauses, Slice, Work, do_at_once
 
 # Comparing a name with more names than these takes too long for a suggestion.
 _MAX_COMPARED: Final = 1000
@@ -84,29 +82,25 @@ def _list_names(group_kind: GroupKind, *, cluster: str, namespace: str, store: S
 
 # A suggestion takes some 50 µs, so the rules take at most 50 ms for any overrider.
 _MAX_FINDINGS: Final = 1000
-# An item or a patch takes some 30 µs to check.
-_SLICE: Final = 50
 _FIELD: Final = re.compile(r"((?:entries|subject)[^:]*): ", re.ASCII)
+
+
+class OverriderInputs(NamedTuple):
+    """The objects that the findings about an overrider depend on, at one moment."""
+
+    subject: Subject | None
+    pools: SubjectPools | None
+    """The node pools of the subject."""
+    rivals: tuple[Finding, ...]
+    """The findings about other overriders of the subject."""
+    effects: tuple[Finding, ...]
+    """The findings about the subject, if the overrider has no mistake of its own."""
 
 
 def check_overrider(
     overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
 ) -> tuple[Finding, ...]:
-    """Return all errors and warnings about an overrider, as `check_overrider_in_slices` does."""
-    return do_at_once(
-        check_overrider_in_slices(
-            overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
-        )
-    )
-
-
-def check_overrider_in_slices(
-    overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
-) -> Work[tuple[Finding, ...]]:
     """Return all errors and warnings about an overrider.
-
-    The rules for the subject and the entries come first. If they find no error, the overrider is rendered for each node
-    pool of its subject. Only one slice reads the store, so later changes do not affect the result.
 
     Args:
         overrider: An object with metadata.
@@ -115,28 +109,40 @@ def check_overrider_in_slices(
         store: The other overriders, the subject and the node pools.
         every_namespace: Whether messages may name subjects of other namespaces.
     """
-    yield Slice.READS_STORE
-    rivals = [*_check_binding(overrider, cluster=cluster, namespace=namespace, store=store)]
+    inputs = read_inputs(overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace)
+    return judge_overrider(overrider, inputs)
+
+
+def read_inputs(
+    overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView, every_namespace: bool = False
+) -> OverriderInputs:
+    """Return the objects that the findings about an overrider depend on; arguments as for `check_overrider`."""
+    rivals = tuple(_check_binding(overrider, cluster=cluster, namespace=namespace, store=store))
     subject = find_subject(overrider, cluster=cluster, namespace=namespace, store=store)
     pools = None if subject is None else pools_to_check(subject, store, overrider)
     kind, _ = subject_of(overrider) or ("", "")
     effects = [*check_controller(kind, cluster=cluster, store=store)]
-    unknown = None
     if subject is None:
-        unknown = unknown_subject(
-            overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
+        effects.append(
+            unknown_subject(
+                overrider, cluster=cluster, namespace=namespace, store=store, every_namespace=every_namespace
+            )
         )
-    yield Slice.PURE
-    found = yield from check_rules(overrider)
-    found += rivals
-    blocked = any(one.level == "error" and one.field.startswith(("entries", "subject")) for one in found)
-    if blocked:
+    return OverriderInputs(subject, pools, rivals, tuple(effects))
+
+
+def judge_overrider(overrider: JSONObject, inputs: OverriderInputs) -> tuple[Finding, ...]:
+    """Return all errors and warnings about an overrider. It takes long, and reads nothing that changes.
+
+    The rules for the subject and the entries come first. If they find no error, the overrider is rendered for each node
+    pool of its subject.
+    """
+    found = [*check_rules(overrider), *inputs.rivals]
+    if any(one.level == "error" and one.field.startswith(("entries", "subject")) for one in found):
         return tuple(found)
-    found += effects
-    if subject is None or pools is None:
-        found += [] if unknown is None else [unknown]
-    else:
-        found += yield from check_fit(overrider, subject, pools, known=found)
+    found += inputs.effects
+    if inputs.subject is not None and inputs.pools is not None:
+        found += check_fit(overrider, inputs.subject, inputs.pools, known=found)
     return tuple(found)
 
 
@@ -147,17 +153,9 @@ def pools_to_check(subject: Subject, store: NodePoolView, overrider: JSONObject)
     )
 
 
-def check_rules(overrider: JSONObject) -> Work[list[Finding]]:
+def check_rules(overrider: JSONObject) -> list[Finding]:
     """Return the findings of the rules that need no subject, at most `_MAX_FINDINGS`."""
-    found: list[Finding] = []
-    pauses = Pauses(_SLICE)
-    for part in check_parts(overrider):
-        found += islice(part.findings, _MAX_FINDINGS - len(found))
-        if len(found) >= _MAX_FINDINGS:
-            break
-        if pauses.due(part.units):
-            yield
-    return found
+    return [*islice(overrider_rules.check_overrider(overrider), _MAX_FINDINGS)]
 
 
 def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Iterator[Finding]:
@@ -178,7 +176,7 @@ def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store
 
 def check_fit(
     overrider: JSONObject, subject: Subject, pools: SubjectPools, *, known: Sequence[Finding]
-) -> Work[list[Finding]]:
+) -> list[Finding]:
     """Return the findings of rendering the overrider for each node pool of its subject.
 
     Args:
@@ -187,11 +185,9 @@ def check_fit(
         pools: The node pools of the subject.
         known: The findings without the subject, which are not reported again.
     """
-    render = partial(dry_run_overrider, overrider, subject, pools.names, node_pools=pools.node_pools)
-    dry_run = (yield render) if is_long(subject, len(pools.names)) else render()
+    dry_run = dry_run_overrider(overrider, subject, pools.names, node_pools=pools.node_pools)
     unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
-    of_pools = yield from check_pools(overrider, subject, pools, unused=unused)
-    yield
+    of_pools = check_pools(overrider, subject, pools, unused=unused)
     return [
         *(Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes),
         *pools.effects,

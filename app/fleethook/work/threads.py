@@ -1,0 +1,293 @@
+"""Functions in threads, with a fair queue, and work that waits for them.
+
+Work is a generator, so that a review that needs no waiting is answered without a task. It yields the awaitables for
+which it waits, receives their results, and returns its own result at the end.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import sys
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import CancelledError, Future
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from fleethook.fairness.slots import Limits, Slots
+
+T = TypeVar("T")
+
+
+def call_in_daemon_thread(function: Callable[[], T], *, name: str) -> "Future[T]":
+    """Call ``function`` in a new thread and return a future of its result, which cannot be cancelled."""
+    result: Future[T] = Future()
+    # A running future cannot be cancelled, so setting its result never fails.
+    result.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
+            result.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return result
+
+
+# A waiting thread gets the GIL after this time in seconds. The event loop waits for the GIL several times per request:
+# with Python's default of 5 ms, one busy thread adds 30 ms to every request.
+_SWITCH_SECONDS: Final = 0.0005
+
+
+_Waiting: TypeAlias = "SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]"
+
+
+class DaemonThreads:
+    """Runs functions in daemon threads: at its end, Python waits for the threads of a ``ThreadPoolExecutor``.
+
+    A function that never returns, as one of an admission rule, must not keep a server from ending.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        """Prepare; the first function starts a thread, and each further one if no thread is idle."""
+        self._threads: Final = threads
+        self._name: Final = name
+        self._started = 0
+        self._is_closed = False
+        self._idle: Final = threading.Semaphore(0)
+        self._waiting: Final[_Waiting] = SimpleQueue()
+        weakref.finalize(self, self._waiting.put, None)
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Return the future of a function's result; raises RuntimeError after `close`."""
+        if self._is_closed:
+            raise RuntimeError(f"the threads {self._name} are closed")
+        work: Future[T] = Future()
+        self._waiting.put((work, function, arguments))
+        if not self._idle.acquire(blocking=False) and self._started < self._threads:
+            threading.Thread(
+                target=_run_all, args=(self._waiting, self._idle), name=f"{self._name}_{self._started}", daemon=True
+            ).start()
+            self._started += 1
+        return work
+
+    def close(self) -> None:
+        """End the threads, and cancel the functions that wait; running ones end by themselves."""
+        self._is_closed = True
+        with contextlib.suppress(Empty):
+            while (call := self._waiting.get_nowait()) is not None:
+                call[0].cancel()
+        self._waiting.put(None)
+
+
+def _run_all(waiting: _Waiting, idle: threading.Semaphore) -> None:
+    """Run functions until None arrives."""
+    while True:
+        try:
+            call = waiting.get_nowait()
+        except Empty:
+            idle.release()
+            call = waiting.get()
+        if call is None:
+            waiting.put(None)  # For the next thread.
+            return
+        _run_call(*call)
+        del call  # The next one may arrive much later.
+
+
+def _run_call(work: Future[T], function: Callable[..., T], arguments: tuple[Any, ...]) -> None:
+    if not work.set_running_or_notify_cancel():
+        return
+    try:
+        work.set_result(function(*arguments))
+    except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
+        work.set_exception(error)
+        del work, function, arguments  # The traceback has this frame, so they would be a cycle.
+
+
+class Worker:
+    """Runs functions in threads of its own. Lanes take turns, so that no lane waits for all the work of another.
+
+    A lane is a logical cluster, a script or a route.
+    """
+
+    def __init__(self, threads: int = 1, *, share: int | None = None, name: str = "long-work") -> None:
+        """Prepare; the first function starts a thread.
+
+        Args:
+            threads: The number of functions that run at a time.
+            share: The number of functions of one lane that run at a time; None for all threads.
+            name: The prefix of the threads' names.
+        """
+        self._threads: Final = threads
+        self._name: Final = name
+        self._executor: DaemonThreads | None = None
+        self._slots: Final = Slots(Limits(threads, each=share or threads))
+
+    def __len__(self) -> int:
+        """Return the number of functions that run or wait."""
+        return self._slots.held + self._slots.queued
+
+    def count(self, lane: str) -> int:
+        """Return the number of functions of a lane that run or wait."""
+        return self._slots.count(lane)
+
+    async def run(self, lane: str, function: Callable[..., T], *arguments: Any) -> T:
+        """Return the result of a function, or raise its exception.
+
+        Args:
+            lane: The lane whose turn is used.
+            function: The function; it must not read data that the event loop changes.
+            arguments: The arguments of the function.
+        """
+        turn = self._slots.join(lane)
+        if turn is not None:
+            await self._slots.wait(turn, lane)
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def end(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
+                loop.call_soon_threadsafe(give_back)
+
+        def give_back() -> None:
+            self._slots.release(lane)
+            if not ended.done():
+                ended.set_result(None)
+
+        try:
+            work = self._ensure_executor().submit(contextvars.copy_context().run, function, *arguments)
+        except BaseException:
+            self._slots.release(lane)
+            raise
+        work.add_done_callback(end)
+        try:
+            await asyncio.shield(ended)
+            result: T = work.result()
+        except CancelledError:
+            raise asyncio.CancelledError from None  # `close` has cancelled the function.
+        except asyncio.CancelledError:
+            # Cancelling the caller does not end the function, so it keeps its turn until it returns.
+            await ended
+            raise
+        else:
+            return result
+        finally:
+            del work  # Its exception refers to this frame, so they would be a cycle.
+
+    def close(self) -> None:
+        """Stop the threads; running functions end by themselves."""
+        if self._executor is not None:
+            self._executor.close()
+
+    def _ensure_executor(self) -> DaemonThreads:
+        if self._executor is None:
+            self._executor = DaemonThreads(self._threads, self._name)
+            favour_event_loop()
+        return self._executor
+
+
+def favour_event_loop() -> None:
+    """Shorten the switch interval of Python, so that the event loop waits less for a busy thread."""
+    sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
+
+
+# mypy accepts a bare ``yield`` only if the yield type is None or Any.
+Work = Generator[Any, Any, T]
+"""Work, which yields awaitables, and functions without parameters that take long and read immutable data only. It
+receives their results."""
+
+
+def do_at_once(work: Work[T]) -> T:
+    """Do work and its functions in this thread, for callers that block no event loop.
+
+    Raises:
+        TypeError: The work waits for an awaitable, so it needs `begin`.
+    """
+    found: Any = None
+    try:
+        while True:
+            step = work.send(found)
+            if not callable(step):
+                raise TypeError(f"the work waits for {step!r}; run the work with begin()")
+            found = step()
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        work.close()
+
+
+def call_in_thread(work: Work[T], run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Work[T]:
+    """Return work for `begin` that yields only awaitables.
+
+    Args:
+        work: The work.
+        run: Runs a function in a thread.
+    """
+    try:
+        step = next(work)
+        while True:
+            try:
+                found = yield run(step) if callable(step) else step
+            except Exception as error:  # noqa: BLE001 - the work handles it where it waits
+                step = work.throw(error)
+            else:
+                step = work.send(found)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        work.close()
+
+
+class Done(NamedTuple, Generic[T]):
+    """The end of some work. Awaiting it returns the result at once."""
+
+    result: T
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Return the result."""
+        return self.result
+        yield  # type: ignore[unreachable]
+
+
+def begin(work: Work[T]) -> Done[T] | Coroutine[Any, Any, T]:
+    """Do work until it waits.
+
+    Work that does not wait needs no task, no coroutine and no event loop. This function runs no coroutine, because
+    `asyncio.timeout` and aiohttp fail outside a task.
+
+    Args:
+        work: The work. It yields only awaitables; `call_in_thread` makes such work of any other.
+
+    Returns:
+        The result, or a coroutine that goes on with the work and returns the result. Both can be awaited.
+
+    Raises:
+        Exception: The work has failed before it waited.
+    """
+    try:
+        waiting = next(work)
+    except StopIteration as end:
+        return Done(end.value)
+    return _go_on(work, waiting)
+
+
+async def _go_on(work: Work[T], waiting: Awaitable[Any]) -> T:
+    try:
+        while True:
+            try:
+                found = await waiting
+            except Exception as error:  # noqa: BLE001 - the work handles it where it waits
+                waiting = work.throw(error)
+            else:
+                waiting = work.send(found)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        # A cancellation ends the work now. Otherwise, the garbage collector would end it at some later time.
+        work.close()

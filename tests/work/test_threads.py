@@ -1,0 +1,302 @@
+"""Functions in threads, and work that waits for them."""
+
+import asyncio
+import contextlib
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+from fleethook.work.threads import (
+    DaemonThreads,
+    Done,
+    Work,
+    Worker,
+    begin,
+    call_in_daemon_thread,
+    call_in_thread,
+    do_at_once,
+    favour_event_loop,
+)
+from tests.waiting import NET, until
+
+
+def test_the_future_has_the_result_of_the_thread() -> None:
+    thread = call_in_daemon_thread(threading.current_thread, name="lookup").result(60)
+    assert (thread.daemon, thread.name) == (True, "lookup")
+
+
+def test_the_future_raises_the_exception_of_the_thread() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        call_in_daemon_thread(fail, name="fails").result(60)
+
+
+def test_the_future_cannot_be_cancelled() -> None:
+    go = threading.Event()
+    result = call_in_daemon_thread(lambda: go.wait(60), name="waits")
+    assert not result.cancel()
+    go.set()
+    assert result.result(60)
+
+
+class Large:
+    pass
+
+
+async def test_a_failed_function_leaves_no_reference_cycle() -> None:
+    def fail(_: Large) -> None:
+        raise ValueError
+
+    worker, large = Worker(), Large()
+    kept = weakref.ref(large)
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            await worker.run("ws2", fail, large)
+        del large
+        await worker.run("ws2", int)
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+async def test_a_function_runs_in_the_thread_with_its_arguments() -> None:
+    worker = Worker()
+    assert await worker.run(
+        "ws2", lambda a, b: (a + b, threading.current_thread() is threading.main_thread()), 1, 2
+    ) == (3, False)
+
+
+ENDLESS = """
+from fleethook.work.threads import DaemonThreads
+
+def never_ends():
+    while True:
+        pass
+
+threads = DaemonThreads(2, "endless")
+threads.submit(never_ends)
+print(threads.submit(str, "other").result())
+threads.close()
+"""
+
+
+def test_a_process_ends_while_a_function_never_returns() -> None:
+    ended = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, check=False, timeout=NET)
+    assert (ended.returncode, ended.stdout) == (0, "other\n")
+
+
+async def test_closed_threads_end_and_take_no_function() -> None:
+    go, names = threading.Event(), list[str]()
+
+    def work() -> None:
+        names.append(threading.current_thread().name)
+        go.wait(60)
+
+    threads = DaemonThreads(3, "closed")  # With two, the third function would wait for one of the others.
+    calls = [threads.submit(work), threads.submit(work)]
+    await until(lambda: len(names) == 2)
+    threads.close()
+    with pytest.raises(RuntimeError, match="the threads closed are closed"):
+        threads.submit(int)
+    go.set()
+    for call in calls:
+        call.result(NET)
+    await until(lambda: not {*names} & {one.name for one in threading.enumerate()})
+    assert sorted(names) == ["closed_0", "closed_1"]
+
+
+async def test_the_threads_of_a_forgotten_worker_end() -> None:
+    name = await Worker(name="forgotten").run("a", lambda: threading.current_thread().name)
+    await until(lambda: gc.collect() is None or name not in [one.name for one in threading.enumerate()])
+
+
+async def test_exceptions_are_raised_in_the_caller() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        await Worker().run("ws2", int, "x")
+
+
+async def test_functions_run_one_after_the_other_in_turns_between_clusters() -> None:
+    worker, started, go = Worker(), [], threading.Event()
+
+    def work(name: str) -> None:
+        started.append(name)
+        go.wait(60)
+
+    tasks = [asyncio.create_task(worker.run(name[0], work, name)) for name in ("a1", "a2", "a3", "b1")]
+    while not started:
+        await asyncio.sleep(0)
+    assert started == ["a1"]
+    go.set()
+    await asyncio.gather(*tasks)
+    assert started == ["a1", "a2", "b1", "a3"]
+
+
+async def test_one_lane_leaves_a_thread_to_the_others() -> None:
+    worker, started, go = Worker(3, share=2), [], threading.Event()
+
+    def work(name: str) -> None:
+        started.append(name)
+        go.wait(60)
+
+    tasks = [asyncio.create_task(worker.run("a", work, "a")) for _ in range(4)]
+    while len(started) < 2:
+        await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(worker.run("b", work, "b")))
+    while len(started) < 3:
+        await asyncio.sleep(0)
+    assert started == ["a", "a", "b"]
+    assert (len(worker), worker.count("a"), worker.count("b")) == (5, 4, 1)
+    go.set()
+    await asyncio.gather(*tasks)
+    assert len(worker) == 0
+    worker.close()
+
+
+async def test_a_cancelled_caller_holds_the_turn_until_its_function_returns() -> None:
+    worker, order, go = Worker(), [], threading.Event()
+
+    def slow() -> None:
+        order.append("begin")
+        go.wait(60)
+        order.append("end")
+
+    first = asyncio.create_task(worker.run("a", slow))
+    while not order:
+        await asyncio.sleep(0)
+    second = asyncio.create_task(worker.run("b", order.append, "next"))
+    first.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (order, first.done()) == (["begin"], False)
+    go.set()
+    await second
+    assert order == ["begin", "end", "next"]
+    assert first.cancelled()
+
+
+def test_the_switch_interval_is_only_shortened() -> None:
+    before = sys.getswitchinterval()
+    try:
+        for given, expected in ((0.005, 0.0005), (0.0001, 0.0001)):
+            sys.setswitchinterval(given)
+            favour_event_loop()
+            assert sys.getswitchinterval() == pytest.approx(expected, rel=0.05)
+    finally:
+        sys.setswitchinterval(before)
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0)
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return 2 * number
+
+
+def add(*numbers: int) -> Work[int]:
+    """Return the sum of numbers; odd ones are doubled, and the work waits for that."""
+    found = 0
+    for number in numbers:
+        try:
+            found += (yield double(number)) if number % 2 else number
+        except ValueError:
+            found += 1_000
+    return found
+
+
+def fail() -> Work[int]:
+    yield from ()
+    raise LookupError("nothing here")
+
+
+def test_work_that_waits_for_nothing_is_done_at_once_without_an_event_loop() -> None:
+    assert begin(add(2, 4)) == Done(6)
+
+
+async def test_work_goes_on_with_the_result_of_each_awaitable() -> None:
+    begun = begin(add(2, 3, 5, 4))
+    assert not isinstance(begun, Done)
+    assert await begun == 22
+
+
+@pytest.mark.parametrize("numbers", [(2, 4), (1, 2), (2, 1)])
+async def test_begun_work_can_be_awaited_whether_it_waits_or_not(numbers: tuple[int, ...]) -> None:
+    assert await begin(add(*numbers)) == sum(2 * number if number % 2 else number for number in numbers)
+
+
+async def test_an_error_is_raised_where_the_work_waits() -> None:
+    assert await begin(add(-1, 3)) == 1_006
+
+
+def test_an_error_before_any_waiting_is_raised_at_once() -> None:
+    with pytest.raises(LookupError, match="nothing here"):
+        begin(fail())
+
+
+async def test_a_cancellation_ends_the_work_where_it_waits() -> None:
+    ended: list[str] = []
+    never = asyncio.Event()
+
+    def wait() -> Work[int]:
+        try:
+            yield never.wait()
+        finally:
+            ended.append("ended")
+        return 1
+
+    async def run() -> int:
+        return await begin(wait())
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0)
+    work_is_waiting = not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (work_is_waiting, ended) == (True, ["ended"])
+
+
+def test_work_that_waits_cannot_be_done_at_once() -> None:
+    def work() -> Work[int]:
+        return (yield Done(2))
+
+    with pytest.raises(TypeError, match=r"the work waits for Done\(result=2\); run the work with begin"):
+        do_at_once(work())
+
+
+async def test_functions_of_work_run_in_a_thread() -> None:
+    def work() -> Work[Any]:
+        return (yield lambda: threading.current_thread().name)
+
+    worker = Worker()
+    found = await begin(call_in_thread(work(), lambda function: worker.run("ws2", function)))
+    assert found.startswith("long-work")
+    assert do_at_once(work()) == "MainThread"
+
+
+async def test_work_handles_the_failure_of_a_function_and_of_an_awaitable() -> None:
+    def broken() -> None:
+        raise ValueError("broken")
+
+    async def break_later() -> None:
+        raise ValueError("broken later")
+
+    def work() -> Work[str]:
+        found = []
+        for step in (broken, break_later()):
+            try:
+                yield step
+            except ValueError as error:
+                found.append(str(error))
+        return ", ".join(found)
+
+    worker = Worker()
+    found = await begin(call_in_thread(work(), lambda function: worker.run("ws2", function)))
+    assert found == "broken, broken later"
