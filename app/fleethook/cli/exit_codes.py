@@ -4,7 +4,6 @@ Exit codes: 0 success; 1 the check failed; 2 invalid arguments or unreadable inp
 `fleethook.engines.crds.crds_errors`.
 """
 
-import codecs
 import contextlib
 import io
 import os
@@ -53,8 +52,6 @@ def _exit_now(*_: Any) -> NoReturn:
 _STANDARD_OUTPUT: Final = 1
 _BROKEN_PIPE: Final = 1
 """Exit code if the reader of standard output has closed the pipe."""
-_ERROR_HANDLER: Final = "fleethook-output"
-"""Name of the handler for characters that the encoding lacks."""
 
 
 class OutputError(Exception):
@@ -71,10 +68,8 @@ def check_arguments(arguments: Sequence[str]) -> None:
         arguments: ``sys.argv`` without the program's name.
     """
     for number, argument in enumerate(arguments, 1):
-        if not argument.isascii() and any("\udc80" <= character <= "\udcff" for character in argument):
-            given, encoding = str(os.fsencode(argument))[1:], sys.getfilesystemencoding()
-            remedy = _locale_hint(encoding) or ": give it in UTF-8"
-            fail(f"argument {number} is not valid {encoding.upper()}: {given}{remedy}")
+        if any("\udc80" <= character <= "\udcff" for character in argument):
+            fail(f"argument {number} is not valid UTF-8: {str(os.fsencode(argument))[1:]}: give it in UTF-8")
 
 
 @contextlib.contextmanager
@@ -110,47 +105,21 @@ class _Descriptor(io.FileIO):
 
 
 def _replace_output() -> TextIO:
-    """Replace ``sys.stdout`` by a stream that raises `OutputError`, and return the stream."""
+    """Replace ``sys.stdout`` by a stream of UTF-8 that raises `OutputError`, and return the stream.
+
+    Like the programs of Kubernetes, commands write UTF-8 in each locale.
+    """
     original = sys.stdout
     if not isinstance(original, io.TextIOWrapper):
         # The parent process closed it. Occupy the descriptor, so that no other file becomes standard output.
         _open_null(os.O_RDONLY)
-    encoding, errors, is_line_buffered, is_unbuffered = _read_settings(original)
-    codecs.register_error(_ERROR_HANDLER, _EncodingErrorHandler(errors))
     raw = _Descriptor(_STANDARD_OUTPUT, "wb", closefd=False)
-    buffer = raw if is_unbuffered else io.BufferedWriter(raw)
-    output = io.TextIOWrapper(
-        buffer, encoding=encoding, errors=_ERROR_HANDLER, line_buffering=is_line_buffered, write_through=is_unbuffered
-    )
-    sys.stdout = output
-    return output
-
-
-def _read_settings(stream: TextIO | None) -> tuple[str, str, bool, bool]:
-    """Return encoding, error handler, line buffering and write-through of a stream."""
-    if not isinstance(stream, io.TextIOWrapper):
-        return "utf-8", "strict", False, False
-    return stream.encoding, stream.errors or "strict", stream.line_buffering, stream.write_through
-
-
-class _EncodingErrorHandler:
-    """Handles characters that the encoding lacks as the user's setting does, but raises `OutputError`."""
-
-    def __init__(self, errors: str) -> None:
-        self._handle: Final = codecs.lookup_error(errors)
-
-    def __call__(self, error: UnicodeError) -> tuple[str | bytes, int]:
-        try:
-            return self._handle(error)
-        except UnicodeEncodeError as refused:
-            text, encoding = ascii(refused.object[refused.start : refused.start + 1]), refused.encoding
-            raise OutputError(
-                f"cannot write {text} to standard output, whose encoding is {encoding}{_locale_hint(encoding)}"
-            ) from None
-
-
-def _locale_hint(encoding: str) -> str:
-    return "" if encoding.lower().startswith("utf") else ": set PYTHONUTF8=1 or a locale such as LC_ALL=C.UTF-8"
+    is_unbuffered = getattr(original, "write_through", False)
+    sys.stdout = io.TextIOWrapper(
+        raw if is_unbuffered else io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace",
+        line_buffering=getattr(original, "line_buffering", False), write_through=is_unbuffered,
+    )  # fmt: skip
+    return sys.stdout
 
 
 def _discard() -> None:

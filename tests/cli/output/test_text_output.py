@@ -5,7 +5,6 @@ import io
 import json
 import re
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 
 from fleethook.cli.output.findings_output import ObjectRow
 from fleethook.cli.output.text_output import (
-    Style,
     concatenate,
     show_download,
     show_lists,
@@ -124,7 +122,7 @@ def test_a_terminal_shows_the_list_and_its_objects(terminal: Terminal) -> None:
 
 
 def test_a_terminal_shows_the_share_of_a_download(terminal: Terminal) -> None:
-    with contextlib.redirect_stderr(terminal), show_download(Style.AUTO, "crds\x1b[31m") as report:
+    with contextlib.redirect_stderr(terminal), show_download("crds\x1b[31m") as report:
         assert report is not None
         report(1 << 20, 2 << 20)
         report(3 << 19, None)
@@ -140,35 +138,9 @@ def test_a_line_fits_into_the_terminal(terminal: Terminal, monkeypatch: pytest.M
 
 def test_nothing_is_shown_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     read_lists()
-    for style in (Style.NONE, Style.AUTO):
-        with show_download(style, "https://example.org/crds.tar.gz") as report:
-            assert report is None
-    assert capsys.readouterr().err == ""
-
-
-def test_a_hidden_display_shows_nothing_at_a_terminal(terminal: Terminal) -> None:
-    with contextlib.redirect_stderr(terminal), show_download(Style.NONE, "crds") as report:
+    with show_download("https://example.org/crds.tar.gz") as report:
         assert report is None
-    assert terminal.getvalue() == ""
-
-
-def test_a_log_has_a_line_a_second_and_one_at_the_end(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    with show_download(Style.PLAIN, "crds") as report:
-        assert report is not None
-        report(1000, 5000)
-        report(2000, 5000)
-        now += 1.0
-        report(3000, 5000)
-        report(4000, None)
-        report(5000, 5000)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.partition("crds: ")[2] for line in lines] == [
-        "1,000 of 5,000 bytes", "3,000 of 5,000 bytes", "5,000 of 5,000 bytes",
-    ]  # fmt: skip
+    assert capsys.readouterr().err == ""
 
 
 @CAPTURED

@@ -7,10 +7,8 @@ Pass lines one by one: a line feed within a line comes from untrusted input and 
 """
 
 import contextlib
-import enum
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NewType
 
@@ -92,8 +90,8 @@ def flush() -> None:
 class StatusLine:
     """A line on standard error that shows progress, if standard error is a terminal."""
 
-    def __init__(self, *, hidden: bool = False) -> None:
-        self.is_shown: Final = not hidden and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    def __init__(self) -> None:
+        self.is_shown: Final = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._text = ""
 
     def update(self, text: str) -> None:
@@ -122,18 +120,7 @@ def find_width() -> int:
 Report = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""
 
-# At most one line per second, to keep logs short.
-_LINE_SECONDS: Final = 1.0
 _MEBIBYTE: Final = 1 << 20
-
-
-class Style(enum.StrEnum):
-    """Style of the progress display."""
-
-    AUTO = "auto"
-    """A line at a terminal, else no display."""
-    PLAIN = "plain"
-    NONE = "none"
 
 
 class ListProgress:
@@ -170,41 +157,21 @@ def show_lists(lists: int) -> Iterator[ListProgress]:
 
 
 @contextlib.contextmanager
-def show_download(style: Style, source: str) -> Iterator[Report | None]:
+def show_download(source: str) -> Iterator[Report | None]:
     """Show the progress of a download during the block; yields None without a display."""
-    if style is Style.PLAIN:
-        yield _report_lines(source)
-        return
-    with _show_line(hidden=style is Style.NONE) as line:
-        yield _report_share(line, source) if line.is_shown else None
 
-
-@contextlib.contextmanager
-def _show_line(*, hidden: bool = False) -> Iterator[StatusLine]:
-    line = StatusLine(hidden=hidden)
-    try:
-        yield line
-    finally:
-        line.clear()
-
-
-def _report_share(line: StatusLine, source: str) -> Report:
     def report(done: int, total: int | None) -> None:
         share = f"{done / total:4.0%} " if total else ""
         line.update(f"{share}{done / _MEBIBYTE:.1f} MiB {source}")
 
-    return report
+    with _show_line() as line:
+        yield report if line.is_shown else None
 
 
-def _report_lines(source: str) -> Report:
-    printed = 0.0
-
-    def report(done: int, total: int | None) -> None:
-        nonlocal printed
-        now = time.monotonic()
-        if now - printed >= _LINE_SECONDS or done == total:
-            printed = now
-            of = "" if total is None else f" of {total:,}"
-            write_error(f"{source}: {done:,}{of} bytes")
-
-    return report
+@contextlib.contextmanager
+def _show_line() -> Iterator[StatusLine]:
+    line = StatusLine()
+    try:
+        yield line
+    finally:
+        line.clear()

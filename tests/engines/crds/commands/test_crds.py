@@ -96,12 +96,6 @@ def test_an_untrusted_certificate_has_the_exit_code_of_tls(run: Any, tmp_path: P
         run("fetch", origin.url, "--ca", tmp_path / "ca.pem")
 
 
-def test_progress_is_printed_as_lines_if_requested(run: Any, origin: Origin) -> None:
-    shown = run("fetch", origin.url, "--progress", "plain")
-    assert f"{len(RELEASE):,} of {len(RELEASE):,} bytes" in shown.stderr
-    assert shown.stdout.startswith("downloaded ")
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [

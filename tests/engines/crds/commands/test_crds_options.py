@@ -7,6 +7,7 @@ import pytest
 
 from fleethook.cli.options import Output
 from fleethook.engines.crds.commands.crds_options import (
+    DownloadOptions,
     check_reach,
     check_sha256,
     check_version,
@@ -65,7 +66,7 @@ DEMO = {
 
 
 def select(url: str | None, karmada: list[Path] | None, version: str | None) -> list[SelectedSource]:
-    return list(select_sources(url, karmada, version, follow_instance=False, strict=False))
+    return list(select_sources(url, karmada, DownloadOptions(version)))
 
 
 def refusal(call: Any, *arguments: Any) -> str:

@@ -6,13 +6,14 @@ from typing import Annotated
 
 from fleethook.cli.command_line import Argument, Group, Option
 from fleethook.cli.options import Output, TextOutputOption
-from fleethook.cli.output.text_output import Style, show_download
+from fleethook.cli.output.text_output import show_download
 from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_patches import render_tree
 from fleethook.engines.crds.archive.unpacked_tree import Manifest, describe
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
+    DownloadOptions,
     check_sha256,
     exit_on_error,
     fetch_chosen,
@@ -46,17 +47,8 @@ def fetch(
             help="File or directory of Karmada instances, for their crdTarball; '-' for standard input; repeatable.",
         ),
     ] = None,
-    version: option.Version = None,
-    follow_instance: option.Follow = False,
-    policy: option.DownloadPolicy = None,
-    sha256: option.SHA256 = "",
-    proxy: option.Proxy = "",
-    ca: option.CA = None,
-    mirror: option.Mirror = None,
+    wanted: DownloadOptions = DownloadOptions(),
     stale_if_error: option.Stale = False,
-    strict: option.Strict = False,
-    no_env_proxy: option.NoEnvProxy = False,
-    progress: option.Progress = Style.AUTO,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Download a tarball into the cache, verified and unpacked. A local tarball becomes the entry of a URL.
@@ -70,23 +62,16 @@ def fetch(
         if file is None and entry is not None:
             raise CRDsError(Exit.USAGE, "--url is for a local tarball: give its path")
         named = url if file is None else entry
-        chosen = list(select_sources(named, karmada, version, follow_instance=follow_instance, strict=strict))
-        sha256 = check_sha256(sha256)
+        chosen = list(select_sources(named, karmada, wanted))
+        sha256 = check_sha256(wanted.sha256)
         kept = open_cache()
-        if file is not None:
-            for one in chosen:
+        for one in chosen:
+            if file is not None:
                 warn(one.warnings)
                 pinned = one.source._replace(sha256=sha256 or one.source.sha256)
-                _print(import_file(kept, pinned, file, strict=strict), output)
-            return
-        style = Style.NONE if output is Output.JSON else progress
-        for one in chosen:
-            fetched = fetch_chosen(
-                kept, one, sha256=sha256, proxy=proxy, ca=ca, mirror=mirror, policy=policy,
-                progress=style, stale_if_error=stale_if_error, strict=strict,
-                env_proxies=not no_env_proxy,
-            )  # fmt: skip
-            _print(fetched, output)
+                _print(import_file(kept, pinned, file, strict=wanted.strict), output)
+            else:
+                _print(fetch_chosen(kept, one, wanted, stale_if_error=stale_if_error), output)
 
 
 def _print(fetched: Fetched, output: Output) -> None:
@@ -127,14 +112,13 @@ def pin(
     url: Annotated[str, Argument(help="Address of the tarball.")],
     proxy: option.Proxy = "",
     ca: option.CA = None,
-    progress: option.Progress = Style.AUTO,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Download and verify a tarball, and print its digest for --sha256 and httpSource.sha256; keeps no file."""
     with exit_on_error(), tempfile.TemporaryDirectory() as directory:
         source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
-        with show_download(Style.NONE if output is Output.JSON else progress, redact(url)) as report:
+        with show_download(redact(url)) as report:
             download(source, path, progress=report)
         manifest = archive.verify(path)
         if output is Output.JSON:

@@ -4,23 +4,22 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import click
 
-from fleethook.cli.command_line import Argument, Option
+from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import raise_at_interrupt
 from fleethook.cli.inputs.manifests import find_unused, read_objects
 from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.options import Output
-from fleethook.cli.output.text_output import Style, show_download, write, write_error, write_json
+from fleethook.cli.output.text_output import show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.engines.crds.tarball_source import Policy, Source, redact
-from fleethook.model.json import JSON
 from fleethook.model.operator import KARMADA, SHA256_FORM
 
 
@@ -62,38 +61,46 @@ def keep_data_dir(
     click.get_current_context().obj = data_dir
 
 
-URL = Annotated[str | None, Argument(help="URL of the tarball.")]
-Version = Annotated[
-    str | None, Option(help="Release of the tarball, such as v1.18.0; with --karmada the operator's own release.")
-]
 Follow = Annotated[
     bool, Option("--follow-instance", help="Prefer the release of the instance's images to the operator's.")
 ]
-DownloadPolicy = Annotated[Policy | None, Option(help="Download policy (default: the manifest's).")]
 SHA256 = Annotated[str, Option(help="Expected SHA-256 digest of the tarball.")]
 Proxy = Annotated[str, Option(help="URL of a proxy; takes precedence over those of the environment.")]
 CA = Annotated[Path | None, Option(help="PEM file of certificate authorities to trust instead of the system's.")]
-Mirror = Annotated[list[str] | None, Option(help="URL to try if the first one fails; may be repeated.")]
 Stale = Annotated[
     bool,
     Option("--stale-if-error", help="With policy Always, fall back to the cached tarball if the download fails."),
 ]
 Strict = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
 NoEnvProxy = Annotated[bool, Option("--no-env-proxy", help="Ignore proxies of the environment, such as HTTPS_PROXY.")]
-Progress = Annotated[Style, Option(help="Progress display on standard error.")]
+
+
+class DownloadOptions(NamedTuple):
+    """Options of commands that download a tarball (`fleethook.cli.command_line`)."""
+
+    version: Annotated[
+        str | None, Option(help="Release of the tarball, such as v1.18.0; with --karmada the operator's own release.")
+    ] = None
+    follow_instance: Follow = False
+    policy: Annotated[Policy | None, Option(help="Download policy (default: the manifest's).")] = None
+    sha256: SHA256 = ""
+    proxy: Proxy = ""
+    ca: CA = None
+    mirror: Annotated[list[str] | None, Option(help="URL to try if the first one fails; may be repeated.")] = None
+    strict: Strict = False
+    no_env_proxy: NoEnvProxy = False
 
 
 _SHA256: Final = re.compile(SHA256_FORM, re.ASCII)
 
 
-def select_sources(
-    url: str | None, karmada: list[Path] | None, version: str | None, *, follow_instance: bool, strict: bool
-) -> Iterator[SelectedSource]:
+def select_sources(url: str | None, karmada: list[Path] | None, wanted: DownloadOptions) -> Iterator[SelectedSource]:
     """Yield the sources of a command's tarballs: a URL, a release, or the instances in manifests.
 
     Raises:
         CRDsError: USAGE for missing or contradictory arguments, and for an invalid instance.
     """
+    version, strict = wanted.version, wanted.strict
     if karmada:
         if url is not None:
             raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
@@ -106,7 +113,9 @@ def select_sources(
             raise CRDsError(Exit.USAGE, str(unused))
         warn_about(found, {KARMADA})
         for one in found:
-            yield select_source(one.object, version=version or "", follow_instance=follow_instance, strict=strict)
+            yield select_source(
+                one.object, version=version or "", follow_instance=wanted.follow_instance, strict=strict
+            )
     elif url is not None:
         yield SelectedSource(Source(url), Policy.IF_NOT_PRESENT)
     elif version is not None:
@@ -137,29 +146,9 @@ def check_version(text: str) -> str:
 
 
 def fetch_chosen(
-    kept: Cache,
-    chosen: SelectedSource,
-    *,
-    sha256: str,
-    proxy: str,
-    ca: Path | None,
-    mirror: list[str] | None,
-    policy: Policy | None,
-    progress: Style,
-    **rest: JSON,
+    kept: Cache, chosen: SelectedSource, wanted: DownloadOptions, *, stale_if_error: bool = False
 ) -> Fetched:
-    """Fetch a tarball with the options of a command, and print its warnings.
-
-    Args:
-        kept: The cache.
-        chosen: The source; options take precedence over its fields.
-        sha256: Value of ``--sha256``.
-        proxy: URL of a proxy.
-        ca: File of certificate authorities.
-        mirror: URLs of mirrors.
-        policy: Download policy.
-        progress: Style of the progress display.
-        rest: More arguments of `fleethook.engines.crds.fetch.fetch`.
+    """Fetch a tarball with the options of a command, which take precedence over the source, and print its warnings.
 
     Raises:
         CRDsError: As `fleethook.engines.crds.fetch.fetch`; USAGE also for a tarball that only a controller can read.
@@ -167,12 +156,15 @@ def fetch_chosen(
     warn(chosen.warnings)
     check_reach(chosen)
     changes: dict[str, Any] = {
-        "sha256": sha256, "proxy_url": proxy, "mirrors": tuple(mirror or ()),
-        "ca_pem": b"" if ca is None else read_file(ca),
+        "sha256": check_sha256(wanted.sha256), "proxy_url": wanted.proxy, "mirrors": tuple(wanted.mirror or ()),
+        "ca_pem": b"" if wanted.ca is None else read_file(wanted.ca),
     }  # fmt: skip
     source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
-    with show_download(progress, redact(source.url)) as report:
-        fetched = fetch(kept, source, policy or chosen.policy, progress=report, **rest)
+    with show_download(redact(source.url)) as report:
+        fetched = fetch(
+            kept, source, wanted.policy or chosen.policy, progress=report, stale_if_error=stale_if_error,
+            strict=wanted.strict, env_proxies=not wanted.no_env_proxy,
+        )  # fmt: skip
     warn(fetched.warnings)
     return fetched
 

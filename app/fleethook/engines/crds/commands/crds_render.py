@@ -1,26 +1,25 @@
 """``fleethook crds render``: the CRDs of a tarball, patched for an instance."""
 
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
-from fleethook.cli.command_line import Option
+from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.options import Output, YamlOutputOption
-from fleethook.cli.output.text_output import Style, write_document, write_json
+from fleethook.cli.output.text_output import write_document, write_json
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.archive.crd_patches import (
-    Patch,
     build_patches,
     build_values,
     find_foreign_webhooks,
     render_crds,
 )
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
+    DownloadOptions,
     check_sha256,
     exit_on_error,
     fetch_chosen,
@@ -34,83 +33,59 @@ from fleethook.engines.crds.instance.source_selection import SelectedSource, sel
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 
-KarmadaOption = Annotated[
-    Path | None,
-    Option(
-        "--karmada",
-        "--filename",
-        "-f",
-        help="Manifest of one Karmada instance, for its crdTarball, name and namespace; '-' for standard input.",
-    ),
-]
-TarballOption = Annotated[
-    Path | None, Option(help="Local tarball to use instead of a download; the cache is not used.")
-]
-NameOption = Annotated[str, Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")]
-NamespaceOption = Annotated[
-    str, Option("--namespace", "-n", help="Namespace of the instance (default: the manifest's).")
-]
-CAFileOption = Annotated[Path | None, Option(help="PEM certificates of the instance's CA, to trust its webhook.")]
 
-
-class ReleaseOptions(NamedTuple):
-    """Options of commands about a tarball, its download, and its instance (`fleethook.cli.command_line`)."""
-
-    url: option.URL = None
-    karmada: KarmadaOption = None
-    version: option.Version = None
-    tarball: TarballOption = None
-    follow_instance: option.Follow = False
-    policy: option.DownloadPolicy = None
-    sha256: option.SHA256 = ""
-    proxy: option.Proxy = ""
-    ca: option.CA = None
-    mirror: option.Mirror = None
-    strict: option.Strict = False
-    no_env_proxy: option.NoEnvProxy = False
-    progress: option.Progress = Style.AUTO
-    name: NameOption = ""
-    namespace: NamespaceOption = ""
-    ca_file: CAFileOption = None
-
-
-def render(wanted: ReleaseOptions, *, output: YamlOutputOption = Output.YAML) -> None:
+def render(
+    *,
+    url: Annotated[str | None, Argument(help="URL of the tarball.")] = None,
+    karmada: Annotated[
+        Path | None,
+        Option(
+            "--karmada",
+            "--filename",
+            "-f",
+            help="Manifest of one Karmada instance, for its crdTarball, name and namespace; '-' for standard input.",
+        ),
+    ] = None,
+    tarball: Annotated[
+        Path | None, Option(help="Local tarball to use instead of a download; the cache is not used.")
+    ] = None,
+    wanted: DownloadOptions = DownloadOptions(),
+    name: Annotated[
+        str, Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")
+    ] = "",
+    namespace: Annotated[
+        str, Option("--namespace", "-n", help="Namespace of the instance (default: the manifest's).")
+    ] = "",
+    ca_file: Annotated[Path | None, Option(help="PEM certificates of the instance's CA, to trust its webhook.")] = None,
+    output: YamlOutputOption = Output.YAML,
+) -> None:
     """Print the CRDs of a tarball, patched for an instance, in the order of Karmada's operator.
 
     Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, 24 if a patch cannot be merged.
     """
-    if output is Output.JSON:
-        wanted = wanted._replace(progress=Style.NONE)
     with exit_on_error():
-        tree, patches = read_release(wanted)
+        wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
+        instance = None if karmada is None else _read_manifest(karmada)
+        metadata = as_object(as_object(instance).get("metadata"))
+        # First, since it needs no network.
+        values = build_values(
+            name=name or metadata.get("name", ""),
+            namespace=namespace or metadata.get("namespace", ""),
+            ca_pem=None if ca_file is None else read_file(ca_file),
+        )
+        if tarball is None:
+            tree = _fetch_tree(open_cache(), _select_source(url, instance, wanted), wanted)
+        elif url is None and wanted.version is None:
+            tree = _read_tarball(tarball, wanted)
+        else:
+            raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
+        patches = build_patches(tree, values)
+        warn(find_foreign_webhooks(patches, values).values())
         found = list(render_crds(tree.crds, patches).values())
         if output is Output.YAML:
             write_document("".join(f"---\n{yaml_text(one, dumper=NoAliasDumper)}" for one in found))
         else:
             write_json({"apiVersion": "v1", "kind": "List", "items": found})
-
-
-def read_release(wanted: ReleaseOptions) -> tuple[Tree, list[Patch]]:
-    """Return the release that is wanted, and its patches for the instance; raises CRDsError."""
-    wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
-    instance = None if wanted.karmada is None else _read_manifest(wanted.karmada)
-    metadata = as_object(as_object(instance).get("metadata"))
-    # First, since it needs no network.
-    values = build_values(
-        name=wanted.name or metadata.get("name", ""),
-        namespace=wanted.namespace or metadata.get("namespace", ""),
-        ca_pem=None if wanted.ca_file is None else read_file(wanted.ca_file),
-    )
-    tree = _read_tree(wanted, instance)
-    patches = build_patches(tree, values)
-    warn(find_foreign_webhooks(patches, values).values())
-    return tree, patches
-
-
-def _read_tree(wanted: ReleaseOptions, instance: JSONObject | None) -> Tree:
-    if wanted.tarball is not None:
-        return _read_tarball(wanted.tarball, wanted)
-    return _fetch_tree(open_cache(), _select_source(wanted, instance), wanted)
 
 
 def _read_manifest(manifest: Path) -> JSONObject:
@@ -121,31 +96,25 @@ def _read_manifest(manifest: Path) -> JSONObject:
     return found[0].object
 
 
-def _select_source(wanted: ReleaseOptions, instance: JSONObject | None) -> SelectedSource:
+def _select_source(url: str | None, instance: JSONObject | None, wanted: DownloadOptions) -> SelectedSource:
     if instance is None:
-        (chosen,) = select_sources(wanted.url, None, wanted.version, follow_instance=False, strict=wanted.strict)
+        (chosen,) = select_sources(url, None, wanted)
         return chosen
-    if wanted.url is not None:
+    if url is not None:
         raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
     version, follow = wanted.version or "", wanted.follow_instance
     return select_source(instance, version=version, follow_instance=follow, strict=wanted.strict)
 
 
-def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: ReleaseOptions) -> Tree:
-    fetched = fetch_chosen(
-        kept, chosen, sha256=wanted.sha256, proxy=wanted.proxy, ca=wanted.ca, mirror=wanted.mirror,
-        policy=wanted.policy, progress=wanted.progress, strict=wanted.strict,
-        env_proxies=not wanted.no_env_proxy,
-    )  # fmt: skip
+def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: DownloadOptions) -> Tree:
+    fetched = fetch_chosen(kept, chosen, wanted)
     found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
         raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
     return archive.read_tree(found[1])[1]
 
 
-def _read_tarball(tarball: Path, wanted: ReleaseOptions) -> Tree:
-    if wanted.url is not None or wanted.version is not None:
-        raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
+def _read_tarball(tarball: Path, wanted: DownloadOptions) -> Tree:
     manifest, tree = archive.read_tree(tarball, strict=wanted.strict)
     if wanted.sha256 and manifest.sha256 != wanted.sha256:
         raise CRDsError(Exit.INTEGRITY, f"{tarball} has digest {manifest.sha256}, and {wanted.sha256} is expected")
