@@ -37,8 +37,3 @@ def bind(
 
 def evaluate(expression: str, object_: Any = POD, **members: Any) -> bool:
     return compile_condition(expression).evaluate(bind(object_, **members))
-
-
-def split_rows(text: str) -> list[str]:
-    """Return the lines of a table of expressions."""
-    return [line.strip() for line in text.strip().splitlines()]
