@@ -15,7 +15,6 @@ from fleethook.cluster.leader_election import (
     LeaseName,
     LeaseTiming,
     compute_patience,
-    create_identity,
     find_leader,
     find_namespace,
 )
@@ -60,15 +59,6 @@ def hold(server: ObjectServer, holder: str, *, seconds: int = 15, renewed: str =
 
 def read_spec(server: ObjectServer) -> Any:
     return server.objects[LEASE.path]["spec"]
-
-
-def test_identities_are_unique() -> None:
-    assert create_identity() != create_identity()
-
-
-def test_intervals_have_client_gos_proportions() -> None:
-    assert LeaseTiming.from_duration(15.0) == LeaseTiming()
-    assert LeaseTiming.from_duration(30.0) == LeaseTiming(30.0, 20.0, 4.0)
 
 
 async def test_a_missing_lease_is_created_and_released() -> None:
@@ -140,16 +130,6 @@ async def test_an_error_of_the_leader_ends_the_candidate_and_releases_the_lease(
     with pytest.raises(ValueError, match="defect"):
         await candidate.elector.run(fail)
     assert read_spec(candidate.server)["holderIdentity"] == ""
-
-
-async def test_the_same_error_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    candidate = Candidate(ObjectServer())
-    candidate.server.error = UnreachableError("connection refused")
-    async with candidate.run():
-        await candidate.attempt()
-    assert [record.message for record in caplog.records] == [
-        f"cannot acquire or renew lease {LEASE.path}: connection refused"
-    ]
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,11 @@ import gc
 import weakref
 from typing import Any
 
-import pytest
-
 import fleethook.cluster.store as store_module
-from fleethook.cluster.store import Index, ObjectKey, PartialBuilder, PartialObject, Store, free_in_slices, key_of
+from fleethook.cluster.store import Index, ObjectKey, PartialObject, Store, free_in_slices, key_of
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
-
-
-def owned_by(uid: str, name: str = "w") -> dict[str, Any]:
-    return {"metadata": {"name": name, "ownerReferences": [{"uid": uid, "kind": "YurtAppSet", "name": "demo"}]}}
 
 
 def test_the_store_keeps_workloads_as_partial_objects() -> None:
@@ -24,42 +18,6 @@ def test_the_store_keeps_workloads_as_partial_objects() -> None:
         document["metadata"]["labels"],
         tuple(document["metadata"]["ownerReferences"]),
     )
-
-
-def test_missing_metadata_becomes_empty_values() -> None:
-    kept = PartialBuilder().build({"metadata": {"name": "n", "labels": None}})
-    assert kept == PartialObject("", "n", "", "", 0, deleting=False, labels={}, annotations={}, owners=())
-
-
-def test_workloads_of_one_owner_share_its_reference() -> None:
-    builder = PartialBuilder()
-    first, second = builder.build(owned_by("u", "a")), builder.build(owned_by("u", "b"))
-    assert first.owners is second.owners
-    assert builder.build(owned_by("v")).owners is not first.owners
-
-
-def test_a_changed_owner_replaces_the_shared_reference() -> None:
-    builder = PartialBuilder()
-    builder.build(owned_by("u"))
-    changed = owned_by("u")
-    changed["metadata"]["ownerReferences"][0]["controller"] = True
-    assert builder.build(changed).owners[0]["controller"]
-    assert builder.build(changed).owners is builder.build(changed).owners
-
-
-def test_the_oldest_shared_owner_is_dropped_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "MAX_OWNERS", 2)
-    builder = PartialBuilder()
-    first = builder.build(owned_by("1")).owners
-    for uid in ("2", "3"):
-        builder.build(owned_by(uid))
-    again = builder.build(owned_by("1")).owners
-    assert again == first
-    assert again is not first
-
-
-def test_labels_of_a_manifest_may_have_other_types_than_text() -> None:
-    assert PartialBuilder().build({"metadata": {"name": "n", "labels": {"a": 1}}}).labels == {"a": 1}
 
 
 SET = GroupKind("apps.openyurt.io", "YurtAppSet")
@@ -99,12 +57,6 @@ def test_find_returns_objects_in_the_order_of_names() -> None:
     names = ["c", "a", "b"]
     store = store_of(*(overrider(entry("*"), name=name) for name in names))
     assert [found["metadata"]["name"] for found in store.find(OVERRIDERS_BY_SUBJECT, "", KEY)] == sorted(names)
-
-
-def test_removing_a_missing_object_does_nothing() -> None:
-    store = Store()
-    store.remove(key_of(yurt_app_set()))
-    assert store.counts() == {}
 
 
 def test_subscribers_get_the_former_and_the_new_object() -> None:
@@ -159,14 +111,6 @@ def test_equal_members_of_a_changed_object_stay_the_same_objects() -> None:
     assert stored == {**yurt_app_set(), "status": {"readyReplicas": 1}}
     assert stored["spec"] is first["spec"]
     assert told == [stored]
-
-
-def test_index_keys_are_those_with_an_object() -> None:
-    first = overrider(entry("*"))
-    store = store_of(first)
-    assert list(store.index_keys(OVERRIDERS_BY_SUBJECT)) == [KEY]
-    store.remove(key_of(first))
-    assert list(store.index_keys(OVERRIDERS_BY_SUBJECT)) == []
 
 
 def test_a_cluster_neither_replaces_nor_removes_the_entries_of_another() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
 import yaml
 
 from fleethook.engines.crds.commands.crds import crds
@@ -126,27 +125,3 @@ def test_no_page_installs_from_an_index() -> None:
     """No index has the package: pages install a clone, or the wheel of `make dist`."""
     found = {page.name: find_installations_from_an_index(page.read_text(encoding="utf-8")) for page in list_pages()}
     assert {name: lines for name, lines in found.items() if lines} == {}
-
-
-@pytest.mark.parametrize(
-    ("line", "wrong"),
-    [
-        ("pip install fleethook", True), ("pip install 'fleethook[otel]'", True), ("uvx fleethook render", True),
-        ("pip install --upgrade fleethook==1.0", True), ("pip install dist/fleethook-1.0-py3-none-any.whl", False),
-        ("pip install --editable '.[otel]'", False), ("pipeline fleethook", False),
-    ],
-)  # fmt: skip
-def test_an_installation_from_an_index_is_found(line: str, *, wrong: bool) -> None:
-    assert bool(find_installations_from_an_index(line)) is wrong
-
-
-@pytest.mark.parametrize(
-    ("cell", "default", "equal"),
-    [
-        ("32 MiB", 32, True), ("1Gi", 1 << 30, True), ("1 s", 1.0, True), ("10,000,000", 10_000_000, True), ("off", None, True),
-        ("1 (off)", 1.0, True), ("`auto` (default)", "auto", True), ("`webhook` (default)", "auto", False), ("64", 128, False),
-        ("32", None, False),
-    ],
-)  # fmt: skip
-def test_a_default_is_compared(cell: str, default: object, *, equal: bool) -> None:
-    assert quotes(cell, default) is equal

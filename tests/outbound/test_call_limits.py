@@ -50,62 +50,6 @@ class Calls:
         await self.settle()
 
 
-async def test_a_consumer_waits_only_for_its_own_calls() -> None:
-    calls = Calls(connections=2, calls=3, total=100)
-    for endpoint in ("e", "e", "e", "f", "f"):
-        calls.begin("ws2", endpoint)
-    calls.begin("ws3")
-    await calls.settle()
-    assert sorted(calls.running.values()) == [("ws2", "e"), ("ws2", "e"), ("ws2", "f"), ("ws3", "e")]
-    assert calls.slots.queued == 2
-
-
-async def test_a_consumer_without_calls_may_exceed_the_total_by_one() -> None:
-    calls = Calls(connections=10, calls=10, total=5)
-    attacker = [calls.begin("ws2") for _ in range(10)]
-    await calls.settle()
-    for consumer in ("ws3", "ws3", "ws4"):
-        calls.begin(consumer)
-    await calls.settle()
-    assert calls.consumers == {"ws2": 5, "ws3": 1, "ws4": 1}
-    for task in attacker[:3]:
-        await calls.end(task)
-    assert calls.consumers == {"ws2": 2, "ws3": 2, "ws4": 1}, "the next is the one with the fewest"
-
-
-async def test_calls_never_exceed_twice_the_total() -> None:
-    calls = Calls(total=2)
-    for number in range(20):
-        calls.begin(f"ws{number}")
-    await calls.settle()
-    assert len(calls.running) == 4
-
-
-async def test_consumers_with_equal_numbers_of_calls_take_turns() -> None:
-    calls = Calls(connections=10, total=2)
-    begun = [calls.begin(consumer) for consumer in "ab" for _ in range(5)]
-    await calls.settle()
-    seen = Counter(calls.consumers)
-    while calls.running:
-        await calls.end(next(iter(calls.running)))
-        assert len(calls.consumers) == 2 or calls.slots.queued == 0 or len(calls.running) == 1
-        seen.update(calls.consumers)
-    assert abs(seen["a"] - seen["b"]) <= 2
-    assert all(task.done() for task in begun)
-
-
-async def test_each_iteration_of_the_event_loop_starts_a_few_calls() -> None:
-    calls = Calls(connections=100, calls=100)
-    for _ in range(100):
-        calls.begin("ws2")
-    most, before = 0, 0
-    for _ in range(200):
-        await asyncio.sleep(0)
-        most, before = max(most, len(calls.running) - before), len(calls.running)
-    assert len(calls.running) == 100
-    assert most <= STARTS_PER_TURN
-
-
 @pytest.mark.parametrize(
     ("quotas", "limit"),
     [({"connections": 1}, "connections"), ({"calls": 1}, "calls"), ({"total": 1}, "total")],
@@ -127,16 +71,6 @@ async def test_waiting_calls_of_a_consumer_are_limited() -> None:
     await calls.settle()
     assert [type(task.exception()) for task in begun if task.done()] == [FullError] * 3
     assert calls.slots.queued == 16
-
-
-async def test_consumers_without_calls_have_no_state() -> None:
-    calls = Calls(total=2)
-    begun = [calls.begin(f"ws{number}") for number in range(20)]
-    await calls.settle()
-    for task in begun:
-        await calls.end(task)
-    assert calls.slots._slots._lanes == {}
-    assert (calls.slots.under_way, calls.slots.queued) == (0, 0)
 
 
 async def test_a_slot_granted_to_a_cancelled_call_is_released() -> None:

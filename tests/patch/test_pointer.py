@@ -60,10 +60,6 @@ def test_a_lookup_error_has_the_reason(pointer: str, problem: str) -> None:
     assert str(caught.value) == f"{pointer}: {problem}"
 
 
-def test_unescaping_handles_tilde_one_before_tilde_zero() -> None:
-    assert parse_pointer("/~01") == ("~1",)
-
-
 @given(st.lists(st.text()))
 def test_formatted_tokens_parse_back(tokens: list[str]) -> None:
     assert parse_pointer(format_pointer(tokens)) == tuple(tokens)

@@ -2,21 +2,15 @@
 
 import json
 import logging
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.interpret.chain import Step
-from fleethook.engines.interpret.review.codec import decode_review as decode_question
-from fleethook.engines.interpret.review.interpret_endpoint import make_interpret_line
-from fleethook.interpret.interpreter import Question
 from fleethook.model.admission import AdmissionRequest, denied, patched
 from fleethook.model.formats.text import is_inert
-from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.karmada import Operation
 from fleethook.server.log_format import (
     MAX_LINE_BYTES,
     MAX_LOGGED,
@@ -38,14 +32,6 @@ from tests.model.formats.test_text import HOSTILE
 def test_the_time_is_in_utc_with_milliseconds(moment: str) -> None:
     seconds = datetime.fromisoformat(f"{moment}+00:00").timestamp()
     assert Stamps(lambda: seconds + 1e-6)() == f"{moment}+00:00"
-
-
-def test_the_timestamp_changes_with_the_second() -> None:
-    times = iter([1000.25, 1000.75, 1001.0, 1059.5, 1060.0, 999.0])
-    stamps = Stamps(lambda: next(times))
-    for second, millisecond in ((1000, 250), (1000, 750), (1001, 0), (1059, 500), (1060, 0), (999, 0)):
-        wanted = datetime.fromtimestamp(second + millisecond / 1000, UTC).isoformat(timespec="milliseconds")
-        assert stamps() == wanted
 
 
 FIELDS = st.dictionaries(st.text(), st.none() | st.integers() | HOSTILE | st.lists(HOSTILE), max_size=8)
@@ -180,35 +166,3 @@ def test_long_texts_of_a_client_are_cut() -> None:
     cut = {name for name, value in line.items() if str(value).endswith(f"… ({1024 - MAX_LOGGED} characters left out)")}
     assert cut == {"name", "message"}
     assert max(len(str(value)) for value in line.values()) < 3 * 1024, "decoding limits the others"
-
-
-QUESTION = Question(Operation.HEALTH, GroupVersionKind("apps", "v1", "Deployment"), {})
-REQUEST = {"uid": "u-1", "operation": "InterpretHealth", "namespace": "shop", "name": "web", "kind": KIND}
-
-
-def interpret_line(question: Question | None = QUESTION, **given: Any) -> dict[str, Any]:
-    request = REQUEST if question else {"uid": "u-1", "operation": 3}
-    review = decode_question(encode("ResourceInterpreterContext", "config.karmada.io/v1alpha1", request))
-    arguments: dict[str, Any] = {"steps": (), "problem": None, "seconds": 0.5, "request_id": "r-1", **given}
-    return members(make_interpret_line("/interpret", review, question, **arguments))
-
-
-EXPLORED = {
-    "msg": "interpret", "route": "/interpret", "requestId": "r-1", "uid": "u-1", "successful": True, "ms": 500.0,
-    "gvk": "apps/v1/Deployment", "operation": "InterpretHealth", "namespace": "shop", "name": "web",
-}  # fmt: skip
-
-
-def test_a_line_about_an_interpretation_names_the_layer_that_answered() -> None:
-    steps = (Step("webhook", "", "none"), Step("lua", "shop/health", "answered"))
-    assert interpret_line(steps=steps) == {**EXPLORED, "layer": "lua", "hook": "shop/health"}
-
-
-def test_a_line_without_an_answer_names_no_layer_and_the_problem() -> None:
-    failed = interpret_line(steps=(Step("native", "", "none"),), problem="no layer knows it")
-    assert failed == {**EXPLORED, "successful": False, "message": "no layer knows it"}
-
-
-def test_a_line_about_an_unreadable_question_has_its_uid() -> None:
-    line = interpret_line(None, problem="it cannot be read")
-    assert set(line) == {"msg", "route", "requestId", "uid", "successful", "ms", "message"}

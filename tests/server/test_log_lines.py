@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,50 +70,6 @@ async def test_64_kib_are_written_at_once(stream: Stream) -> None:
         assert stream.written() == []
         lines.write(line)
     assert stream.written() == [line * 64]
-
-
-class Timers:
-    """The timers of the running event loop, which a test ends."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.pending: list[tuple[float, Callable[[], None]]] = []
-        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", self._add)
-
-    def _add(self, seconds: float, function: Callable[[], None]) -> None:
-        self.pending.append((seconds, function))
-
-    def end(self) -> None:
-        """End the only timer."""
-        ((seconds, function),) = self.pending
-        assert seconds == 0.05
-        self.pending.clear()
-        function()
-
-
-async def test_timers_cause_one_write_in_50_ms(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines, timers = LogLines(stream.descriptor), Timers(monkeypatch)
-    lines.write(b"1\n")
-    lines.write(b"2\n")
-    timers.end()
-    assert stream.written() == [b"1\n2\n"]
-    lines.write(b"3\n")
-    lines.write_at_once(b"a record\n")
-    # The timer goes on; a second one would end less than 50 ms after it.
-    lines.write(b"4\n")
-    timers.end()
-    assert stream.written() == [b"3\na record\n", b"4\n"]
-    lines.write(b"5\n")
-    lines.write(b"x" * 64 * 1024)
-    lines.write(b"6\n")
-    timers.end()
-    assert stream.written() == [b"5\n" + b"x" * 64 * 1024, b"6\n"]
-    lines.write(b"7\n")
-    lines.flush()
-    timers.end()
-    assert stream.written() == [b"7\n"]
-    lines.write(b"8\n")
-    timers.end()
-    assert stream.written() == [b"8\n"]
 
 
 @pytest.mark.parametrize("error", [None, ValueError(), SystemExit(1), KeyboardInterrupt()])

@@ -42,27 +42,6 @@ def test_the_default_of_an_absent_member_is_known_by_its_path() -> None:
     assert find_default((*pods, "hostNetwork")) is None
 
 
-def test_defaults_are_set_in_a_copy() -> None:
-    given: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "s"},
-        "spec": {"ports": [{"port": 1}]},
-    }
-    shown = set_defaults(given)
-    assert shown["spec"]["ports"] == [{"port": 1, "protocol": "TCP", "targetPort": 1}]
-    assert given["spec"] == {"ports": [{"port": 1}]}
-
-
-@pytest.mark.parametrize(
-    ("image", "policy"),
-    [("a", "Always"), ("r:5000/a", "Always"), ("r:5000/a:1", "IfNotPresent"), ("a:latest", "Always"), ("a@sha256:0", "IfNotPresent"), ("", "IfNotPresent")],
-)  # fmt: skip
-def test_the_pull_policy_depends_on_the_tag(image: str, policy: str) -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "a", "image": image}]}}
-    assert set_defaults(pod)["spec"]["containers"][0]["imagePullPolicy"] == policy
-
-
 @pytest.mark.parametrize("spec", [None, [], "x", {"containers": {"a": 1}, "volumes": [1, None]}, {"tolerations": "x"}])
 def test_values_of_a_wrong_type_stay(spec: Any) -> None:
     shown = set_defaults({"apiVersion": "v1", "kind": "Pod", "metadata": [], "spec": spec})

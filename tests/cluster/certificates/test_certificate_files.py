@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from fleethook.cluster.certificates.certificate_authority import issue_serving, list_names, new_authority
+from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
 from fleethook.cluster.certificates.certificate_files import (
     CertificateError,
     CertificateFiles,
@@ -122,14 +122,6 @@ def test_a_ca_without_its_key_is_never_replaced(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
 
 
-def test_long_names_are_served(tmp_path: Path) -> None:
-    long = f"fleethook.{'n' * 63}.svc"
-    files = ensure_certificates(tmp_path, names=[long, f"*.{long}"], now=NOW)
-    certificate = x509.load_pem_x509_certificate(read_certificate(files))
-    assert list_names(certificate) == {long, f"*.{long}"}
-    assert certificate.subject.rfc4514_string() == "CN=fleethook"
-
-
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NAMES = ["localhost", "127.0.0.1", "::1"]
 
@@ -165,23 +157,6 @@ def test_a_client_that_trusts_the_ca_connects_by_each_name(tmp_path: Path) -> No
                 pass
             thread.join(timeout=NET)
             assert accepted == ["TLSv1.3"]
-
-
-def test_a_handshake_creates_no_session_tickets(tmp_path: Path) -> None:
-    """kube-apiserver resumes no sessions, so tickets would only cost CPU time."""
-    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = ssl.create_default_context(cafile=str(files.authority_certificate)).wrap_bio(
-        to_client, to_server, server_hostname="localhost"
-    )
-    server = create_server_context(files, None).wrap_bio(to_server, to_client, server_side=True)
-    for side in (client, server, client):
-        with contextlib.suppress(ssl.SSLWantReadError):
-            side.do_handshake()
-    server.do_handshake()
-    assert server.version() == "TLSv1.3"
-    # The server sends tickets after its Finished.
-    assert to_client.read() == b""
 
 
 AUTHORITY: Final = x509.BasicConstraints(ca=True, path_length=None)
@@ -304,13 +279,6 @@ def test_a_handshake_uses_the_newest_usable_files(tmp_path: Path) -> None:
     assert reloading.problem == ""
     assert reloading.context is listening
     assert connect(reloading.context, client) != first
-
-
-def test_client_certificates_are_optional_and_verified(tmp_path: Path) -> None:
-    files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
-
-    assert create_server_context(files, None).verify_mode is ssl.CERT_NONE
-    assert create_server_context(files, files.authority_certificate).verify_mode is ssl.CERT_OPTIONAL
 
 
 def test_an_unreadable_client_ca_is_an_error(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.informer import Informer
-from fleethook.cluster.kubernetes.resources import NAMESPACES, decode_object
+from fleethook.cluster.kubernetes.resources import NAMESPACES
 from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from tests.cluster.kubernetes.scripted import (
@@ -37,28 +37,6 @@ async def test_all_pages_are_read_and_objects_get_their_kind() -> None:
         assert store.get("", KIND, "ns", "a")["kind"] == "Gadget"
         assert [asked.get("continue") for asked in script.asked if "watch" not in asked] == [None, "token"]
         await settled(lambda: script.places == ["10"])
-
-
-async def test_the_first_list_uses_its_own_decoder() -> None:
-    decoded: list[tuple[str, str]] = []
-
-    def noting(how: str) -> Any:
-        def decode(text: Any) -> dict[str, Any]:
-            document = decode_object(text)
-            decoded.append((how, document["metadata"]["name"]))
-            return document
-
-        return decode
-
-    script, store = Script(), Store()
-    resource = GADGETS._replace(decode=noting("whole"), decode_first=noting("first"))
-    informer = Informer(resource, script, store, sleep=script.sleep)
-    script.lists.put_nowait(page(10, gadget("a", 3)))
-    script.put(event("MODIFIED", gadget("a", 11)), gone())
-    script.lists.put_nowait(page(30, gadget("b", 22)))
-    async with run_in_background(informer.run(), name="informer", ended=lambda _: None):
-        await settled(lambda: informer.relists == 2)
-    assert decoded == [("first", "a"), ("whole", "a"), ("whole", "b")]
 
 
 async def test_events_change_the_store_and_the_resource_version() -> None:
@@ -127,15 +105,6 @@ async def test_pauses_grow_with_each_failure_and_are_spread() -> None:
         script.lists.put_nowait(page(1))
         await informer.wait_synced()
         assert not informer.state().failing
-
-
-async def test_streams_that_end_at_once_are_separated_by_pauses() -> None:
-    script, store = Script(), Store()
-    script.lists.put_nowait(page(10))
-    script.put(END, END, END)
-    async with informing(script, store):
-        await settled(lambda: len(script.places) == 4)
-        assert len(script.slept) == 3
 
 
 async def test_an_unserved_resource_is_synced_without_objects_and_requested_again() -> None:

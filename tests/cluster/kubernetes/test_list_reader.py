@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
-import itertools
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,17 +11,12 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_reader import (
-    DiscoveryPauses,
     Lister,
-    NotServedError,
     RelistError,
     identified,
 )
 from fleethook.cluster.kubernetes.resources import (
     DEFINITIONS,
-    NODE_POOLS,
-    RESOURCES,
-    YURT_APP_SETS,
     WatchedResource,
     decode_object,
 )
@@ -68,34 +61,6 @@ async def test_a_list_removes_the_objects_of_a_namespace_that_it_lacks() -> None
     assert store.namespaces(KIND) == [("", "other")]
 
 
-async def test_a_list_never_holds_the_keys_of_all_objects() -> None:
-    """Making or freeing 100,000 keys in one step took 50 ms."""
-    script, store = Script(), Store()
-    pauses = itertools.count(1)
-    alive: list[int] = []
-
-    def count_keys() -> int:
-        return sum(type(one) is ObjectKey for one in gc.get_objects())
-
-    async def pause_and_count() -> None:
-        # Counting takes long. The last pauses are those of the comparison.
-        number = next(pauses)
-        if number % 100 == 0 or number > 1_250:
-            alive.append(count_keys())
-
-    reader = Lister(GADGETS, script, store, prefix="", pause=pause_and_count)
-    documents = [gadget(f"g{number}", number) for number in range(5_000)]
-    for _ in range(2):
-        script.lists.put_nowait(page(10, *documents))
-    await reader.read()
-    before = count_keys()
-    alive.clear()
-    pauses = itertools.count(1)
-    await reader.read()
-    assert len(alive) > 12
-    assert max(alive) - before < 10
-
-
 async def test_an_expired_continue_token_is_an_error_and_removes_no_object() -> None:
     script, store = Script(), Store()
     reader = lister(script, store)
@@ -117,71 +82,12 @@ async def test_the_first_served_version_is_read() -> None:
     assert reader.current.version == "v1beta1"
 
 
-async def test_without_a_served_version_the_list_fails() -> None:
-    script = Script()
-    for _ in range(2):
-        script.lists.put_nowait(NOT_SERVED)
-    with pytest.raises(NotServedError):
-        await lister(script, Store(), "v1beta1").read()
-
-
-async def test_other_errors_do_not_try_an_older_version() -> None:
-    script = Script()
-    script.lists.put_nowait(APIError(403, "Forbidden", "cannot list"))
-    with pytest.raises(APIError, match="cannot list"):
-        await lister(script, Store(), "v1beta1").read()
-    assert len(script.asked) == 1
-
-
 def test_items_get_the_kind_of_their_list() -> None:
     assert identified({"kind": "Other"}, GADGETS) == {"apiVersion": "example.com/v1", "kind": "Gadget"}
 
 
-class Sleeps:
-    """Pauses that the test ends, or that end at once."""
-
-    def __init__(self, *, endless: bool = False) -> None:
-        self.slept: list[float] = []
-        self._endless = endless
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        if self._endless:
-            await asyncio.Event().wait()
-
-
-async def test_pauses_are_long_without_a_change() -> None:
-    sleeps = Sleeps()
-    pauses = DiscoveryPauses(10.0, sleep=sleeps.sleep)
-    for _ in range(3):
-        await pauses.pause()
-    assert sleeps.slept == [10.0] * 3
-
-
-async def test_pauses_after_a_change_are_short_and_grow_to_the_usual_one() -> None:
-    sleeps = Sleeps()
-    pauses = DiscoveryPauses(0.5, sleep=sleeps.sleep)
-    pauses.end()
-    for _ in range(5):
-        await pauses.pause()
-    assert sleeps.slept == [0.1, 0.2, 0.4, 0.5, 0.5]
-
-
-async def test_end_ends_the_current_pause_and_the_next_is_the_shortest() -> None:
-    sleeps = Sleeps(endless=True)
-    pauses = DiscoveryPauses(10.0, sleep=sleeps.sleep)
-    for expected in ([10.0], [10.0, 0.1]):
-        pausing = asyncio.create_task(pauses.pause())
-        while sleeps.slept != expected:
-            await asyncio.sleep(0)
-        assert not pausing.done()
-        pauses.end()
-        await asyncio.wait_for(pausing, 60)
-
-
 VERSIONED_GADGETS = WatchedResource("example.com", "v2", "gadgets", "Gadget", decode_object, older_versions=("v1",))
 USUAL = 10.0
-KEY = ObjectKey("", KIND, "ns", "a")
 
 
 class Server:
@@ -297,25 +203,6 @@ class Emptiness:
         self.emptied |= not read(self._store)
 
 
-async def collect_versions(store: Store, seen: set[frozenset[str]]) -> None:
-    """Record the stored versions in each iteration of the event loop."""
-    while True:
-        seen.add(frozenset(read(store).values()))
-        await asyncio.sleep(0)
-
-
-def test_openyurt_kinds_are_read_in_their_best_version() -> None:
-    versions = {one.kind: [each.version for each in one.in_versions()] for one in RESOURCES}
-    assert versions == {
-        "YurtAppOverrider": ["v1alpha1"],
-        "YurtAppSet": ["v1beta1", "v1alpha1"],
-        "YurtAppDaemon": ["v1alpha1"],
-        "NodePool": ["v1beta2", "v1beta1", "v1alpha1"],
-    }
-    assert YURT_APP_SETS.path == "/apis/apps.openyurt.io/v1beta1/yurtappsets"
-    assert NODE_POOLS.in_versions()[2].in_namespace("", "a") == "/apis/apps.openyurt.io/v1alpha1/nodepools/a"
-
-
 async def test_a_served_best_version_is_the_only_one_requested() -> None:
     server, store = Server(v1=[gadget("a", 3)], v2=[gadget("a", 3)]), Store()
     async with following(server, store) as source:
@@ -349,15 +236,6 @@ async def test_objects_stay_while_no_version_is_served_between_two() -> None:
         await settled(lambda: read(store) == {"a": "v2"})
         assert not emptiness.emptied
         await settled(lambda: source.informer(KIND).state().detail == "")
-
-
-async def test_a_resource_without_any_version_for_long_is_unserved() -> None:
-    server, store = Server(v1=[gadget("a", 3)]), Store()
-    async with following(server, store) as source:
-        server.withdraw("v1")
-        await settled(lambda: not read(store))
-        assert "not served" in source.informer(KIND).state().detail
-        assert not source.informer(KIND).state().failing
 
 
 @pytest.mark.parametrize("code", [429, 500, 503, 403])

@@ -2,20 +2,14 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
     Progress,
-    as_number,
-    decode_event,
-    decode_page,
-    failure_of,
     find_list_path,
     is_required,
-    version_of,
 )
 from fleethook.cluster.kubernetes.resources import (
     APIBINDINGS,
@@ -23,8 +17,6 @@ from fleethook.cluster.kubernetes.resources import (
     WORKSPACES,
     YURT_APP_SETS,
     WatchedResource,
-    decode_metadata,
-    decode_object,
 )
 
 NEW = "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io"
@@ -93,45 +85,6 @@ def test_a_404_is_a_fault_of_kinds_that_need_no_definition(
     resource: WatchedResource, prefix: str, *, required: bool
 ) -> None:
     assert is_required(resource, prefix) is required
-
-
-def test_a_page_leaves_its_items_undecoded() -> None:
-    page = decode_page(b'{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"a":1},{"b":2}]}')
-    assert ([bytes(item) for item in page.items], page.resource_version, page.continue_token) == (
-        [b'{"a":1}', b'{"b":2}'], "7", "c",
-    )  # fmt: skip
-
-
-def test_an_empty_list_is_written_as_null_by_some_servers() -> None:
-    assert decode_page(b'{"metadata":{},"items":null}') == ([], "", "", "")
-
-
-def test_bookmarks_and_errors_are_decoded() -> None:
-    event = decode_event(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12"}}}')
-    assert (event.type, version_of(event.object)) == ("BOOKMARK", "12")
-    event = decode_event(b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"m","status":"Failure"}}')
-    assert failure_of(event.object) == (410, "Expired", "m")
-
-
-@pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"object":{}}', b'{"type":1,"object":{}}'])
-def test_other_lines_than_events_are_errors(line: bytes) -> None:
-    with pytest.raises(msgspec.DecodeError):
-        decode_event(line)
-
-
-@pytest.mark.parametrize(("version", "number"), [("12", 12), ("", 0), ("abc", 0), ("-1", 0), ("9" * 19, int("9" * 19))])
-def test_versions_are_compared_as_numbers(version: str, number: int) -> None:
-    assert as_number(version) == number
-
-
-def test_objects_are_decoded_without_managed_fields() -> None:
-    text = b'{"metadata":{"name":"a","managedFields":[{}]},"spec":{"x":1}}'
-    assert decode_object(text) == {"metadata": {"name": "a"}, "spec": {"x": 1}}
-
-
-def test_partial_objects_are_decoded_from_metadata_only() -> None:
-    text = b'{"metadata":{"name":"a","labels":{"l":"1"},"managedFields":[{}]},"spec":{"x":1}}'
-    assert decode_metadata(text) == {"metadata": {"name": "a", "labels": {"l": "1"}}}
 
 
 async def test_a_bookmark_moves_what_was_seen_but_not_the_last_change() -> None:

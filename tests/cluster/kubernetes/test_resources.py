@@ -9,14 +9,8 @@ import pytest
 from fleethook.cluster.kubernetes.resources import (
     API_RESOURCE_SCHEMAS,
     APIBINDINGS,
-    APIEXPORTS,
     DEFINITIONS,
     DISPATCHING,
-    LOGICAL_CLUSTERS,
-    MUTATING_CONFIGURATIONS,
-    NAMESPACES,
-    VALIDATING_CONFIGURATIONS,
-    WORKSPACES,
     YURT_APP_OVERRIDERS,
     FieldSelection,
     WatchedResource,
@@ -107,58 +101,12 @@ def test_a_binding_is_kept_without_permission_claims() -> None:
     }
 
 
-def test_an_export_keeps_its_resources() -> None:
-    resources = [{"name": "widgets", "group": "example.org", "schema": "v1.widgets.example.org"}]
-    document = with_managed_fields(spec={"resources": resources, "identity": {}}, status={"identityHash": "h"})
-    assert decoded(APIEXPORTS, document) == {"metadata": METADATA, "spec": {"resources": resources}}
-
-
-def test_a_logical_cluster_keeps_its_owner_and_phase() -> None:
-    owner = {"cluster": "root", "name": "ws"}
-    spec = {"owner": owner, "initializers": []}
-    document = with_managed_fields(spec=spec, status={"phase": "Ready", "URL": "https://kcp"})
-    kept = {"metadata": METADATA, "spec": {"owner": owner}, "status": {"phase": "Ready"}}
-    assert decoded(LOGICAL_CLUSTERS, document) == kept
-
-
-def test_a_workspace_keeps_its_logical_cluster() -> None:
-    document = with_managed_fields(
-        spec={"cluster": "2hf3", "URL": "https://kcp", "type": {}}, status={"phase": "Ready"}
-    )
-    assert decoded(WORKSPACES, document) == {"metadata": METADATA, "spec": {"cluster": "2hf3"}}
-
-
-def test_a_namespace_keeps_its_metadata() -> None:
-    document = with_managed_fields(spec={"finalizers": ["kubernetes"]}, status={"phase": "Active"})
-    assert decoded(NAMESPACES, document) == {"metadata": METADATA}
-
-
-@pytest.mark.parametrize("resource", [MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS])
-def test_webhook_configurations_are_kept_without_managed_fields(resource: WatchedResource) -> None:
-    document = with_managed_fields(webhooks=[{"name": "w", "rules": [{"operations": ["*"]}]}])
-    assert decoded(resource, document) == {**document, "metadata": METADATA}
-
-
 @pytest.mark.parametrize("resource", DISPATCHING)
 def test_empty_objects_are_decoded_and_other_values_are_errors(resource: WatchedResource) -> None:
     assert decoded(resource, {}) == {}
     for text in (b"[]", b"{", b'{"metadata":1}' if resource.kind[:3] not in ("Mut", "Val") else b"1"):
         with pytest.raises(msgspec.DecodeError):
             resource.decode(text)
-
-
-def test_each_resource_has_its_api_path() -> None:
-    assert {resource.path: resource.group_kind for resource in DISPATCHING} == {
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
-        "/api/v1/namespaces": GroupKind("", "Namespace"),
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-        "/apis/apis.kcp.io/v1alpha2/apibindings": GroupKind("apis.kcp.io", "APIBinding"),
-        "/apis/apis.kcp.io/v1alpha2/apiexports": GroupKind("apis.kcp.io", "APIExport"),
-        "/apis/apis.kcp.io/v1alpha1/apiresourceschemas": GroupKind("apis.kcp.io", "APIResourceSchema"),
-        "/apis/core.kcp.io/v1alpha1/logicalclusters": GroupKind("core.kcp.io", "LogicalCluster"),
-        "/apis/tenancy.kcp.io/v1alpha1/workspaces": GroupKind("tenancy.kcp.io", "Workspace"),
-    }  # fmt: skip
 
 
 def test_the_definition_of_overriders_keeps_its_schema() -> None:

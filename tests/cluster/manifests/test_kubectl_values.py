@@ -1,6 +1,5 @@
 """Scalars as keys and with tags; tests/conformance/test_kubectl_yaml.py compares plain ones with kubectl."""
 
-import math
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from fleethook.cli.output.text_output import write_document
 from fleethook.cluster.manifests.kubectl_values import (
     PLAIN,
     NoAliasDumper,
-    make_number,
     read_key,
     read_scalar,
     yaml_text,
@@ -22,20 +20,6 @@ from fleethook.engines.interpret.pages.playground import write_yaml
 from fleethook.model.formats.text import is_inert
 from tests.conformance.test_kubectl_yaml import CASES, HEAD
 from tests.model.formats.test_text import HOSTILE
-
-
-@pytest.mark.parametrize(
-    ("number", "kept"),
-    [
-        (2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (2**63, 2.0**63), (2**64 - 1, 2.0**64), (-(2**63) - 1, -(2.0**63)),
-        (1.0, 1), (1e3, 1000), (1.5, 1.5), (1e20, 1e20), (-0.0, 0),
-    ],
-)  # fmt: skip
-def test_numbers_are_those_that_kubectl_sends(number: float, kept: float) -> None:
-    assert (make_number(number), type(make_number(number))) == (kept, type(kept))
-    (document,) = read_values(f'{{"v": {number!r}}}', source="f")
-    assert (document.value["v"], type(document.value["v"])) == (kept, type(kept))
-
 
 TAG = "tag:yaml.org,2002:"
 
@@ -81,10 +65,6 @@ def test_keys_are_the_texts_that_kubectl_writes(text: str, key: str) -> None:
 def test_other_keys_are_errors(text: str) -> None:
     with pytest.raises(ValueError, match="put it into quotation marks"):
         read_key(PLAIN, text)
-
-
-def test_a_float_that_is_an_integer_is_one() -> None:
-    assert math.copysign(1, read_scalar(PLAIN, "-0.0") or 0) == 1
 
 
 CAPTURED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -18,19 +18,6 @@ def value_of(text: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("12:30:45", "12:30:45"), ("yes", True), ("0644", 420), ("1e3", 1000), ("~", None), ("'1'", "1"), ('"\\u263A"', "☺"),
-        ("{1: a, true: b}", {"1": "a", "true": "b"}), ("!vault x", "x"), ("!x {a: !y [b]}", {"a": ["b"]}),
-        ("{a: &x [1], b: *x}", {"a": [1], "b": [1]}), ("{a: &x {k: 1, l: 2}, b: {<<: *x, k: 3}}", {"a": {"k": 1, "l": 2}, "b": {"k": 3, "l": 2}}),
-    ],
-)  # fmt: skip
-def test_nodes_are_converted_to_json(text: str, value: Any) -> None:
-    found = value_of(text)
-    assert (found, type(found)) == (value, type(value))
-
-
-@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("{a: 1, a: 2}", "duplicate key 'a' (column 14)"), ("{1: a, '1': b}", "duplicate key '1'"),

@@ -33,39 +33,6 @@ def closed(*subjects: Any) -> Selection:
     return Selection(frozenset(subjects))
 
 
-async def test_the_conditions_of_the_workload_webhooks_are_read() -> None:
-    server = Server(configuration())
-    server.add(DEMO)
-    registered = await client(server).read()
-    assert registered is not None
-    assert registered.selecting == select_workloads(list_selected(), closed(DEMO))
-    assert (registered.listed, registered.names) == (closed(DEMO), frozenset(list_selected()))
-    assert (registered.resource_version, registered.announcements) == ("2", ())
-    assert registered.selects(closed(DEMO))
-    assert not registered.selects(closed(DEMO, OTHER))
-
-
-async def test_a_webhook_with_other_rules_selects_nothing_of_ours() -> None:
-    server = Server(configuration())
-    server.add(DEMO)
-    assert server.present is not None
-    next(one for one in server.present["webhooks"] if "rules" in one)["rules"] = []
-    registered = await client(server).read()
-    assert registered is not None
-    assert not registered.selects(closed(DEMO))
-
-
-@pytest.mark.parametrize("present", [None, {}, {"webhooks": [{"name": "other.example.org"}]}])
-async def test_without_workload_webhooks_nothing_is_registered(present: Any) -> None:
-    assert await client(Server(present)).read() is None
-
-
-async def test_before_the_first_leader_no_subject_is_listed() -> None:
-    registered = await client(Server(configuration())).read()
-    assert registered is not None
-    assert registered.listed is None
-
-
 async def test_a_write_sets_conditions_and_announcements() -> None:
     server = Server(configuration())
     registered = await client(server).read()
@@ -109,19 +76,6 @@ async def test_no_field_stays_owned_so_that_an_installer_can_remove_webhooks() -
     server.present["metadata"]["managedFields"].append({"manager": "fleethook-selection", "operation": "Apply"})
     assert [await leader.write() for _ in range(2)] == [True, False]
     assert (len(server.written), server.released) == (1, 2)
-
-
-async def test_an_equal_condition_is_not_written() -> None:
-    server = Server(configuration())
-    selection = writer(server, lambda: {DEMO})
-    assert [await selection.write() for _ in range(3)] == [True, False, False]
-
-
-@pytest.mark.parametrize("present", [None, {}, {"webhooks": [{"name": "other.io"}]}])
-async def test_missing_webhooks_are_not_created(present: Any) -> None:
-    server = Server(present)
-    assert not await writer(server, lambda: {DEMO}).write()
-    assert server.written == []
 
 
 async def test_changed_subjects_and_foreign_edits_cause_writes() -> None:
@@ -219,18 +173,6 @@ async def test_a_write_in_conflict_with_an_announcement_is_retried_without_a_war
     assert "was not written" not in caplog.text
 
 
-async def test_a_webhook_without_workloads_has_no_rules() -> None:
-    server = Server(configuration())
-    assert await writer(server, lambda: ()).write()
-    assert server.present is not None
-    selected = [one for one in server.present["webhooks"] if one["name"] in list_selected()]
-    ruled = [one["name"] for one in selected if one["rules"]]
-    assert ruled == ["deployments.optional.overrider.fleethook.io", "statefulsets.optional.overrider.fleethook.io"]
-    # A rollback to an installer that sets rules still sends nothing.
-    others = [one["matchConditions"][-1] for one in selected if not one["rules"]]
-    assert others == [{"name": "bound-to-an-overrider", "expression": "false"}] * 2
-
-
 async def test_announce_adds_the_subject_of_a_new_overrider() -> None:
     server = Server(configuration())
     server.add(OTHER)
@@ -249,13 +191,6 @@ async def test_an_announcement_keeps_the_subjects_that_only_the_leader_knows() -
     assert server.selection() == closed(far, DEMO)
 
 
-@pytest.mark.parametrize("present", [None, {"webhooks": []}])
-async def test_without_registration_no_subject_is_announced(present: Any) -> None:
-    server = Server(present)
-    await announcer(server).announce(NEW)
-    assert server.written == []
-
-
 async def test_a_replica_writes_the_first_condition_and_the_leader_keeps_its_subject() -> None:
     """The leader's watch never receives the new overrider."""
     server, now = Server(configuration()), [100.0]
@@ -267,30 +202,6 @@ async def test_a_replica_writes_the_first_condition_and_the_leader_keeps_its_sub
     now[0] += 10.1
     assert await leader.write()
     assert [server.listed(), server.announced()] == [{OTHER}, ()]
-
-
-async def test_an_announcement_conflicts_with_a_prepared_first_condition() -> None:
-    server = Server(configuration())
-    leader = writer(server, lambda: ())
-
-    def announce() -> None:
-        announcing.append(asyncio.create_task(announcer(server).announce(NEW)))
-
-    announcing: list[asyncio.Task[None]] = []
-    server.meanwhile = [announce]
-    written = server.request
-
-    async def late(*given: Any, **rest: Any) -> bytes:
-        if len(announcing) == 1 and not announcing[0].done():
-            server.request = written  # type: ignore[method-assign]
-            await announcing[0]
-        return await written(*given, **rest)
-
-    server.request = late  # type: ignore[method-assign]
-    with pytest.raises(APIError, match="modified"):
-        await leader.write()
-    await leader.write()
-    assert server.listed() == {DEMO}
 
 
 async def test_a_subject_with_a_recreated_overrider_stays_listed() -> None:
@@ -389,22 +300,6 @@ async def test_announce_waits_for_the_watch() -> None:
     assert asked == ["4"]
 
 
-async def test_the_wait_for_a_late_watch_is_limited(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("fleethook.cluster.registration.condition_writer._MAX_SECONDS", 0.05)
-    server = Server(configuration())
-    server.add()
-
-    async def wait(_resource_version: str) -> None:
-        await asyncio.Event().wait()
-
-    async with asyncio.timeout(20):
-        await announcer(server, seen=wait).announce(NEW)
-    assert server.listed() == {DEMO}
-    assert "cannot announce" not in caplog.text
-
-
 async def test_reviews_of_one_replica_take_turns() -> None:
     server = Server(configuration())
     server.add()
@@ -421,15 +316,6 @@ async def test_reviews_of_one_replica_take_turns() -> None:
     await asyncio.gather(*(one.announce(Announcement(subject, subject.name)) for subject in subjects))
     assert server.listed() == set(subjects)
     assert len(server.written) == 20
-
-
-async def test_a_configuration_that_is_deleted_meanwhile_needs_no_announcement(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    server = Server(configuration())
-    server.meanwhile = [lambda: setattr(server, "present", None)]
-    await announcer(server).announce(NEW)
-    assert (server.written, caplog.messages) == ([], [])
 
 
 async def test_concurrent_announcements_of_replicas_are_all_listed() -> None:
@@ -452,17 +338,6 @@ async def test_a_failed_announcement_is_logged_and_does_not_deny_the_request(
     server.meanwhile = [server.add] * 5
     await announcer(server).announce(NEW)
     assert "other replicas keep changing the configuration" in caplog.text
-
-
-async def test_a_list_with_namespaces_keeps_them() -> None:
-    server = Server(configuration())
-    server.add(*(SubjectName(f"team-{number % 2}", "YurtAppSet", f"app-{number}") for number in range(9_000)))
-    assert server.selection().namespaces == {"team-0", "team-1"}
-    there = Announcement(SubjectName("team-1", "YurtAppSet", "new"), "u")
-    await announcer(server).announce(there)
-    assert (server.listed(), server.announced()) == (frozenset(), (there,))
-    await announcer(server, OTHER).announce(NEW)
-    assert server.selection() == Selection(frozenset({DEMO}), namespaces=frozenset({"team-0", "team-1"}))
 
 
 async def test_only_created_overriders_are_announced() -> None:

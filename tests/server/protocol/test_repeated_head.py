@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.server.protocol.connections import Stage
-from fleethook.server.protocol.repeated_head import MAX_HEAD, KnownHead, KnownHeads, remember_head
+from fleethook.server.protocol.repeated_head import MAX_HEAD, KnownHead, remember_head
 from tests.hypothesis_profiles import cases, examples
 from tests.server.direct_connections import (
     FAILING,
@@ -72,41 +72,6 @@ def test_any_other_head_is_left_to_the_parser(data: bytes) -> None:
 )
 def test_an_unusual_head_is_not_kept(data: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     assert remember_head(data, headers) is None
-
-
-def keep(heads: KnownHeads, data: bytes, path: str) -> None:
-    heads.add(data, HEADERS, {"path": path})
-
-
-def test_a_connection_keeps_the_heads_of_several_paths() -> None:
-    heads, other = KnownHeads(), (HEAD % b"10").replace(b"/a", b"/b")
-    keep(heads, HEAD % b"10", "/a")
-    keep(heads, other, "/b")
-    for path, data in (("/a", HEAD % b"5"), ("/b", other)):
-        found = heads.find(data)
-        assert found is not None
-        assert found[1] == {"path": path}
-    assert heads.find((HEAD % b"10").replace(b"/a", b"/c")) is None
-    assert heads.find(b"POST /a HTT") is None
-
-
-def test_the_last_head_of_a_path_is_kept() -> None:
-    heads, other = KnownHeads(), (HEAD % b"10").replace(b"*/*", b"*/a")
-    keep(heads, HEAD % b"10", "/a")
-    keep(heads, other, "/a")
-    assert heads.find(other) is not None
-    assert heads.find(HEAD % b"10") is None
-
-
-def test_the_heads_of_a_connection_are_limited_together() -> None:
-    heads = KnownHeads()
-    texts = [(HEAD % b"10").replace(b"/a", b"/%03d" % number) for number in range(200)]
-    most = MAX_HEAD // len(texts[0])
-    for added, expected in ((texts[:most], texts[:most]), (texts[most : 2 * most], texts[most : 2 * most])):
-        for text in added:
-            keep(heads, text, "")
-            keep(heads, text, "")
-        assert [text for text in texts if heads.find(text) is not None] == expected
 
 
 BODIES = st.sampled_from(
