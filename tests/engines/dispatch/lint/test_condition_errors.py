@@ -11,50 +11,55 @@ from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
 
 def find_operations(
     *expressions: str, operations: tuple[str, ...] = ("CREATE", "DELETE", "UPDATE"), **rest: Any
-) -> list[str]:
-    """Return the variables that the first condition reads, and the operations for which they are null."""
+) -> str:
+    """Return the operations of the finding about the first condition."""
     conditions = [{"name": f"c{number}", "expression": one} for number, one in enumerate(expressions)]
     rules = [{**WIDGETS, "operations": list(operations)}]
     made = configuration("c", "validating", webhook(rules=rules, matchConditions=conditions, **rest))
     (hook,) = compile_hooks("validating", "c", made)
     texts = [issue.text for issue in condition_errors(hook) if issue.text.startswith("matchConditions c0: ")]
-    return [text.partition("it reads ")[2].partition(", so")[0].replace(", which is null for ", ": ") for text in texts]
+    return texts[0].partition("null for ")[2].partition(", so")[0] if texts else ""
 
 
 @pytest.mark.parametrize(
-    ("expression", "found"),
+    ("expression", "operations"),
     [
-        ("object.spec.size > 10", ["object: DELETE"]),
-        ("oldObject.spec.size > 10", ["oldObject: CREATE"]),
-        ("object.spec.size != oldObject.spec.size", ["object: DELETE", "oldObject: CREATE"]),
-        ("namespaceObject.metadata.name == 'a'", ["namespaceObject: CREATE and DELETE and UPDATE"]),
-        ("!has(object.metadata.labels)", ["object: DELETE"]),
-        ("object['spec'].size > 1", ["object: DELETE"]),
-        ("object.spec.list.all(one, one > 1)", ["object: DELETE"]),
-        ("request.kind.kind == 'a' && object.spec.size > 1", ["object: DELETE"]),
-        ("request.operation != 'DELETE' && object.spec.size > 1", []),
-        ("object == null || object.spec.size > 1", []),
-        ("object != null ? object.spec.size > 1 : oldObject.spec.size > 1", []),
-        ("[{'a': 1}].all(object, object.a == 1)", []),
-        ("object.?spec.hasValue()", []),
-        ("object[?'spec'].hasValue()", []),
-        ("object", []),
-        ("this is no CEL", []),
-        ("(" * 200 + "object.a == 1" + ")" * 200, ["object: DELETE"]),
+        ("object.spec.size > 10", "DELETE"),
+        ("oldObject.spec.size > 10", "CREATE"),
+        ("object.spec.size != oldObject.spec.size", "CREATE and DELETE"),
+        ("namespaceObject.metadata.name == 'a'", "CREATE and DELETE and UPDATE"),
+        ("has(object.spec)", "DELETE"),
+        ("!has(object.metadata.labels)", "DELETE"),
+        ("object['spec'].size > 1", "DELETE"),
+        ("object.spec.list.all(one, one > 1)", "DELETE"),
+        ("'a' in object.metadata.labels && object.spec.size > 1", "DELETE"),
+        ("request.operation == 'DELETE' ? object.spec.size > 1 : true", "DELETE"),
+        ("request.operation != 'DELETE' && object.spec.size > 1", ""),
+        ("request.operation in ['CREATE', 'UPDATE'] && object.spec.size > 1", ""),
+        ("request.operation == 'DELETE' || object.spec.size > 1", ""),
+        ("object == null || object.spec.size > 1", ""),
+        ("object != null && object.spec.size > 1", ""),
+        ("object != null ? object.spec.size > 1 : oldObject.spec.size > 1", ""),
+        ("request.name == 'a' && object.spec.size > 1", "DELETE"),
+        ("object.?spec.hasValue()", ""),
+        ("request.name.startsWith('a')", ""),
+        ("object", ""),
+        ("this is no CEL", ""),
     ],
 )
-def test_a_member_of_a_null_is_an_error_unless_the_expression_handles_it(expression: str, found: list[str]) -> None:
-    assert find_operations(expression) == found
+def test_nulls_are_followed_through_the_expression(expression: str, operations: str) -> None:
+    assert find_operations(expression) == operations
 
 
-def test_a_condition_about_the_operation_may_skip_the_webhook() -> None:
-    assert find_operations("object.spec.size > 10", "request.operation != 'DELETE'") == []
+def test_another_condition_that_is_false_skips_the_webhook() -> None:
+    assert find_operations("object.spec.size > 10", "request.operation != 'DELETE'") == ""
+    assert find_operations("object.spec.size > 10", "request.operation != 'UPDATE'") == "DELETE"
 
 
 def test_only_operations_of_the_rules_count() -> None:
-    assert find_operations("object.spec.size > 10", operations=("CREATE",)) == []
-    assert find_operations("oldObject.spec.size > 10", operations=("*",)) == ["oldObject: CREATE"]
-    assert find_operations("oldObject.spec.size > 10", operations=("CONNECT",)) == ["oldObject: CONNECT"]
+    assert find_operations("object.spec.size > 10", operations=("CREATE",)) == ""
+    assert find_operations("oldObject.spec.size > 10", operations=("*",)) == "CREATE"
+    assert find_operations("oldObject.spec.size > 10", operations=("CONNECT",)) == "CONNECT"
 
 
 @pytest.mark.parametrize(
@@ -70,8 +75,8 @@ def test_the_effect_follows_the_failure_policy(policy: str, effect: str) -> None
 
 
 def test_the_expression_of_a_rule_is_checked_beside_its_conditions() -> None:
-    rules = [{**WIDGETS, "operations": ["CREATE"]}]
-    conditions = [{"name": "a", "expression": "request.name != 'a'"}]
+    rules = [{**WIDGETS, "operations": ["CREATE", "DELETE"]}]
+    conditions = [{"name": "a", "expression": "request.operation == 'CREATE'"}]
     made = configuration("c", "validating", webhook(rules=rules, matchConditions=conditions, failurePolicy="Ignore"))
     (hook,) = compile_hooks("validating", "c", made)
     assert list(condition_errors(hook, "object.spec.size > 1 && namespaceObject.metadata.name != 'a'")) == []
