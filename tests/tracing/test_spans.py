@@ -13,10 +13,8 @@ from fleethook.tracing.spans import (
     Attributes,
     Kind,
     TracingError,
-    UnsampledSpan,
     child_span,
     enter_span,
-    find_trace_headers,
     find_trace_id,
     propagated_headers,
     start_child,
@@ -60,8 +58,6 @@ def test_the_id_of_the_current_trace_is_that_of_its_span() -> None:
     assert find_trace_id() == ""
     with enter_span(Noted("review")):
         assert find_trace_id() == "trace of review"
-    with enter_span(UnsampledSpan([(b"traceparent", PARENT.encode())])):
-        assert find_trace_id() == ""
 
 
 def test_without_a_current_span_nothing_is_traced() -> None:
@@ -95,21 +91,6 @@ def test_a_failure_ends_the_span_as_failed() -> None:
     with pytest.raises(asyncio.CancelledError), enter_span(cancelled):
         raise asyncio.CancelledError
     assert cancelled.ends == ["CancelledError"]
-
-
-PARENT = f"00-{'a' * 32}-{'b' * 16}-00"
-
-
-def test_an_unsampled_span_passes_the_decision_on() -> None:
-    received = [(b"host", b"x"), (b"traceparent", PARENT.encode()), (b"tracestate", b"a=1"), (b"tracestate", b"b=2")]
-    with enter_span(UnsampledSpan(received)), child_span("call") as span:
-        assert isinstance(span, UnsampledSpan)
-        assert propagated_headers() == {"traceparent": PARENT, "tracestate": "a=1,b=2"}
-
-
-@pytest.mark.parametrize("value", ["", PARENT[:-1], PARENT.upper(), f"{PARENT}x", f"{PARENT}-\r\nx: y"])
-def test_malformed_headers_are_not_passed_on(value: str) -> None:
-    assert find_trace_headers([(b"traceparent", value.encode()), (b"tracestate", b"a=1")]) == {}
 
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

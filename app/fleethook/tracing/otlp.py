@@ -13,22 +13,23 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Span as OpenTelemetrySpan
-from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import SpanKind, StatusCode, Tracer, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from fleethook import __version__
-from fleethook.tracing.spans import Attributes, Kind, Span, UnsampledSpan, find_trace_headers
+from fleethook.tracing.spans import Attributes, Kind, Span
 
 _KINDS: Final = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 _EMPTY: Final = Context()
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
+_FIELDS: Final = (b"traceparent", b"tracestate")
 _PATH: Final = "/v1/traces"
 _MAX_ERROR: Final = 1000
 _CLOSE_SECONDS: Final = 5.0
 
 
-class ExportedSpan:
-    """A span that OpenTelemetry exports."""
+class OTLPSpan:
+    """A span of OpenTelemetry, which exports it if its trace is sampled."""
 
     def __init__(self, tracer: Tracer, span: OpenTelemetrySpan) -> None:
         self._tracer: Final = tracer
@@ -37,21 +38,19 @@ class ExportedSpan:
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers of W3C Trace Context for requests to other processes."""
-        found = self._span.get_span_context()
-        headers = {"traceparent": f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"}
-        if found.trace_state:
-            headers["tracestate"] = found.trace_state.to_header()
+        headers: dict[str, str] = {}
+        _PROPAGATOR.inject(headers, set_span_in_context(self._span, _EMPTY))
         return headers
 
     @property
     def trace_id(self) -> str:
-        """The id of the trace, 32 hexadecimal digits."""
-        return f"{self._span.get_span_context().trace_id:032x}"
+        """The id of the trace, 32 hexadecimal digits, ``""`` if it is not exported."""
+        return format_trace_id(self._span.get_span_context().trace_id) if self._span.is_recording() else ""
 
     def start(self, name: str, kind: Kind, attributes: Attributes) -> Span:
         """Start a child."""
         parent = set_span_in_context(self._span, _EMPTY)
-        return ExportedSpan(self._tracer, self._tracer.start_span(name, parent, _KINDS[kind], dict(attributes)))
+        return OTLPSpan(self._tracer, self._tracer.start_span(name, parent, _KINDS[kind], dict(attributes)))
 
     def note(self, attributes: Attributes) -> None:
         """Add attributes."""
@@ -83,27 +82,20 @@ class OTLPTracing:
         ending.start()
         ending.join(_CLOSE_SECONDS)
 
-    def start(self, name: str, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
+    def start(self, name: str, headers: Iterable[tuple[bytes, bytes]]) -> Span:
         """Start a span; it continues the trace of a ``traceparent`` header.
 
         Args:
             name: The name of the span.
             headers: Headers of an ASGI scope, with names in lower case.
-
-        Returns:
-            The span, or None if the sampler leaves the trace out and the caller sent none.
         """
-        carrier = find_trace_headers(headers)
+        carrier = {one.decode("latin-1"): value.decode("latin-1") for one, value in headers if one in _FIELDS}
         context = _PROPAGATOR.extract(carrier, context=_EMPTY) if carrier else _EMPTY
-        return self._start(name, context, SpanKind.SERVER) or (UnsampledSpan(headers) if carrier else None)
+        return OTLPSpan(self._tracer, self._tracer.start_span(name, context, SpanKind.SERVER))
 
-    def start_root(self, name: str) -> Span | None:
-        """Start a trace of this process itself; None if the sampler leaves it out."""
-        return self._start(name, _EMPTY, SpanKind.INTERNAL)
-
-    def _start(self, name: str, context: Context, kind: SpanKind) -> Span | None:
-        span = self._tracer.start_span(name, context, kind)
-        return ExportedSpan(self._tracer, span) if span.is_recording() else None
+    def start_root(self, name: str) -> Span:
+        """Start a trace of this process itself."""
+        return OTLPSpan(self._tracer, self._tracer.start_span(name, _EMPTY, SpanKind.INTERNAL))
 
 
 def start_otlp(endpoint: str | None) -> OTLPTracing:

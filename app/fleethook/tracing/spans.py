@@ -8,7 +8,6 @@ import contextlib
 import importlib.util
 import logging
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Literal, Protocol
@@ -19,10 +18,6 @@ Kind = Literal["server", "client", "internal"]
 """Server spans answer a request of another process, client spans wait for another process."""
 
 _NO_ATTRIBUTES: Final[Attributes] = {}
-_PARENT: Final = b"traceparent"
-_STATE: Final = b"tracestate"
-# W3C Trace Context, section 3.2: version, trace id, span id, flags. Later versions may have further members.
-_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?")
 
 
 class Span(Protocol):
@@ -46,57 +41,17 @@ class Span(Protocol):
         """End the span, as failed if there is an error."""
 
 
-class UnsampledSpan:
-    """A span that is not exported: it only passes the caller's decision on to other processes."""
-
-    __slots__ = ("_received",)
-
-    def __init__(self, received: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keep the headers of the caller, as in an ASGI scope. They are decoded when another process is called."""
-        self._received: Final = received
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers of the caller for its trace."""
-        return find_trace_headers(self._received)
-
-    @property
-    def trace_id(self) -> str:
-        """Nothing: a collector has no such trace from this process."""
-        return ""
-
-    def start(self, name: str, kind: Kind, attributes: Attributes) -> "UnsampledSpan":
-        """Return the span itself."""
-        del name, kind, attributes
-        return self
-
-    def note(self, attributes: Attributes) -> None:
-        """Ignore the attributes."""
-
-    def end(self, error: str = "") -> None:
-        """Do nothing."""
-
-
-def find_trace_headers(received: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
-    """Return the headers of W3C Trace Context among those of an ASGI scope, none if they are malformed."""
-    parent = next((value.decode("latin-1") for name, value in received if name == _PARENT), "")
-    if _TRACEPARENT.fullmatch(parent) is None:
-        return {}
-    state = b",".join([value for name, value in received if name == _STATE])
-    return {"traceparent": parent, "tracestate": state.decode("latin-1")} if state else {"traceparent": parent}
-
-
 CURRENT: Final[ContextVar[Span | None]] = ContextVar("fleethook_span", default=None)
 """The span of the operation that this task or thread works on."""
 
-StartTrace = Callable[[str, Iterable[tuple[bytes, bytes]]], Span | None]
-"""Starts a span by its name and the headers of an ASGI scope; None if the operation is not traced.
+StartTrace = Callable[[str, Iterable[tuple[bytes, bytes]]], Span]
+"""Starts a span by its name and the headers of an ASGI scope.
 
 It raises nothing, because it is called for each review.
 """
 
-StartRoot = Callable[[str], Span | None]
-"""Starts the span of an operation that no other process asked for; None if it is not traced. It raises nothing."""
+StartRoot = Callable[[str], Span]
+"""Starts the span of an operation that no other process asked for. It raises nothing."""
 
 
 def start_child(name: str, kind: Kind = "internal", attributes: Attributes = _NO_ATTRIBUTES) -> Span | None:

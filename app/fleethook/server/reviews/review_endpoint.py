@@ -26,7 +26,6 @@ from fleethook.tracing.spans import (
     CURRENT,
     Span,
     StartTrace,
-    UnsampledSpan,
     describe_failure,
     enter_span,
     find_trace_id,
@@ -133,12 +132,10 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
 
     def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
         work = self._answer(body, request_id, scope)
-        span = None if self._trace is None else self._trace(self._span_name, scope["headers"])
-        if span is None:
+        if self._trace is None:
             begun = begin(work)
-        elif isinstance(span, UnsampledSpan):
-            begun = begin_in_span(span, work)
         else:
+            span = self._trace(self._span_name, scope["headers"])
             begun = begin_in_span(span, _note_refusal(span, work))
         return begun.result if isinstance(begun, Done) else begun
 
