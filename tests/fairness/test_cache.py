@@ -1,13 +1,12 @@
 """A bounded cache in which an owner with many entries does not evict those of others."""
 
 from collections import Counter
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.fairness.cache import ExpiringCache, FairCache, SizedCache
+from fleethook.fairness.cache import ExpiringCache, FairCache
 
 
 class Clock:
@@ -107,50 +106,11 @@ def test_values_in_use_stay_beyond_the_limit() -> None:
     assert len(cache) == 2
 
 
-class Value(NamedTuple):
-    """A value of a size."""
-
-    number: int
-    size: int = 3
-
-
-def fill(cache: SizedCache[Value], owner: str, count: int) -> None:
-    for number in range(count):
-        if cache.get(owner, str(number)) is None:
-            cache.put(owner, str(number), Value(number))
-
-
-def hits(cache: SizedCache[Value], owner: str, count: int) -> int:
-    return sum(cache.get(owner, str(number)) is not None for number in range(count))
-
-
-def test_owners_do_not_share_values() -> None:
-    cache: SizedCache[Value] = SizedCache(10)
-    cache.put("a", "1", kept := Value(1))
-    assert cache.get("a", "1") is kept
-    assert cache.get("b", "1") is None
-
-
-def test_an_owner_with_too_many_values_keeps_its_cached_ones() -> None:
-    cache: SizedCache[Value] = SizedCache(300)
-    for _ in range(3):
-        fill(cache, "a", 300)
-    assert cache.size == 300
-    assert hits(cache, "a", 300) == 100
-
-
-def test_stale_values_make_room() -> None:
-    cache: SizedCache[Value] = SizedCache(30)
-    fill(cache, "a", 10)
-    for _ in range(200):
-        cache.get("a", "0")
-    cache.put("a", "11", Value(11))
-    assert cache.get("a", "11") is not None
-
-
-def test_another_owner_gets_its_fair_share_of_a_full_cache() -> None:
-    cache: SizedCache[Value] = SizedCache(300)
-    fill(cache, "a", 300)
-    fill(cache, "b", 40)
-    assert hits(cache, "b", 40) == 40
-    assert hits(cache, "a", 300) == 60
+def test_sizes_count_instead_of_numbers() -> None:
+    cache: FairCache[str, int, int] = FairCache(10, size_of=lambda value: value)
+    cache.put("a", 1, 6)
+    for key in (1, 2, 3):
+        cache.put("b", key, 1)
+    assert (cache.evict(), cache.size) == (None, 9)
+    cache.put("b", 4, 2)
+    assert (cache.evict(), cache.evict(), cache.size) == (6, None, 5)

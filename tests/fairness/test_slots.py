@@ -39,8 +39,6 @@ def test_the_total_is_the_sum_of_what_consumers_hold(steps: list[tuple[str, str,
                 continue
             held[who] -= size
         assert shares.total == sum(held.values()) <= 60
-    shares.clear()
-    assert shares.allows("d", 60)
 
 
 def lanes_of(*items: str) -> Lanes[str]:
@@ -97,9 +95,9 @@ class Work:
         self._ends: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def add(self, name: str, lane: str, *, long: bool = False, part: str | None = None) -> None:
+    async def add(self, name: str, lane: str, *, part: str | None = None) -> None:
         self._ends[name] = asyncio.Event()
-        self._tasks[name] = asyncio.create_task(self._hold(name, lane, part, long=long))
+        self._tasks[name] = asyncio.create_task(self._hold(name, lane, part))
         await settled()
 
     async def end(self, name: str) -> None:
@@ -112,8 +110,8 @@ class Work:
         await asyncio.wait([self._tasks[name]])
         await settled()
 
-    async def _hold(self, name: str, lane: str, part: str | None, *, long: bool) -> None:
-        async with self.slots.hold(lane, part, long=long):
+    async def _hold(self, name: str, lane: str, part: str | None) -> None:
+        async with self.slots.hold(lane, part):
             self.running.append(name)
             self.begun.append(name)
             try:
@@ -125,27 +123,6 @@ class Work:
 async def settled() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
-
-
-async def test_long_work_leaves_a_slot_for_short_work() -> None:
-    work = Work(Slots(Limits(3, long=2)))
-    for number in range(5):
-        await work.add(f"long {number}", f"lane {number}", long=True)
-    assert work.running == ["long 0", "long 1"]
-    await work.add("short", "other")
-    assert work.running == ["long 0", "long 1", "short"]
-
-
-async def test_short_work_overtakes_waiting_long_work() -> None:
-    work = Work(Slots(Limits(1)))
-    await work.add("first", "a", long=True)
-    for number in range(16):
-        await work.add(f"long {number}", f"lane {number}", long=True)
-    await work.add("short", "honest")
-    await work.end("first")
-    assert work.running == ["short"]
-    await work.end("short")
-    assert work.running == ["long 0"]
 
 
 async def test_lanes_take_turns() -> None:
@@ -253,13 +230,3 @@ async def test_a_cancelled_turn_ends_the_wait_and_leaves_no_state() -> None:
     await asyncio.wait(waits)
     assert all(wait.cancelled() for wait in waits)
     assert (slots.held, slots.queued, slots._lanes) == (0, 0, {})
-
-
-async def test_each_iteration_of_the_event_loop_starts_a_few() -> None:
-    slots, starts = Slots(Limits(9), starts=2), list[int]()
-    turns = [slots.join(f"lane {number}") for number in range(6)]
-    for _ in range(3):
-        starts.append(slots.held)
-        await asyncio.sleep(0)
-    assert starts == [2, 4, 6]
-    assert [turn is None for turn in turns] == [True, True, False, False, False, False]

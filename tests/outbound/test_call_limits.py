@@ -132,7 +132,7 @@ def _check_bounds(calls: Calls, connections: int, most: int, total: int) -> None
 def _check_no_slot_is_free(calls: Calls, connections: int, most: int, total: int) -> None:
     for consumer, state in calls.slots._slots._lanes.items():
         count = calls.consumers.get(consumer, 0)
-        for endpoint in state.waiting.get(False, ()):
+        for endpoint in state.waiting:
             full = list(calls.running.values()).count((consumer, str(endpoint))) >= connections or count >= most
             assert full or len(calls.running) >= (total if count else 2 * total)
 

@@ -21,7 +21,6 @@ class Queue(RuleBasedStateMachine):
         # Keys that were added and not taken since.
         self.owed: set[str] = set()
         self.retried: set[str] = set()
-        self.retried_in_progress: set[str] = set()
         # Times at which a key is due, by cause.
         self.later: dict[str, float] = {}
         self.backoff: dict[str, float] = {}
@@ -35,9 +34,7 @@ class Queue(RuleBasedStateMachine):
     @rule(key=KEYS)
     def add_retry(self, key: str) -> None:
         self.queue.add_retry(key)
-        if key in self.working:
-            self.retried_in_progress.add(key)
-        else:
+        if key not in self.working:
             self.retried.add(key)
 
     @rule(key=KEYS, seconds=st.integers(0, 8))
@@ -86,9 +83,6 @@ class Queue(RuleBasedStateMachine):
             self.backoff[key] = self.clock.now + outcome.seconds
         elif isinstance(outcome, Again):
             self.later[key] = min(self.later.get(key, float("inf")), self.clock.now + outcome.seconds)
-        if key in self.retried_in_progress and key not in self.backoff:
-            self.retried.add(key)
-        self.retried_in_progress.discard(key)
 
     @invariant()
     def waits_only_for_a_reason(self) -> None:

@@ -17,33 +17,11 @@ from fleethook.work.threads import (
     Work,
     Worker,
     begin,
-    call_in_daemon_thread,
     call_in_thread,
     do_at_once,
     favour_event_loop,
 )
 from tests.waiting import NET, until
-
-
-def test_the_future_has_the_result_of_the_thread() -> None:
-    thread = call_in_daemon_thread(threading.current_thread, name="lookup").result(60)
-    assert (thread.daemon, thread.name) == (True, "lookup")
-
-
-def test_the_future_raises_the_exception_of_the_thread() -> None:
-    def fail() -> None:
-        raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        call_in_daemon_thread(fail, name="fails").result(60)
-
-
-def test_the_future_cannot_be_cancelled() -> None:
-    go = threading.Event()
-    result = call_in_daemon_thread(lambda: go.wait(60), name="waits")
-    assert not result.cancel()
-    go.set()
-    assert result.result(60)
 
 
 class Large:

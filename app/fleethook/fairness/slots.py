@@ -55,11 +55,6 @@ class Shares:
             del self.held[source]
         return True
 
-    def clear(self) -> None:
-        """Release everything."""
-        self.held.clear()
-        self.total = 0
-
     def give_back(self, consumer: str, size: int) -> None:
         """Release an amount."""
         self.total -= size
@@ -154,242 +149,165 @@ class Limits(NamedTuple):
     """Slots of one lane."""
     part: int = sys.maxsize
     """Slots of one part of a lane, for example of one endpoint that a consumer calls."""
-    long: int = sys.maxsize
-    """Slots of long work. The remaining slots are for short work only."""
 
 
 class _Lane:
     """The slots that a lane holds, and the callers that wait for its next ones."""
 
-    __slots__ = ("held", "parts", "queued", "waiting")
+    __slots__ = ("held", "parts", "waiting")
 
     def __init__(self) -> None:
         self.held = 0
-        self.parts: Final[dict[Hashable, int]] = {}
-        self.queued = 0
-        # Keyed by whether callers wait for long work. In each value, the lanes are the parts of this lane.
-        self.waiting: Final[dict[bool, Lanes[Turn]]] = {}
+        self.parts: Final[Counter[Hashable]] = Counter()
+        # Here, the lanes are the parts of this lane.
+        self.waiting: Final = Lanes[Turn]()
 
 
 class Slots:
     """Grants slots within limits. The lane with the fewest slots is next, and lanes with equal numbers take turns.
 
-    The parts of a lane take turns, too. Short work goes before long work. Lanes without slots and callers take no
-    memory.
+    The parts of a lane take turns, too. Lanes without slots and callers take no memory.
     """
 
-    def __init__(self, limits: Limits, *, starts: int = sys.maxsize) -> None:
-        """Prepare.
-
-        Args:
-            limits: The limits.
-            starts: The maximum number of slots that are granted in one iteration of the event loop.
-        """
+    def __init__(self, limits: Limits) -> None:
+        """Prepare."""
         self.limits: Final = limits
         self._shared: Final = limits.total - limits.reserved
-        self._max_starts: Final = starts
-        self._is_paced: Final = starts < sys.maxsize
         self._lanes: Final[dict[Hashable, _Lane]] = {}
-        # The lanes with waiting callers in the order of their turns: first for short work, then for long work.
-        self._order: Final[tuple[OrderedDict[Hashable, None], ...]] = (OrderedDict(), OrderedDict())
-        self._starts = 0
-        self._next_iteration: asyncio.Handle | None = None
+        # The lanes with waiting callers in the order of their turns.
+        self._order: Final[OrderedDict[Hashable, None]] = OrderedDict()
         self.held = 0
         """Slots that are held."""
-        self.held_long = 0
-        """Slots that are held for long work."""
         self.queued = 0
         """Callers that wait."""
 
     def count(self, lane: Hashable) -> int:
         """Return how many callers of a lane hold a slot or wait."""
         state = self._lanes.get(lane)
-        return 0 if state is None else state.held + state.queued
+        return 0 if state is None else state.held + len(state.waiting)
 
     def waiting(self, lane: Hashable) -> int:
         """Return how many callers of a lane wait."""
         state = self._lanes.get(lane)
-        return 0 if state is None else state.queued
+        return 0 if state is None else len(state.waiting)
 
     def held_by_lane(self) -> dict[Hashable, int]:
         """Return the number of slots of each lane that holds some."""
         return {lane: state.held for lane, state in self._lanes.items() if state.held}
 
     @contextlib.asynccontextmanager
-    async def hold(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> AsyncIterator[None]:
-        """Wait for a slot, and hold it while the context is open.
-
-        Args:
-            lane: The lane.
-            part: The part of the lane.
-            long: Whether the slot is for long work.
-        """
-        turn = self.join(lane, part, long=long)
+    async def hold(self, lane: Hashable, part: Hashable = None) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it while the context is open."""
+        turn = self.join(lane, part)
         if turn is not None:
-            await self.wait(turn, lane, part, long=long)
+            await self.wait(turn, lane, part)
         try:
             yield
         finally:
-            self.release(lane, part, long=long)
+            self.release(lane, part)
 
-    def join(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> Turn | None:
+    def join(self, lane: Hashable, part: Hashable = None) -> Turn | None:
         """Take a slot and return None, or return a turn that the caller must `wait` for. A cancelled turn gets none."""
-        if self._starts < self._max_starts and self.allows(lane, part, long=long):
-            self.take(lane, part, long=long)
+        if self.allows(lane, part):
+            self.take(lane, part)
             return None
-        state = self._find_lane(lane)
-        waiting = state.waiting.get(long)
-        if waiting is None:
-            waiting = state.waiting[long] = Lanes()
         turn: Turn = asyncio.get_running_loop().create_future()
-        waiting.add(part, turn)
-        state.queued += 1
+        self._lanes.setdefault(lane, _Lane()).waiting.add(part, turn)
         self.queued += 1
-        self._order[long].setdefault(lane)
-        if self._is_paced:
-            self._plan_next_iteration()
+        self._order.setdefault(lane)
         return turn
 
-    async def wait(self, turn: Turn, lane: Hashable, part: Hashable = None, *, long: bool = False) -> None:
+    async def wait(self, turn: Turn, lane: Hashable, part: Hashable = None) -> None:
         """Wait for a turn from `join`. A cancelled caller gives up its turn, or its slot if it has one already."""
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.cancelled():
-                self._leave(turn, lane, part, long=long)
-            else:
-                self.release(lane, part, long=long)
+            if not turn.cancelled():
+                self.release(lane, part)
+            elif (state := self._lanes.get(lane)) is not None and state.waiting.discard(part, turn):
+                self._note_removed(lane, state)
             raise
 
-    def allows(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> bool:
+    def allows(self, lane: Hashable, part: Hashable = None) -> bool:
         """Return whether a caller may take a slot now: the limits permit it, and no caller of the same part waits."""
-        if self.held >= self.limits.total or (long and self.held_long >= self.limits.long):
-            return False
         state = self._lanes.get(lane)
         if state is None:
-            return True
-        waiting = state.waiting.get(long)
-        return self._permits(state) and self._permits_part(state, part) and not (waiting and part in waiting)
+            return self.held < self.limits.total
+        return self._permits(state, part) and part not in state.waiting
 
     def find_exhausted(self, lane: Hashable, part: Hashable = None) -> str:
         """Return the field of `Limits` that makes a caller wait, ``""`` if none does."""
         state = self._lanes.get(lane) or _Lane()
-        if not self._permits_part(state, part):
+        if state.parts[part] >= self.limits.part:
             return "part"
         if state.held >= self.limits.each:
             return "each"
-        return "" if self._permits(state) and self.held < self.limits.total else "total"
+        return "" if self._permits(state, part) else "total"
 
-    def take(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> None:
+    def take(self, lane: Hashable, part: Hashable = None) -> None:
         """Take a slot that `allows` permits."""
-        self._start(self._find_lane(lane), part, long=long)
+        self._start(self._lanes.setdefault(lane, _Lane()), part)
 
-    def release(self, lane: Hashable, part: Hashable = None, *, long: bool = False) -> None:
+    def release(self, lane: Hashable, part: Hashable = None) -> None:
         """Give a slot back, and grant it to the next waiting caller."""
         state = self._lanes[lane]
         self.held -= 1
-        self.held_long -= long
         state.held -= 1
-        if part is not None:
-            left = state.parts[part] - 1
-            if left:
-                state.parts[part] = left
-            else:
-                del state.parts[part]
+        state.parts[part] -= 1
+        if not state.parts[part]:
+            del state.parts[part]
         self._forget_unused(lane, state)
-        if self.queued:
-            self._grant()
-
-    async def take_start(self) -> None:
-        """Wait for an iteration of the event loop that allows one more start; the caller holds a slot already."""
-        while self._starts >= self._max_starts:  # noqa: ASYNC110 - it counts iterations
-            await asyncio.sleep(0)
-        self._starts += 1
-        self._plan_next_iteration()
-
-    def _find_lane(self, lane: Hashable) -> _Lane:
-        state = self._lanes.get(lane)
-        if state is None:
-            state = self._lanes[lane] = _Lane()
-        return state
+        while self.queued and self._grant():
+            pass
 
     def _forget_unused(self, lane: Hashable, state: _Lane) -> None:
-        if not state.held and not state.queued:
+        if not state.held and not state.waiting:
             del self._lanes[lane]
 
-    def _permits(self, state: _Lane) -> bool:
+    def _permits(self, state: _Lane, part: Hashable) -> bool:
+        if self.held >= self.limits.total or state.parts[part] >= self.limits.part:
+            return False
         return not state.held or (state.held < self.limits.each and self.held < self._shared)
 
-    def _permits_part(self, state: _Lane, part: Hashable) -> bool:
-        return state.parts.get(part, 0) < self.limits.part
-
-    def _start(self, state: _Lane, part: Hashable, *, long: bool) -> None:
+    def _start(self, state: _Lane, part: Hashable) -> None:
         self.held += 1
-        self.held_long += long
         state.held += 1
-        if part is not None:
-            state.parts[part] = state.parts.get(part, 0) + 1
-        if self._is_paced:
-            self._starts += 1
-            self._plan_next_iteration()
+        state.parts[part] += 1
 
-    def _leave(self, turn: Turn, lane: Hashable, part: Hashable, *, long: bool) -> None:
-        """Remove a cancelled turn, unless `_grant` has removed it."""
-        state = self._lanes.get(lane)
-        if state is not None and long in state.waiting and state.waiting[long].discard(part, turn):
-            self._note_removed(lane, state, long=long)
-            self._forget_unused(lane, state)
-
-    def _note_removed(self, lane: Hashable, state: _Lane, *, long: bool) -> None:
-        state.queued -= 1
+    def _note_removed(self, lane: Hashable, state: _Lane) -> None:
         self.queued -= 1
-        if not state.waiting[long]:
-            del self._order[long][lane]
+        if not state.waiting:
+            del self._order[lane]
+        self._forget_unused(lane, state)
 
-    def _plan_next_iteration(self) -> None:
-        """Reset the count of starts in the next iteration of the event loop, and start waiting callers there."""
-        if self._next_iteration is None:
-            self._next_iteration = asyncio.get_running_loop().call_soon(self._begin_iteration)
-
-    def _begin_iteration(self) -> None:
-        self._next_iteration = None
-        self._starts = 0
-        if self.queued:
-            self._grant()
-
-    def _grant(self) -> None:
-        """Grant slots to as many waiting callers as the limits and this iteration of the event loop allow."""
-        while self._starts < self._max_starts and self.held < self.limits.total:
-            long = False
-            found = self._find_next(long=False)
-            if found is None and self._order[True] and self.held_long < self.limits.long:
-                long, found = True, self._find_next(long=True)
-            if found is None:
-                return
-            lane, part = found
-            state = self._lanes[lane]
-            turn = state.waiting[long].take_from(part)
-            self._note_removed(lane, state, long=long)
-            if lane in self._order[long]:
-                self._order[long].move_to_end(lane)
-            if turn.cancelled():
-                self._forget_unused(lane, state)
-                continue
-            self._start(state, part, long=long)
+    def _grant(self) -> bool:
+        """Grant a slot to the next waiting caller; return whether the limits allow one."""
+        found = self._find_next()
+        if found is None:
+            return False
+        lane, part = found
+        state = self._lanes[lane]
+        turn = state.waiting.take_from(part)
+        if not turn.cancelled():
+            self._start(state, part)
             turn.set_result(None)
+        self._note_removed(lane, state)
+        if lane in self._order:
+            self._order.move_to_end(lane)
+        return True
 
-    def _find_next(self, *, long: bool) -> tuple[Hashable, Hashable] | None:
+    def _find_next(self) -> tuple[Hashable, Hashable] | None:
         """Return the lane and the part of the next caller, None if the limits allow none."""
         best: tuple[Hashable, Hashable] | None = None
         fewest = sys.maxsize
-        for lane in self._order[long]:
+        for lane in self._order:
             state = self._lanes[lane]
-            if state.held >= fewest or not self._permits(state):
-                continue
-            for part in state.waiting[long]:
-                if self._permits_part(state, part):
-                    best, fewest = (lane, part), state.held
-                    break
+            part = next((one for one in state.waiting if state.held < fewest and self._permits(state, one)), _NONE)
+            if part is not _NONE:
+                best, fewest = (lane, part), state.held
             if not fewest:
                 break
         return best
+
+
+_NONE: Final = object()

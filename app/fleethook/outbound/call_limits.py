@@ -48,7 +48,8 @@ class CallSlots:
         self.quotas: Final = quotas
         count = quotas.total * _RESERVE_FACTOR
         limits = Limits(count, reserved=count - quotas.total, each=quotas.calls, part=quotas.connections)
-        self._slots: Final = Slots(limits, starts=STARTS_PER_TURN)
+        self._slots: Final = Slots(limits)
+        self._starts = 0
         self.refused: Final = dict.fromkeys(Quotas._fields, 0)
 
     @property
@@ -88,13 +89,21 @@ class CallSlots:
             except TimeoutError:
                 raise self._refuse(consumer, endpoint) from None
         try:
+            await self.take_turn()
             yield turn is not None
         finally:
             slots.release(consumer, endpoint)
 
     async def take_turn(self) -> None:
-        """Wait for an iteration of the event loop in which a call that holds a slot may connect again."""
-        await self._slots.take_start()
+        """Wait for an iteration of the event loop in which a call that holds a slot may connect."""
+        while self._starts >= STARTS_PER_TURN:  # noqa: ASYNC110 - it counts iterations
+            await asyncio.sleep(0)
+        self._starts += 1
+        if self._starts == 1:
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
+
+    def _begin_iteration(self) -> None:
+        self._starts = 0
 
     def _refuse(self, consumer: str, endpoint: Hashable) -> FullError:
         limit = _QUOTA_OF_LIMIT[self._slots.find_exhausted(consumer, endpoint)]

@@ -27,7 +27,7 @@ from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.endpoint import public_socket
 from fleethook.outbound.tls.server_certificates import CallContext
 from fleethook.outbound.tls.trust import load_roots
-from fleethook.work.threads import call_in_daemon_thread
+from fleethook.work.threads import DaemonThreads
 
 # A lookup takes milliseconds, and each session caches the result for ten seconds. Each lookup has its own thread. An
 # owner without a lookup gets one beyond the quota, up to twice the total (`fleethook.outbound.call_limits`).
@@ -49,6 +49,8 @@ class SharedResolver:
         self._get_addresses: Final = get_addresses
         self._fixed: Final = fixed
         self._slots: Final = CallSlots(_QUOTAS)
+        # The slots allow twice the total, one for each further owner.
+        self._threads: Final = DaemonThreads(2 * _QUOTAS.total, "lookup")
         self._under_way: Final[set[asyncio.Task[list[ResolveResult]]]] = set()
 
     def for_owner(self, owner: str) -> AbstractResolver:
@@ -80,7 +82,7 @@ class SharedResolver:
         try:
             async with self._slots.hold(owner, "", seconds=_WAIT_SECONDS):
                 look_up = partial(self._look_up, host, port, family)
-                return await asyncio.wrap_future(call_in_daemon_thread(look_up, name="lookup"))
+                return await asyncio.wrap_future(self._threads.submit(look_up))
         except FullError:
             raise OSError(errno.ENOBUFS, f"too many DNS lookups of logical cluster {owner!r} are in flight") from None
 

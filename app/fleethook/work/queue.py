@@ -93,11 +93,6 @@ def draw_jitter() -> float:
     return random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, no secret
 
 
-class _Due(NamedTuple):
-    when: float
-    timer: Timer
-
-
 class WorkQueue(Generic[Key]):
     """A work queue of keys."""
 
@@ -129,8 +124,7 @@ class WorkQueue(Generic[Key]):
         # Keys in progress, and whether each is a retry.
         self._in_progress: Final[dict[Key, bool]] = {}
         self._added_in_progress: Final[set[Key]] = set()
-        self._retried_in_progress: Final[set[Key]] = set()
-        self._planned: Final[dict[Key, _Due]] = {}
+        self._planned: Final[dict[Key, tuple[float, Timer]]] = {}
         self._backoffs: Final[dict[Key, Timer]] = {}
         self._failures: Final[dict[Key, int]] = {}
         self._passed = 0
@@ -155,10 +149,12 @@ class WorkQueue(Generic[Key]):
             self._available.set()
 
     def add_retry(self, key: Key) -> None:
-        """Queue ``key`` as a retry, behind all fresh keys. A key in progress is queued if its work succeeds."""
-        if key in self._in_progress:
-            self._retried_in_progress.add(key)
-        elif not self._fresh.has(lane := self._lane(key), key) and not self._retries.has(lane, key):
+        """Queue ``key`` as a retry, behind all fresh keys, unless it is in progress."""
+        if (
+            key not in self._in_progress
+            and not self._fresh.has(lane := self._lane(key), key)
+            and not self._retries.has(lane, key)
+        ):
             self._retries.add(lane, key)
             self._available.set()
 
@@ -167,10 +163,10 @@ class WorkQueue(Generic[Key]):
         when = self._scheduler.time() + seconds
         planned = self._planned.get(key)
         if planned is not None:
-            if planned.when <= when:
+            if planned[0] <= when:
                 return
-            planned.timer.cancel()
-        self._planned[key] = _Due(when, self._scheduler.call_at(when, self._due, key))
+            planned[1].cancel()
+        self._planned[key] = (when, self._scheduler.call_at(when, self._due, key))
 
     def take(self, *, max_retrying: int) -> Key | None:
         """Return the next key, which is in progress until `finish`; None if no key may be processed now.
@@ -211,13 +207,9 @@ class WorkQueue(Generic[Key]):
             self._failures.pop(key, None)
         if isinstance(outcome, Again):
             (self._retry_in if outcome.retry else self.add_after)(key, outcome.seconds)
-        is_added, is_retried = key in self._added_in_progress, key in self._retried_in_progress
-        self._added_in_progress.discard(key)
-        self._retried_in_progress.discard(key)
-        if is_added:
+        if key in self._added_in_progress:
+            self._added_in_progress.remove(key)
             self.add(key)
-        elif is_retried and key not in self._backoffs:
-            self.add_retry(key)
         self._available.set()
 
     async def run(self, work: Callable[[Key], Awaitable[Outcome]], *, workers: int) -> None:
@@ -232,9 +224,7 @@ class WorkQueue(Generic[Key]):
                 for _ in range(workers):
                     tasks.create_task(self._worker(work, max_retrying=max(1, workers // 2)))
         finally:
-            for planned in self._planned.values():
-                planned.timer.cancel()
-            for timer in self._backoffs.values():
+            for timer in (*(timer for _, timer in self._planned.values()), *self._backoffs.values()):
                 timer.cancel()
 
     async def _worker(self, work: Callable[[Key], Awaitable[Outcome]], *, max_retrying: int) -> NoReturn:

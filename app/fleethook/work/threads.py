@@ -20,22 +20,6 @@ from fleethook.fairness.slots import Limits, Slots
 T = TypeVar("T")
 
 
-def call_in_daemon_thread(function: Callable[[], T], *, name: str) -> "Future[T]":
-    """Call ``function`` in a new thread and return a future of its result, which cannot be cancelled."""
-    result: Future[T] = Future()
-    # A running future cannot be cancelled, so setting its result never fails.
-    result.set_running_or_notify_cancel()
-
-    def run() -> None:
-        try:
-            result.set_result(function())
-        except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
-            result.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return result
-
-
 # A waiting thread gets the GIL after this time in seconds. The event loop waits for the GIL several times per request:
 # with Python's default of 5 ms, one busy thread adds 30 ms to every request.
 _SWITCH_SECONDS: Final = 0.0005
@@ -67,6 +51,7 @@ class DaemonThreads:
         work: Future[T] = Future()
         self._waiting.put((work, function, arguments))
         if not self._idle.acquire(blocking=False) and self._started < self._threads:
+            favour_event_loop()
             threading.Thread(
                 target=_run_all, args=(self._waiting, self._idle), name=f"{self._name}_{self._started}", daemon=True
             ).start()
@@ -121,9 +106,7 @@ class Worker:
             share: The number of functions of one lane that run at a time; None for all threads.
             name: The prefix of the threads' names.
         """
-        self._threads: Final = threads
-        self._name: Final = name
-        self._executor: DaemonThreads | None = None
+        self._executor: Final = DaemonThreads(threads, name)
         self._slots: Final = Slots(Limits(threads, each=share or threads))
 
     def __len__(self) -> int:
@@ -158,7 +141,7 @@ class Worker:
                 ended.set_result(None)
 
         try:
-            work = self._ensure_executor().submit(contextvars.copy_context().run, function, *arguments)
+            work = self._executor.submit(contextvars.copy_context().run, function, *arguments)
         except BaseException:
             self._slots.release(lane)
             raise
@@ -179,14 +162,7 @@ class Worker:
 
     def close(self) -> None:
         """Stop the threads; running functions end by themselves."""
-        if self._executor is not None:
-            self._executor.close()
-
-    def _ensure_executor(self) -> DaemonThreads:
-        if self._executor is None:
-            self._executor = DaemonThreads(self._threads, self._name)
-            favour_event_loop()
-        return self._executor
+        self._executor.close()
 
 
 def favour_event_loop() -> None:

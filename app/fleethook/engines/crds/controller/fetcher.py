@@ -225,7 +225,7 @@ class Fetcher:
         self._metrics: Final = metrics
         self._trace: Final = trace
         self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
-        self._reading: Final = Slots(Limits(READING, reserved=RESERVED, long=max(1, READING - 1)))
+        self._reading: Final = Slots(Limits(READING, reserved=RESERVED))
 
     def join(self, chosen: SelectedSource, instance: ObjectKey) -> SharedCall[Fetched]:
         """Return the running fetch of a tarball, or start it for an instance."""

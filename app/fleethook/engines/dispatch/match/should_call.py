@@ -31,7 +31,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     is_short,
 )
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.fairness.cache import SizedCache
+from fleethook.fairness.cache import FairCache
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes
@@ -58,7 +58,7 @@ class ConditionEvaluator:
 
     def __init__(self, worker: Worker) -> None:
         """Initialize the evaluator; ``worker`` runs long functions in a thread."""
-        self._cache: Final[SizedCache[Compiled]] = SizedCache(MAX_NODES)
+        self._cache: Final[FairCache[str, str, Compiled]] = FairCache(MAX_NODES, size_of=lambda program: program.size)
         self._lasting: Final = GCFreezer()
         self._worker: Final = worker
 
@@ -113,6 +113,8 @@ class ConditionEvaluator:
         else:
             compiled = await self._worker.run(cluster, compile_here, expression)
         self._cache.put(owner, expression, compiled)
+        while self._cache.evict() is not None:
+            pass
         self._lasting.add(_CONTAINERS_PER_NODE * compiled.size)
         return compiled
 
