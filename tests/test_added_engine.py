@@ -111,7 +111,6 @@ FILES = {
         CHECKS = EngineChecks(
             check_configurations=lambda found: [Diagnosis("note", "greetings", f"{len(found)} configurations")],
             examine_objects=lambda doctor: run_allowed("greetings", examine(doctor)),
-            examine_servers=lambda doctor: run_allowed("greetings", examine(doctor)),
         )
         REMOVAL = EngineRemoval(restore)
     """,
@@ -255,7 +254,7 @@ def test_doctor_runs_its_checks_if_its_webhook_is_registered(distribution: Path)
     asyncio.run(examine("greeter"))
     asyncio.run(examine("crds"))
     """
-    assert run(distribution, code).splitlines() == ["['1 configurations', '0 greetings', '0 greetings']", "[]"]
+    assert run(distribution, code).splitlines() == ["['1 configurations', '0 greetings']", "[]"]
 
 
 def test_uninstall_restores_its_objects(distribution: Path) -> None:

@@ -34,32 +34,6 @@ class CommandSpec(NamedTuple):
     heading: str = "Commands"
 
 
-class Right(NamedTuple):
-    """A right of the server's service account.
-
-    Attributes:
-        verb: The verb, such as ``list``.
-        group: API group.
-        resource: Resource, with ``/SUBRESOURCE`` for a subresource.
-        name: Name of the only object, ``""`` for all.
-        namespace: Namespace of the right, ``""`` for all.
-        leader: Whether only the replica that leads the controller needs it.
-    """
-
-    verb: str
-    group: str
-    resource: str
-    name: str = ""
-    namespace: str = ""
-    leader: bool = False
-
-    def attributes(self) -> dict[str, Any]:
-        """Return ``resourceAttributes`` of a SubjectAccessReview."""
-        resource, _, subresource = self.resource.partition("/")
-        found = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource}
-        return {key: text for key, text in {**found, "name": self.name, "namespace": self.namespace}.items() if text}
-
-
 class Probe(NamedTuple):
     """A dry run of an object that an engine refuses, by which ``fleethook doctor`` tests a webhook.
 
@@ -102,7 +76,6 @@ class Engine(NamedTuple):
         settings: A subclass of `fleethook.server_settings.ServerSettings` with its settings.
         commands: Its commands by name.
         webhooks: A function that returns each `Webhook` (`configuration_objects`) that sends reviews to it.
-        rights: A function that returns each `Right` of the server's service account that it needs.
         probe: A function of the name of an object. It returns a `Probe` that creates the object.
         doctor: Its checks for ``fleethook doctor``, as `fleethook.cli.doctor.doctor_cluster.EngineChecks`.
         uninstall: Its part of ``fleethook uninstall``, as `fleethook.cli.uninstall.uninstall_cluster.EngineRemoval`.
@@ -121,7 +94,6 @@ class Engine(NamedTuple):
     settings: str = ""
     commands: Mapping[str, CommandSpec] = {}
     webhooks: str = ""
-    rights: str = ""
     probe: str = ""
     doctor: str = ""
     uninstall: str = ""

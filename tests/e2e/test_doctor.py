@@ -232,4 +232,4 @@ def test_the_roles_of_the_chart_have_the_rights_that_are_checked(helm: Path) -> 
     engines = {"overrider", "interpret", "crds"}
     documents = template(helm, {"engines": {engine: {"enabled": True} for engine in engines}})
     rules = [rule for one in documents if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
-    assert [one for one in list_rights(engines, "fleethook-system") if not allows(rules, one)] == []
+    assert [one for one in list_rights(engines) if not allows(rules, one)] == []

@@ -23,7 +23,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.configuration_objects import API_VERSION, MUTATING, VALIDATING
 from fleethook.cluster.registration.server_side_apply import get_object
-from fleethook.engine import Probe, Right, enabled_engines, load_reference
+from fleethook.engine import Probe, enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object
 
 _CHECK: Final = "service"
@@ -102,12 +102,10 @@ class EngineChecks(NamedTuple):
     Attributes:
         check_configurations: Returns the findings about all webhook configurations of the cluster.
         examine_objects: Returns the findings about objects that the engine needs.
-        examine_servers: Returns the findings about the accounts and Pods of the servers, after these were found.
     """
 
     check_configurations: Callable[[Sequence[JSONObject]], Iterable[Diagnosis]] = lambda _: ()
     examine_objects: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]] = _find_nothing
-    examine_servers: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]] = _find_nothing
 
 
 async def run_allowed(check: str, findings: AsyncIterator[Diagnosis]) -> list[Diagnosis]:
@@ -126,7 +124,6 @@ class Doctor:
     Attributes:
         connection: Connection to the apiserver.
         accounts: Service accounts of the servers, ``NAMESPACE/NAME``.
-        pods: The Pods of the servers, if their accounts were not given.
     """
 
     def __init__(self, connection: Connection, *, namespace: str, account: str | None) -> None:
@@ -139,7 +136,6 @@ class Doctor:
         """
         self.connection: Final = connection
         self.accounts: Final[set[str]] = {account} if account else set()
-        self.pods: Final[list[JSONObject]] = []
         self._namespace: Final = namespace
         self._account: Final = account
 
@@ -175,22 +171,12 @@ class Doctor:
                 yield one
         for probe in list_probes(engines):
             yield await self._ask(probe)
-        async for one in self._examine_servers(engines, contributed):
-            yield one
-        if registered and not self.accounts:
-            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
-            yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
-
-    async def _examine_servers(
-        self, engines: Collection[str], contributed: Sequence[EngineChecks]
-    ) -> AsyncIterator[Diagnosis]:
-        """Yield the findings about the rights of the servers, and those of the engines about them."""
         for account in sorted(self.accounts):
             for one in await run_allowed("rights", self._examine_rights(account, engines)):
                 yield one
-        for each in contributed:
-            for one in await each.examine_servers(self):
-                yield one
+        if registered and not self.accounts:
+            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
+            yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
 
     async def _measure_clock(self) -> timedelta:
         """Return the apiserver's time less that of this machine. The apiserver's has whole seconds."""
@@ -223,7 +209,6 @@ class Doctor:
             labels = ",".join(f"{key}={value}" for key, value in selector.items())
             pods = await self.list_items(f"{core}/pods", labels)
             self.accounts.update(find_accounts(pods))
-            self.pods.extend(pods)
 
     async def list_items(self, path: str, selector: str = "") -> list[JSONObject]:
         """Return the objects at a path that a label selector matches; raises APIError and UnreachableError."""
@@ -241,21 +226,16 @@ class Doctor:
         return judge(probe, _CREATED, "", namespace=self._namespace)
 
     async def _examine_rights(self, account: str, engines: Collection[str]) -> AsyncIterator[Diagnosis]:
-        """Yield the findings about the rights of a service account."""
-        rights = list_rights(engines, account.partition("/")[0])
-        for one in judge_rights(account, await self.find_missing(account, rights), len(rights)):
-            yield one
-
-    async def find_missing(self, account: str, rights: Sequence[Right]) -> list[Right]:
-        """Return the rights that a service account, ``NAMESPACE/NAME``, does not have."""
+        """Yield the finding about the rights of a service account, ``NAMESPACE/NAME``."""
         namespace, _, name = account.partition("/")
         user = f"system:serviceaccount:{namespace}:{name}"
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-        missing = []
-        for right in rights:
-            spec: JSONObject = {"user": user, "groups": groups, "resourceAttributes": right.attributes()}
+        rights, missing = list_rights(engines), []
+        for group, resource, verb in rights:
+            attributes: JSONObject = {"group": group, "resource": resource, "verb": verb}
+            spec: JSONObject = {"user": user, "groups": groups, "resourceAttributes": attributes}
             body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
             answer = as_object(await self.connection.json("POST", _ACCESS, body=body))
             if not as_object(answer.get("status")).get("allowed"):
-                missing.append(right)
-        return missing
+                missing.append((group, resource, verb))
+        yield judge_rights(account, missing, len(rights))

@@ -5,50 +5,32 @@ that the apiserver called it: an admitted object would look the same without any
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from fleethook.cli.doctor.doctor_checks import Diagnosis, Level
-from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
-from fleethook.engine import Probe, Right, enabled_engines, load_reference
+from fleethook.cli.doctor.doctor_checks import Diagnosis
+from fleethook.cli.inputs.cluster_reader import describe_rules
+from fleethook.engine import Probe, enabled_engines, load_reference
+from fleethook.settings import Settings
 
-_RIGHTS_CHECK: Final = "rights"
-
-
-def list_rights(engines: Collection[str], namespace: str) -> list[Right]:
-    """Return the rights that a server with these engines needs, the namespace of its Lease included."""
-    found: list[Right] = [
-        right for one in enabled_engines(engines) if one.rights for right in load_reference(one.rights)()
-    ]
-    if found:
-        found += [
-            Right(verb, "coordination.k8s.io", "leases", namespace=namespace, name=name, leader=True)
-            for verb, name in (("create", ""), ("get", CONFIGURATION_NAME), ("update", CONFIGURATION_NAME))
-        ]
-    # Several engines read the same kinds.
-    return list(dict.fromkeys(found))
+Right = tuple[str, str, str]
+"""Group, resource and verb."""
 
 
-def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Iterator[Diagnosis]:
-    """Return the findings about the missing rights of a service account, ``NAMESPACE/NAME``."""
-    for leader in (False, True):
-        lacking = [one for one in missing if one.leader is leader]
-        if lacking:
-            level: Level = "warning" if leader else "error"
-            use = "the controller, if it is on, needs" if leader else "the server needs"
-            text = f"the service account {account} lacks the rights to {describe_rights(lacking)}"
-            yield Diagnosis(
-                level, _RIGHTS_CHECK, text, f"{use} these rights: compare its roles with the chart's rbac.yaml"
-            )
-    if not missing:
-        yield Diagnosis(
-            "ok", _RIGHTS_CHECK, f"the service account {account} has all {checked} rights that were checked"
-        )
+def list_rights(engines: Collection[str]) -> list[Right]:
+    """Return the rights to follow the kinds on which the answers of these engines depend."""
+    settings = Settings.model_construct()
+    followed = [load_reference(one.resources)(settings) for one in enabled_engines(engines) if one.resources]
+    kinds = dict.fromkeys((one.group, one.plural) for each in followed for one in each.needed if one.only is None)
+    return [(group, plural, verb) for group, plural in kinds for verb in ("list", "watch")]
 
 
-def describe_rights(rights: Sequence[Right]) -> str:
-    """Return the verbs and resources of rights, for a message."""
-    return ", ".join(f"{one.verb} {one.resource}{f'.{one.group}' if one.group else ''}" for one in rights)
+def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Diagnosis:
+    """Return the finding about the rights of a service account, ``NAMESPACE/NAME``."""
+    if missing:
+        text = f"the service account {account} lacks {len(missing)} of the {checked} rights that the server needs"
+        return Diagnosis("error", "rights", text, describe_rules(missing, subject="the service account"))
+    return Diagnosis("ok", "rights", f"the service account {account} has all {checked} rights that were checked")
 
 
 _CHECK: Final = "reachability"

@@ -60,7 +60,7 @@ def describe_missing(
     return "; ".join(sentences)
 
 
-def describe_rules(rights: Collection[tuple[str, str, str]]) -> str:
+def describe_rules(rights: Collection[tuple[str, str, str]], *, subject: str = "the user") -> str:
     """Return the rules of a ClusterRole that give rights, each a group, a resource and a verb, as a sentence."""
     verbs: dict[tuple[str, str], set[str]] = {}
     for group, resource, verb in rights:
@@ -69,7 +69,7 @@ def describe_rules(rights: Collection[tuple[str, str, str]]) -> str:
     for (group, resource), given in sorted(verbs.items()):
         resources.setdefault((group, tuple(sorted(given))), []).append(resource)
     rules = ", ".join(_format_rule(group, plurals, given) for (group, given), plurals in resources.items())
-    return f"add to a ClusterRole that is bound to the user: {rules}"
+    return f"add to a ClusterRole that is bound to {subject}: {rules}"
 
 
 def _format_rules(resources: Sequence[WatchedResource], verbs: Sequence[str]) -> str:

@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from fleethook.engine import CommandSpec, Engine, Probe, Right
+from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.configuration_objects import Webhook
@@ -26,7 +26,6 @@ ENGINE: Final = Engine(
         ),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
-    rights=f"{_FOLDER}.engine:list_rights",
     probe=f"{_FOLDER}.engine:make_probe",
     lint=f"{_FOLDER}.commands.interpreter_findings:lint_interpreters",
     page=f"{_FOLDER}.pages.interpreters:PAGE",
@@ -59,14 +58,6 @@ def list_webhooks() -> "tuple[Webhook, ...]":
             ("configmaps",), {}, (NOT_DELETING, karmada_config),
         ),
     )  # fmt: skip
-
-
-def list_rights() -> list[Right]:
-    """Return the rights of a server that interprets resources."""
-    from fleethook.cluster.kubernetes.resources import CUSTOMIZATIONS, DEFINITIONS, HOOK_CONFIGURATIONS
-
-    followed = (*HOOK_CONFIGURATIONS, CUSTOMIZATIONS, DEFINITIONS)
-    return [Right(verb, one.group, one.plural) for one in followed for verb in ("list", "watch")]
 
 
 def make_probe(name: str) -> Probe:

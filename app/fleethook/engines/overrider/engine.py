@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
-from fleethook.engine import CommandSpec, Engine, Probe, Right
+from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.configuration_objects import Webhook
@@ -37,7 +37,6 @@ ENGINE: Final = Engine(
         ),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
-    rights=f"{_FOLDER}.engine:list_rights",
     probe=f"{_FOLDER}.engine:make_probe",
     doctor=f"{_FOLDER}.commands.overrider_diagnosis:CHECKS",
     uninstall=f"{_FOLDER}.commands.workload_restoration:REMOVAL",
@@ -110,25 +109,6 @@ def list_webhooks() -> "tuple[Webhook, ...]":
             ("yurtappdaemons",), {}, (NOT_DELETING, spec_changes), **advising,
         ),
     )  # fmt: skip
-
-
-def list_rights() -> list[Right]:
-    """Return the rights of a server that renders workloads; the leader runs the controller."""
-    from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
-    from fleethook.cluster.registration.configuration_objects import API_VERSION, CONFIGURATION_NAME
-    from fleethook.model.gvk import DEFINITION
-
-    group = API_VERSION.partition("/")[0]
-    touch = ("get", "list", "watch", "patch")
-    return [
-        *(Right(verb, one.group, one.plural) for one in RESOURCES for verb in ("list", "watch")),
-        *(Right("get", one.group, one.plural) for one in RESOURCES),
-        *(Right(verb, one.group, one.plural, leader=True) for one in WORKLOADS for verb in touch),
-        Right("patch", RESOURCES[0].group, "yurtappoverriders/status", leader=True),
-        Right("create", "", "events", leader=True),
-        Right("patch", group, "mutatingwebhookconfigurations", CONFIGURATION_NAME, leader=True),
-        *(Right(verb, DEFINITION.group, "customresourcedefinitions") for verb in ("list", "watch")),
-    ]
 
 
 def make_probe(name: str) -> Probe:
