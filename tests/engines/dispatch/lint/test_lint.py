@@ -125,6 +125,7 @@ BAD: list[tuple[str, Documents, str, str]] = [
             ({**ALL, "apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests/approval"]}, {}, "certificatesigningrequests", "kubelets get no new certificates"),
             ({**ALL, "apiGroups": ["authorization.k8s.io"], "scope": "Namespaced"}, {"namespaceSelector": NOT_OF_KUBERNETES}, "localsubjectaccessreviews", "kubelets and aggregated apiservers cannot authorize callers"),
             ({**LEASES, "operations": ["CREATE"]}, {"timeoutSeconds": 1}, "leases", "components lose their leader election, and nodes become NotReady"),
+            (NODES, {"matchConditions": [{"name": "a", "expression": "request.userInfo.username != 'admin' && object.metadata.name != 'b'"}]}, "nodes", "nodes cannot join or report their state"),
             (ALL, {"matchConditions": [{"name": "a", "expression": NOT_DELETED}]}, "nodes, tokenreviews, subjectaccessreviews, localsubjectaccessreviews, selfsubjectaccessreviews, selfsubjectrulesreviews, certificatesigningrequests, leases", "nodes cannot join or report their state; kubelets, webhooks and aggregated apiservers cannot authenticate callers; kubelets and aggregated apiservers cannot authorize callers; clients cannot ask for their own rights; kubelets get no new certificates; components lose their leader election, and nodes become NotReady"),
         )
     ),
@@ -139,7 +140,13 @@ BAD: list[tuple[str, Documents, str, str]] = [
     ("too-many-webhooks", [WIDGET, validating(rule(apiVersions=["v1", *(f"w{number}" for number in range(10_000))]))], "", "its cluster has too many validating webhooks: their rules have too many names, "),
     ("service-in-logical-cluster", [WIDGET, validating(webhook(clientConfig=OWN))], "w.example.org", "clientConfig.service cannot be resolved for the logical cluster c: give a url"),
     ("self-lockout", [validating(own(), cluster="")], "w.example.org", "it must admit its own pods in hooks, but cannot while it is down (failurePolicy Fail): exclude the namespace with a namespaceSelector on kubernetes.io/metadata.name"),
-    ("self-lockout", [validating(own(matchConditions=[{"name": "a", "expression": NOT_DELETED}]), cluster="")], "w.example.org", "it must admit its own pods in hooks, "),
+    *(
+        ("self-lockout", [validating(own(**members), cluster="")], "w.example.org", "it must admit its own pods in hooks, ")
+        for members in (
+            *({"matchConditions": [{"name": "a", "expression": one}]} for one in (NOT_DELETED, "request.userInfo.username != 'hook'")),
+            *({"rules": [{**PODS, "resources": [one], "operations": ["CREATE"]}]} for one in ("pods/binding", "serviceaccounts/token")),
+        )
+    ),
     ("self-lockout", [validating(own(rules=[{**ALL, "apiGroups": ["apps"]}], namespaceSelector={"matchLabels": {"watched": "yes"}}), cluster=""), namespace("", "hooks", watched="yes")], "w.example.org", "it must admit its own pods in hooks, "),
     ("binding-owner", TWO, "", "several APIBindings of c list widgets.example.org: p (of p), q (of q); remove all but one"),
     ("binding-owner", [binding("c", "", "widgets.example.org")], "", "APIBinding widgets of c does not name the cluster of its APIExport (apiExportClusterName): wait until kcp sets it, or recreate the APIBinding ("),
@@ -167,7 +174,10 @@ FINE: list[tuple[str, Documents]] = [
     ("evictions", [validating(webhook(rules=[{**PODS, "resources": ["pods/eviction"], "operations": ["CREATE"]}]))]),
     ("Leases with a short timeout", [validating(webhook(rules=[LEASES], timeoutSeconds=3, failurePolicy="Ignore"), cluster="")]),
     ("Leases of some namespaces", [validating(webhook(rules=[LEASES], namespaceSelector=NOT_OF_KUBERNETES), cluster="")]),
-    ("Leases under a condition", [validating(webhook(rules=[LEASES], matchConditions=[{"name": "a", "expression": "oldObject == null"}]), cluster="")]),
+    *(
+        (f"requests that {one} excludes", [validating(webhook(rules=[ALL], matchConditions=[{"name": "a", "expression": one}]), cluster="")])
+        for one in ("!('system:nodes' in request.userInfo.groups)", "request.resource.resource == 'configmaps'", "request.kind.kind == 'Pod'", "object == null || object.metadata.labels.a == 'b'")
+    ),
     ("nodes in a logical cluster", [validating(webhook(rules=[NODES]))]),
     ("nodes with Ignore", [validating(webhook(rules=[NODES], failurePolicy="Ignore"), cluster="")]),
     ("nodes that are deleted", [validating(webhook(rules=[{**NODES, "operations": ["DELETE"]}]), cluster="")]),

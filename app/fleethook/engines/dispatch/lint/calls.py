@@ -5,22 +5,20 @@ from datetime import datetime
 from itertools import product
 from typing import Final, NamedTuple
 
-from fleethook.admission.declaration import NO_CONTROL_PLANE, NO_MIRROR, NOT_DELETED
+from fleethook.cel import Activation
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
 from fleethook.engines.dispatch.match.should_call import read_labels
 from fleethook.model.gvk import GroupVersionResource
-from fleethook.model.json import JSON, as_object, as_text
-from fleethook.model.webhook_rules import EVERY, Rule, RuleAttributes, matches_rule
+from fleethook.model.json import JSON, JSONObject, as_object, as_text
+from fleethook.model.webhook_rules import EVERY, RuleAttributes, matches_rule
 
-# The resources that change when a webhook starts: its pods, their workload, and its Service.
-_OWN_RESOURCES: Final = (("", "pods"), ("apps", "deployments"), ("", "services"))
 # A leader must renew its Lease within 10 s (k8s.io/component-base config/v1alpha1), and its client waits half of that.
 _LEASE_SECONDS: Final = 5.0
 _SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease")
-_WRITES: Final = frozenset({"CREATE", "UPDATE", EVERY})
 # An apiserver sets this label on every namespace.
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
@@ -58,12 +56,13 @@ def _authority_findings(hook: Hook, now: datetime) -> Iterator[Issue]:
     yield Issue("expired-authority", text)
 
 
-class _SystemResource(NamedTuple):
-    """A resource without whose requests a control plane stops.
+class _Resource(NamedTuple):
+    """A resource without whose requests a control plane, or the webhook itself, stops.
 
     Attributes:
         group: API group.
         plural: The resource.
+        kind: Its kind.
         effect: The consequence of refused requests.
         operations: The operations that matter.
         subresources: The subresources that matter, ``""`` for the resource itself.
@@ -73,7 +72,8 @@ class _SystemResource(NamedTuple):
 
     group: str
     plural: str
-    effect: str
+    kind: str
+    effect: str = ""
     operations: tuple[str, ...] = ("CREATE",)
     subresources: tuple[str, ...] = ("",)
     namespaced: bool = False
@@ -83,53 +83,64 @@ class _SystemResource(NamedTuple):
 _AUTHORIZATION: Final = "authorization.k8s.io"
 _UNAUTHORIZED: Final = "kubelets and aggregated apiservers cannot authorize callers"
 _RIGHTS: Final = "clients cannot ask for their own rights"
-_LEASES: Final = _SystemResource(
+_LEASES: Final = _Resource(
     "coordination.k8s.io",
     "leases",
+    "Lease",
     "components lose their leader election, and nodes become NotReady",
     ("CREATE", "UPDATE"),
     namespaced=True,
     namespaces=_SYSTEM_NAMESPACES,
 )
+_WRITES: Final = ("CREATE", "UPDATE")
 _SYSTEM: Final = (
-    _SystemResource("", "nodes", "nodes cannot join or report their state", ("CREATE", "UPDATE"), ("", "status")),
-    _SystemResource(
+    _Resource("", "nodes", "Node", "nodes cannot join or report their state", _WRITES, ("", "status")),
+    _Resource(
         "authentication.k8s.io",
         "tokenreviews",
+        "TokenReview",
         "kubelets, webhooks and aggregated apiservers cannot authenticate callers",
     ),
-    _SystemResource(_AUTHORIZATION, "subjectaccessreviews", _UNAUTHORIZED),
-    _SystemResource(_AUTHORIZATION, "localsubjectaccessreviews", _UNAUTHORIZED, namespaced=True),
-    _SystemResource(_AUTHORIZATION, "selfsubjectaccessreviews", _RIGHTS),
-    _SystemResource(_AUTHORIZATION, "selfsubjectrulesreviews", _RIGHTS),
-    _SystemResource(
+    _Resource(_AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview", _UNAUTHORIZED),
+    _Resource(_AUTHORIZATION, "localsubjectaccessreviews", "LocalSubjectAccessReview", _UNAUTHORIZED, namespaced=True),
+    _Resource(_AUTHORIZATION, "selfsubjectaccessreviews", "SelfSubjectAccessReview", _RIGHTS),
+    _Resource(_AUTHORIZATION, "selfsubjectrulesreviews", "SelfSubjectRulesReview", _RIGHTS),
+    _Resource(
         "certificates.k8s.io",
         "certificatesigningrequests",
+        "CertificateSigningRequest",
         "kubelets get no new certificates",
-        ("CREATE", "UPDATE"),
+        _WRITES,
         ("", "approval", "status"),
     ),
     _LEASES,
 )
-
-
-# The conditions of admission rules in Python. The last one excludes all other groups of `_SYSTEM`.
-_DEFAULT_CONDITIONS: Final = (NOT_DELETED, NO_MIRROR, NO_CONTROL_PLANE)
-_SEEN_GROUPS: Final = ("", "certificates.k8s.io")
+# The requests that start a webhook: its pods with their node and token, their workload, and its Service.
+_OWN: Final = (
+    _Resource("", "pods", "Pod", operations=_WRITES, namespaced=True),
+    _Resource("", "pods", "Binding", subresources=("binding",), namespaced=True),
+    _Resource("", "serviceaccounts", "TokenRequest", subresources=("token",), namespaced=True),
+    _Resource("apps", "deployments", "Deployment", operations=_WRITES, namespaced=True),
+    _Resource("", "services", "Service", operations=_WRITES, namespaced=True),
+)
+# For conditions. They may exclude the kubelets, and then those of the other callers are the webhook's own decision.
+_KUBELET: Final = {"username": "system:node:node-1", "groups": ["system:nodes", "system:authenticated"]}
+_CONTROLLER: Final = {
+    "username": "system:serviceaccount:kube-system:replicaset-controller",
+    "groups": ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"],
+}
 
 
 def _control_plane_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
-    """Find webhooks that stop a control plane; an objectSelector or condition counts as an exclusion."""
-    if hook.cluster or _has_filters(hook):
+    """Find webhooks that stop a control plane."""
+    if hook.cluster:
         return  # A logical cluster has no nodes.
-    selected = {one for one in _SYSTEM_NAMESPACES if _selects(hook, one, store)}
-    names_all = all(one.expression != NO_CONTROL_PLANE for one in hook.conditions)
-    known = [
+    selected = [one for one in _SYSTEM_NAMESPACES if _selects(hook, one, store)]
+    matched = [
         one
         for one in _SYSTEM
-        if (not one.namespaces or not selected.isdisjoint(one.namespaces)) and (names_all or one.group in _SEEN_GROUPS)
+        if (not one.namespaces or selected) and _gets(hook, one, (*selected, "default")[0], _KUBELET)
     ]
-    matched = [one for one in known if any(_matches_system(rule, one) for rule in hook.rules)]
     if matched and not hook.fails_open:
         yield Issue("stops-control-plane", _describe_stop(matched))
     elif _LEASES in matched and hook.seconds >= _LEASE_SECONDS and not _matches_everything(hook):
@@ -146,17 +157,47 @@ def _matches_everything(hook: Hook) -> bool:
     return any(resource == EVERY for rule in hook.rules for resource, _ in rule.resources)
 
 
-def _matches_system(rule: Rule, one: _SystemResource) -> bool:
-    """Return whether a rule matches a request that a control plane needs, in any version."""
-    of_any_version = rule._replace(versions=frozenset({EVERY}))
-    resource = GroupVersionResource(one.group, "", one.plural)
+def _gets(hook: Hook, one: _Resource, namespace: str, user: JSONObject) -> bool:
+    """Return whether a webhook gets a request for a resource.
+
+    Most members of its object are unknown, so an objectSelector, or a condition that reads them, excludes it.
+    """
+    if not hook.object_selector.selects_everything:
+        return False
+    resource = GroupVersionResource(one.group, EVERY, one.plural)
     return any(
-        matches_rule(of_any_version, RuleAttributes(operation, resource, subresource, namespaced=one.namespaced))
+        any(
+            matches_rule(
+                rule._replace(versions=frozenset({EVERY})),
+                RuleAttributes(operation, resource, subresource, namespaced=one.namespaced),
+            )
+            for rule in hook.rules
+        )
+        and _hold_conditions(hook, one, operation, subresource, namespace if one.namespaced else "", user)
         for operation, subresource in product(one.operations, one.subresources)
     )
 
 
-def _describe_stop(matched: Sequence[_SystemResource]) -> str:
+def _hold_conditions(
+    hook: Hook, one: _Resource, operation: str, subresource: str, namespace: str, user: JSONObject
+) -> bool:
+    document: JSONObject = {"kind": one.kind, "metadata": {"name": "a", "namespace": namespace}}
+    request: JSONObject = {
+        "kind": {"group": one.group, "version": "v1", "kind": one.kind},
+        "resource": {"group": one.group, "version": "v1", "resource": one.plural},
+        "subResource": subresource,
+        "name": "a",
+        "namespace": namespace,
+        "operation": operation,
+        "userInfo": user,
+        "dryRun": False,
+        "options": {},
+    }
+    scope = Activation(object_=document, old_object=document if operation == "UPDATE" else None, request=request)
+    return evaluate_conditions(hook.conditions, scope, fail_open=False).matched
+
+
+def _describe_stop(matched: Sequence[_Resource]) -> str:
     effects = "; ".join(dict.fromkeys(one.effect for one in matched))
     are_namespaced = all(one.namespaced for one in matched)
     hint = "" if are_namespaced else "; a namespaceSelector does not exclude cluster-scoped objects"
@@ -168,28 +209,12 @@ def _describe_stop(matched: Sequence[_SystemResource]) -> str:
 
 
 def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:
-    """Return whether a webhook must admit the objects that it needs to start.
-
-    Objects are unknown here, so an objectSelector or a condition counts as an exclusion.
-    """
-    return not hook.fails_open and _selects(hook, namespace, store) and any(map(_matches_own_resources, hook.rules))
+    """Return whether a webhook must admit the requests that it needs to start."""
+    is_selected = not hook.fails_open and _selects(hook, namespace, store)
+    return is_selected and any(_gets(hook, one, namespace, _CONTROLLER) for one in _OWN)
 
 
 def _selects(hook: Hook, namespace: str, store: StoreView) -> bool:
-    """Return whether a webhook gets all objects of a namespace that are not being deleted."""
-    if _has_filters(hook):
-        return False
+    """Return whether the namespaceSelector of a webhook selects a namespace."""
     found = store.get(hook.cluster, NAMESPACE, "", namespace)
     return hook.namespace_selector.selects({**read_labels(found), _NAME_LABEL: namespace})
-
-
-def _has_filters(hook: Hook) -> bool:
-    is_conditional = any(one.expression not in _DEFAULT_CONDITIONS for one in hook.conditions)
-    return is_conditional or not hook.object_selector.selects_everything
-
-
-def _matches_own_resources(rule: Rule) -> bool:
-    if rule.scope == "Cluster" or not rule.operations & _WRITES:
-        return False
-    plurals = {resource for resource, subresource in rule.resources if subresource in ("", EVERY)}
-    return any(rule.groups & {group, EVERY} and plurals & {resource, EVERY} for group, resource in _OWN_RESOURCES)
