@@ -33,6 +33,7 @@ CUSTOMIZATION = "ResourceInterpreterCustomization"
         (f"{REGISTRATION}/", HOOKS, f"error apiVersion: {HOOKS} has no version ''; write {REGISTRATION}/v1"),
         (f"{REGISTRATION}/v1", "ValidatingWebhookConfig", f"error kind: {REGISTRATION} has no kind 'ValidatingWebhookConfig'; did you mean {HOOKS}?"),
         ("admission.k8s.io/v1", HOOKS, f"error apiVersion: {HOOKS} is in {REGISTRATION}/v1, not in 'admission.k8s.io/v1'"),
+        (f"{REGISTRATION}/v1/x", HOOKS, f"error apiVersion: {HOOKS} is in {REGISTRATION}/v1, not in '{REGISTRATION}/v1/x'"),
         ("v1", HOOKS, f"error apiVersion: {HOOKS} is in {REGISTRATION}/v1, not in 'v1'"),
         ("apps/v1", "Deployment", ""),
         ("extensions/v1beta1", "Deployment", "error apiVersion: Kubernetes 1.16 removed Deployment of extensions/v1beta1: write apps/v1"),

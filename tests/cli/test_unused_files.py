@@ -22,6 +22,7 @@ webhooks:
 FILES = {
     "map.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n",
     "hook.yaml": HOOK,
+    "group.yaml": HOOK.replace("admissionregistration.", "admission."),
     "game.yaml": CUSTOMIZATION,
     "object.yaml": GAME,
     "rules.py": "from fleethook.admission import validate\n@validate('v1', 'Pod')\ndef a(pod): pass\n",
@@ -48,6 +49,11 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("hooks check rules.py -f map.yaml", 0, "note: map.yaml: this command does not read any ConfigMap"),
         ("render hook.yaml", 2, "note: hook.yaml: this command does not read any ValidatingWebhookConfiguration"),
         ("explain --request map.yaml -f hook.yaml", 0, f"warning: {SELECTOR}"),
+        (
+            "explain --request map.yaml -f group.yaml",
+            0,
+            "in admissionregistration.k8s.io/v1, not in 'admission.k8s.io/v1'",
+        ),
         ("explain --request map.yaml -f hook.yaml --old map.yaml", 2, "fleethook: CREATE does not use --old: "),
         ("webhook test -f hook.yaml --objects map.yaml", 1, f"warning: {SELECTOR}"),
         ("crds fetch -f karmada.yaml -f map.yaml", 2, "fleethook: map.yaml: is not used: it has no Karmada"),

@@ -176,7 +176,7 @@ def _check_unknown(group_kind: GroupKind, api_version: str, served: Served) -> F
     group, kind = group_kind
     kinds = {one.kind for one in served.names if one.group == group}
     others = [one for one in served.names if one.kind == kind]
-    is_reserved = "." not in group or group.endswith(_RESERVED)
+    is_reserved = "." not in group or "/" in group or group.endswith(_RESERVED)
     is_misplaced = any(one.group not in served.built_in for one in others) and kind not in _COMMON_NAMES
     if others and (is_reserved or is_misplaced):
         return _make("error", "apiVersion", f"{kind} is in {_list_versions(kind, served)}, not in {api_version!r}")

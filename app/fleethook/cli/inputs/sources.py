@@ -148,12 +148,13 @@ def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store
 
 
 def warn_about(documents: Sequence[Document], kinds: Collection[GroupKind]) -> None:
-    """Report fields and versions of these kinds that their APIs lack: the answer of the command is without them."""
+    """Report groups, versions and fields of these kinds that their APIs lack: the command's answer is without them."""
     from fleethook.api_schema import read_definitions  # noqa: PLC0415 - most commands need no schemas
     from fleethook.cluster.manifests.object_findings import check_objects  # noqa: PLC0415 - as above
 
     definitions = read_definitions(one.object for one in documents)
-    read = [one for one in documents if key_of(one.object).group_kind in kinds]
+    names = {one.kind for one in kinds}
+    read = [one for one in documents if one.object["kind"] in names]
     found = [one for one in check_objects(read, definitions) if one.finding.level == "error"]
     write_error(*(f"warning: {one.place}: {one.text}" for one in found))
 
