@@ -11,7 +11,7 @@ from fleethook.api_schema import NO_DEFINITIONS, Definitions, check_object
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.labels import label_key_problem
 from fleethook.model.gvk import GroupKind, is_built_in
-from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_texts
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
 from fleethook.patch import apply
 
 POD: Final = GroupKind("", "Pod")
@@ -92,16 +92,28 @@ _STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
 
 def _check_metadata(kind: GroupKind, metadata: Mapping[str, JSON]) -> Iterator[str]:
     """Yield the faults of owners and finalizers."""
+    yield from _check_owners(metadata)
+    yield from _check_finalizers(kind, list_texts(metadata.get("finalizers")))
+
+
+def _check_owners(metadata: Mapping[str, JSON]) -> Iterator[str]:
     owners = [*enumerate_objects(metadata.get("ownerReferences"))]
     for index, owner in owners:
         for member in _OF_OWNER:
             if not owner.get(member):
                 yield f"/metadata/ownerReferences/{index}/{member}: is required: set it"
+        if as_text(owner.get("apiVersion")).count("/") > 1:
+            yield f"/metadata/ownerReferences/{index}/apiVersion: must be a group and a version, such as apps/v1"
         if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
             yield f"/metadata/ownerReferences/{index}: an Event owns nothing"
     if sum(owner.get("controller") is True for _, owner in owners) > 1:
         yield "/metadata/ownerReferences: only one owner may be the controller"
-    for index, name in enumerate(list_texts(metadata.get("finalizers"))):
+
+
+def _check_finalizers(kind: GroupKind, finalizers: Sequence[str]) -> Iterator[str]:
+    if {"orphan", "foregroundDeletion"} <= {*finalizers}:
+        yield "/metadata/finalizers: orphan and foregroundDeletion exclude each other"
+    for index, name in enumerate(finalizers):
         if problem := label_key_problem(name):
             yield f"/metadata/finalizers/{index}: {problem}"
         elif "/" not in name and is_built_in(kind.group) and name not in _STANDARD_FINALIZERS:
