@@ -5,6 +5,7 @@ A document has ``objects``, by name, and ``tests``. Instead of an object, a test
 which has the name ``each`` there.
 """
 
+import json
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple, TypeVar
 
@@ -89,14 +90,21 @@ def _repeat_test(test: JSON, objects: JSONObject) -> Iterator[tuple[JSON, JSONOb
         yield rest | {"name": f"{test.get('name')}: {name}"}, objects | {"each": resolve_object(name, objects)}
 
 
+# YAML reads n and y as false and true.
+_TEXTS: Final = frozenset({"name", "rule", "clusterName"})
+
+
 def check_members(value: JSONObject, known: Collection[str], *, any_other: bool = False) -> None:
-    """Raise FixtureError for a member that is none of the known ones.
+    """Raise FixtureError for a member that is none of the known ones, and for a name that is no text.
 
     Args:
         value: The object.
         known: The names of its members.
         any_other: Whether it may have members whose names are not similar to a known one.
     """
+    for name in _TEXTS & value.keys():
+        if not isinstance(value[name], str):
+            raise FixtureError(f"{name} must be text, not {json.dumps(value[name])}: quote it")
     for name in value:
         meant = None if name in known else nearest(name, known)
         if meant:

@@ -156,6 +156,7 @@ def test_the_other_objects_and_settings_of_a_test(rules: tuple[Rule, ...]) -> No
         ({"object": "nobody", "output": {"allowed": True}}, "unknown object 'nobody': objects has pod, shop"),
         ({"object": {"kind": "Pod"}, "output": {"allowed": True}}, "object is no object with apiVersion and kind"),
         ({"output": {"allowed": True}}, "object is missing: give an object, or the name of one"),
+        ({"object": "pod", "rule": False, "output": {"allowed": True}}, "rule must be text, not false: quote it"),
         ({"object": "pod", "operation": "create", "output": {"allowed": True}}, "operation 'create' is unknown"),
         ({"object": "pod", "dryRun": "yes", "output": {"allowed": True}}, "dryRun is not true or false"),
         ({"object": "pod", "store": {}, "output": {"allowed": True}}, "store is not a list"),

@@ -71,6 +71,7 @@ def test_the_members_tell_a_fixture(document: Any, *, expected: bool) -> None:
         (fixture("ReviseReplica", inputReplicas="3"), "needs the desired number of replicas"),
         (fixture("AggregateStatus", statusItems=[7]), "the status items are not a list of objects"),
         (fixture("AggregateStatus", statusItems={}), "the status items are not a list of objects"),
+        ({**fixture(), "name": False}, "name must be text, not false: quote it"),
         (fixture("AggregateStatus", statusItem=[]), "n: 'statusItem' is unknown: did you mean statusItems[?]"),
         (
             fixture("AggregateStatus", statusItems=[{"clustername": "a"}]),
