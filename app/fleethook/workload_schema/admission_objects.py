@@ -68,10 +68,12 @@ def show_objects(
 
 # Members of built-in kinds that kube-apiserver, or an admission plugin, sets to values that depend on the cluster.
 _SET_BY_CLUSTER: Final = {
+    "v1 Node": ("spec.podCIDRs", "spec.taints"),
     "v1 PersistentVolumeClaim": ("spec.storageClassName",),
     "v1 Pod": ("spec.priority", "status.qosClass"),
     "v1 Service": (
-        "spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy", "spec.ports.*.nodePort",
+        "spec.clusterIP", "spec.clusterIPs", "spec.healthCheckNodePort", "spec.ipFamilies", "spec.ipFamilyPolicy",
+        "spec.ports.*.nodePort",
     ),
     "batch/v1 Job": ("spec.selector", "spec.template.metadata.labels"),
     "networking.k8s.io/v1 Ingress": ("spec.ingressClassName",),

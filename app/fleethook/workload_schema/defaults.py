@@ -181,7 +181,8 @@ def _set(holder: JSONObject, row: _Row, root: JSONObject) -> None:
             holder.pop(member, None)
     elif mark in ("=", "&", "?"):
         for source in default.split():
-            if (derived := _derive(source, holder, root)) is not None:
+            is_set = source[0] != "&" and holder.get(member.removesuffix("~"))
+            if not is_set and (derived := _derive(source, holder, root)) is not None:
                 _fill(holder, member, derived)
     elif member:
         _fill(holder, member, default)
