@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -79,6 +79,21 @@ def set_defaults(document: JSONObject) -> JSONObject:
     if kind in _CONVERSIONS:
         _CONVERSIONS[kind](shown)
     return shown
+
+
+def add_defaults(document: JSONObject) -> JSONObject:
+    """Return an object with the defaults of its built-in kind. It keeps all members: an apiserver may be newer."""
+    added: JSONObject = _add_missing(document, set_defaults(document))
+    return added
+
+
+def _add_missing(value: JSON, shown: JSON) -> Any:
+    if isinstance(value, dict) and isinstance(shown, dict):
+        added = {name: one for name, one in shown.items() if value.get(name) is None}
+        return {**{name: _add_missing(one, shown.get(name)) for name, one in value.items()}, **added}
+    if isinstance(value, list) and isinstance(shown, list) and len(value) == len(shown):
+        return [_add_missing(one, other) for one, other in zip(value, shown, strict=True)]
+    return value
 
 
 def set_created(document: JSONObject, *, step: Literal["CREATE", "STORE"]) -> None:

@@ -303,7 +303,7 @@ class Dispatcher:
 
         async def set_defaults(document: JSON, kind: GroupVersionKind) -> JSON:
             version = find_version(self._find_definition(target) or {}, kind.version)
-            return await patching.set_defaults(document, version.schema) if version and version.schema else document
+            return await patching.set_defaults(document, version.schema if version else None)
 
         patching = Patcher(self.worker, attributes.cluster)
         call_webhook = dependencies.call_webhook

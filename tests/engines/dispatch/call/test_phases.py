@@ -103,6 +103,24 @@ async def test_the_next_webhook_gets_the_defaults_of_a_patch(front: Front, serve
     assert apply_response(found, widget())["spec"] == spec
 
 
+async def test_the_next_webhook_gets_the_defaults_of_a_built_in_kind(front: Front, server: Webhooks) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}
+    added = {"name": "b", "image": "b:1", "ofANewerKubernetes": True, "tty": False}
+    server.answers["/first"] = patch({"op": "add", "path": "/spec/containers/-", "value": added})
+    server.answers["/second"] = allow
+    pulled = {"name": "a", "expression": "object.spec.containers[0].imagePullPolicy == 'IfNotPresent'"}
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+    hooks = (
+        hook(server, "/first", rules=[pods]),
+        hook(server, "/second", "2.example.org", rules=[pods], matchConditions=[pulled]),
+    )
+    store = store_of(configuration("ws1", "mutating", *hooks))
+    found = await front.dispatch(store, review(pod), cluster="ws1", phase="mutating")
+    assert server.calls[1].object["spec"]["restartPolicy"] == "Always"
+    container = apply_response(found, pod)["spec"]["containers"][0]
+    assert (container["terminationMessagePolicy"], container | added) == ("File", container)
+
+
 async def test_defaults_that_are_too_large_refuse_the_request(front: Front, server: Webhooks) -> None:
     items = {"properties": {"text": {"type": "string", "default": "x" * 100_000}}}
     schema = {"openAPIV3Schema": {"properties": {"spec": {"properties": {"parts": {"items": items}}}}}}

@@ -141,7 +141,8 @@ class WebhookCaller:
         except CallError as error:
             outcome, code = "timed out" if error.timed_out else "failed", error.code
             if not (code or error.timed_out or isinstance(error, NotCalledError)):
-                line = f'webhook "{hook.name}" of logical cluster {hook.cluster} breaks its connections: {error.reason}'
+                where = f" of logical cluster {hook.cluster}" if hook.cluster else ""
+                line = f'webhook "{hook.name}"{where} breaks its connections: {error.reason}'
                 self._client.failures.note(hook.cluster, f"{hook.phase} {hook.uid}", line)
             raise CallingError(hook.name, str(error), cut_short=error.cut_short) from error
         finally:

@@ -16,6 +16,7 @@ from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS
 from fleethook.work.threads import Worker
+from fleethook.workload_schema.defaults import add_defaults
 from fleethook.workload_schema.schema_defaults import set_schema_defaults
 
 _NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
@@ -119,8 +120,13 @@ def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:
     return diff(sent, restore_annotation(patched, sent))
 
 
-def set_object_defaults(document: JSON, schema: Mapping[str, JSON]) -> JSON:
-    """Return an object with the defaults of its schema; raises StatusError if they exceed the limits of an object."""
+def set_object_defaults(document: JSON, schema: Mapping[str, JSON] | None) -> JSON:
+    """Return an object with the defaults of its schema, None for those of a built-in kind.
+
+    Raises StatusError if they exceed the limits of an object.
+    """
+    if schema is None:
+        return add_defaults(document) if isinstance(document, dict) else document
     try:
         made = set_schema_defaults(document, schema, max_members=_MAX_DEFAULTS)
     except ValueError as error:
@@ -149,8 +155,8 @@ class Patcher:
             return PatchedObject(document, [], changed=False)
         return await self._run(document, len(answer.patch), patch_object, document, answer)
 
-    async def set_defaults(self, document: JSON, schema: Mapping[str, JSON]) -> JSON:
-        """Return an object with the defaults of its schema; raises as `set_object_defaults` does."""
+    async def set_defaults(self, document: JSON, schema: Mapping[str, JSON] | None) -> JSON:
+        """Return an object with its defaults, as `set_object_defaults` does."""
         return await self._run(document, 0, set_object_defaults, document, schema)
 
     async def differ(self, one: JSON, other: JSON) -> bool:
