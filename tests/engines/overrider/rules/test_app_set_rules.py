@@ -7,6 +7,8 @@ import pytest
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.app_set_rules import check_combined_tweaks
+from fleethook.engines.overrider.rules.subject_rules import check_workloads
+from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import container, node_pool, patch, pod_template, store_of, tweak, yurt_app_set_v1beta1
 
 POOLS = (node_pool("a", {"region": "east"}), node_pool("b", {"region": "east"}))
@@ -92,6 +94,14 @@ def test_a_selection_has_findings(spec: dict[str, Any], code: str, field: str) -
 )  # fmt: skip
 def test_a_tweak_has_findings_of_its_own(members: dict[str, Any], code: str, field: str) -> None:
     assert check(tweak("a", **members), tweak("b", replicas=3)) == [(code, f"{TWEAK}.tweaks{field}")]
+
+
+def test_openyurts_webhook_needs_a_selector() -> None:
+    subject = yurt_app_set_v1beta1()
+    template = "spec.workload.workloadTemplate.deploymentTemplate"
+    del subject["spec"]["workload"]["workloadTemplate"]["deploymentTemplate"]["spec"]["selector"]
+    found = [*check_workloads(YURT_APP_SET, subject)]
+    assert [(one.code, one.field) for one in found] == [("refused", f"{template}.spec.selector")]
 
 
 def test_openyurts_webhook_tries_each_tweak_alone() -> None:

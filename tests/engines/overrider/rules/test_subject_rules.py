@@ -55,6 +55,7 @@ def test_a_valid_subject_has_no_finding(kind: str) -> None:
         ("daemon", "spec.selector", {"matchLabels": {}}, [("required", "spec.selector")]),
         ("set", "spec.workloadTemplate", None, [("required", "spec.workloadTemplate")]),
         ("set", "spec.workloadTemplate", {}, [("required", "spec.workloadTemplate")]),
+        ("set", "spec.workloadTemplate.statefulSetTemplate", {"spec": {}}, [("refused", "spec.workloadTemplate")]),
         (
             "set", "spec.workloadTemplate.deploymentTemplate", "x",
             [("invalid", "spec.workloadTemplate.deploymentTemplate")],

@@ -17,7 +17,13 @@ from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.item_rules import OUTSIDE_TWEAKS, check_image, replicas_problem
 from fleethook.engines.overrider.rules.overrider_rules import SELECTOR, check_selector, is_empty_selector
 from fleethook.engines.overrider.rules.patch_rules import TWEAK_PATCH, check_patch
-from fleethook.engines.overrider.subject.subject_members import TEMPLATES, SetSelections, templates_of, tweaks_of
+from fleethook.engines.overrider.subject.subject_members import (
+    TEMPLATES,
+    SetSelections,
+    templates_of,
+    templates_path,
+    tweaks_of,
+)
 from fleethook.engines.overrider.subject.unreached_workloads import list_names
 from fleethook.engines.overrider.template.node_affinity import PoolSettings, SubjectError, members_of
 from fleethook.engines.overrider.template.template import apply_tweaks, list_operations
@@ -112,6 +118,10 @@ def check_tweaks(subject: JSONObject, kind: str) -> Iterator[Finding]:
     template = members_of(as_object(as_object(templates_of(subject)).get(TEMPLATES[kind])).get("spec"))
     bare = normalize_workload({"apiVersion": "apps/v1", "kind": kind, "metadata": {}, "spec": dict(template)}, of)
     known = frozenset(check_workload(bare, of))
+    if template.get("selector") is None:
+        # OpenYurt's controller would make one, but its webhook validates the template as it is written.
+        field = f"{templates_path(subject)}.{TEMPLATES[kind]}.spec.selector"
+        yield Finding("refused", field, "is required: OpenYurt's webhook refuses a template without selector")
     for number, tweak in enumerate(tweaks_of(subject)):
         field, changes = f"{TWEAKS}[{number}]", as_object(as_object(tweak).get("tweaks"))
         yield from _check_members(bare, changes, f"{field}.tweaks")

@@ -93,6 +93,9 @@ def _check_app_set_v1beta1(spec: Mapping[str, JSON]) -> Iterator[Finding]:
 
 def _check_templates(templates: JSON, field: str) -> Iterator[Finding]:
     given = as_object(templates)
+    if all(given.get(member) for member in _TEMPLATES):
+        text = f"has {' and '.join(_TEMPLATES)}, and OpenYurt's webhook admits only one: remove the other"
+        yield Finding("refused", field, text)
     if not any(given.get(member) for member in _TEMPLATES) and not given.keys() - set(_TEMPLATES):
         yield Finding("required", field, f"must have one of {' and '.join(_TEMPLATES)}")
 
