@@ -152,7 +152,7 @@ def test_empty_config_map_has_no_rules(text: str) -> None:
 )  # fmt: skip
 def test_problem_of_a_config_map_has_its_path(text: str, place: str, problem: str) -> None:
     found = config(text)
-    assert [one.place for one in found.problems] == [place]
+    assert [one.field for one in found.problems] == [place]
     assert problem in found.problems[0].text
 
 
@@ -180,14 +180,14 @@ def test_customization_has_a_rule_for_each_script() -> None:
 )
 def test_problem_of_a_customization_has_its_path(scripts: dict[str, object], place: str, problem: str) -> None:
     found = customization(**scripts)
-    assert [one.place for one in found.problems] == [f"spec.customizations.{place}"]
+    assert [one.field for one in found.problems] == [f"spec.customizations.{place}"]
     assert problem in found.problems[0].text
     assert found.rules == []
 
 
 def test_customization_needs_a_target_and_rules() -> None:
     found = read_customization({"metadata": {"name": "x"}, "spec": {"target": {"kind": ""}}})
-    assert [one.place for one in found.problems] == [
+    assert [one.field for one in found.problems] == [
         "spec.target.apiVersion",
         "spec.target.kind",
         "spec.customizations",

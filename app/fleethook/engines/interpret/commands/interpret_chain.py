@@ -19,117 +19,54 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError, Explained
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, problems
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
 from fleethook.engines.interpret.lua.customization_rules import (
-    ParsedRules,
     describe_object,
-    list_findings,
-    list_unportable,
 )
-from fleethook.engines.interpret.lua.lua_layer import Customizations, read_object
+from fleethook.engines.interpret.lua.lua_layer import Customizations, has_scripts, read_object
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.engines.interpret.lua.vm import LuaError, Program
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.interpret.interpreter import Question
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON
-from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode
+from fleethook.model.karmada import CUSTOMIZATION, ConventionsMode
 from fleethook.outbound.client import HookClient
 from fleethook.patch.fixture_tests import Difference, FixtureError, is_fixture
 
 
-class ScriptReport(NamedTuple):
-    """The result of checking the scripts of one object.
-
-    Attributes:
-        problems: Reasons why a script cannot be used.
-        warnings: Suspicious code in usable scripts.
-    """
-
-    problems: list[Problem]
-    warnings: list[Problem]
-
-
-def has_scripts(document: Document) -> bool:
-    """Return whether an object is a customization or the ConfigMap ``karmada-config``."""
-    key = key_of(document.object)
-    return key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME)
-
-
-def read_scripts(document: Document) -> ParsedRules:
-    """Return the rules of a customization or of ``karmada-config``, and its problems."""
-    return read_object(key_of(document.object), document.object)
-
-
 def is_interpreter(document: Document) -> bool:
     """Return whether an object configures interpreters."""
-    return has_scripts(document) or key_of(document.object).group_kind in (*CONFIGURATIONS, DEFINITION)
+    return has_scripts(document.object) or key_of(document.object).group_kind in (*CONFIGURATIONS, DEFINITION)
 
 
 INTERPRETERS: Final = "customization, webhook configuration or CustomResourceDefinition"
 """The objects of `is_interpreter` in words."""
 
 
-def find_problems(document: Document, lines: FieldLines) -> list[ManifestError]:
-    """Return the problems that make an object unusable, as ``OBJECT: FIELD: PROBLEM`` with file and line."""
-    found = [*_list_unknown(document)]
-    if has_scripts(document):
-        found += [Problem(one.place, one.text) for one in read_scripts(document).problems]
-    return [
-        ManifestError(
-            document.source, lines.line(document, field), f"{describe_object(document.object)}: {field}: {text}"
-        )
-        for field, text in found
-    ]
-
-
-def _list_unknown(document: Document) -> Iterator[Problem]:
-    """Yield the fields, kinds and versions of a file that the API of a customization or configuration lacks."""
-    if document.line and (has_scripts(document) or key_of(document.object).group_kind in CONFIGURATIONS):
-        yield from (Problem(one.field, one.message) for one in check_object(document.object) if one.level == "error")
-
-
-def select_usable(documents: Iterable[Document]) -> tuple[list[Document], list[ManifestError]]:
-    """Return the objects without problems, and the problems of the others."""
-    lines = FieldLines()
-    checked = [(document, find_problems(document, lines)) for document in documents]
-    return [document for document, found in checked if not found], [one for _, found in checked for one in found]
+def _find_problems(document: Document, lines: FieldLines) -> Iterator[ManifestError]:
+    """Yield the problems that make an object unusable: fields that its API lacks, and scripts with mistakes."""
+    found: list[Problem] = []
+    if document.line and key_of(document.object).group_kind in (CUSTOMIZATION, *CONFIGURATIONS):
+        found += [Problem(one.field, one.message) for one in check_object(document.object) if one.level == "error"]
+    if has_scripts(document.object):
+        found += read_object(document.object).problems
+    for field, text in found:
+        reason = f"{describe_object(document.object)}: {field}: {text}"
+        yield ManifestError(document.source, lines.line(document, field), reason)
 
 
 def warn_untested(documents: Iterable[Document], kinds: set[GroupVersionKind]) -> Iterator[str]:
     """Yield a warning for each object whose scripts answer for none of the ``kinds`` that fixtures ask about."""
-    for document in filter(has_scripts, documents):
-        own = {rule.kind for rule in read_scripts(document).rules}
+    for document in (one for one in documents if has_scripts(one.object)):
+        own = {rule.kind for rule in read_object(document.object).rules}
         if own and own.isdisjoint(kinds):
             names = ", ".join(sorted(f"{kind.api_version} {kind.kind}" for kind in own))
             text = f"no fixture asks about {names}, for which {describe_object(document.object)} has scripts"
             yield f"{document.source}:{document.line}: warning: {text}"
-
-
-def check_scripts(document: Document, runner: Runner) -> ScriptReport:
-    """Compile the scripts of an object, run their top level and report the result."""
-    read = read_scripts(document)
-    problems = [Problem(problem.place, problem.text) for problem in read.problems]
-    warnings: list[Problem] = []
-    for rule in read.rules:
-        warnings += [Problem(rule.place, text) for text in (*list_findings(rule), *list_unportable(rule))]
-        problem = _run_top_level(rule.program, rule.function.name, runner)
-        if problem:
-            problems.append(Problem(rule.place, problem))
-    return ScriptReport(problems, warnings)
-
-
-def _run_top_level(program: Program, name: str, runner: Runner) -> str:
-    """Run the top level of a script; return the problem, ``""`` if it defines the function ``name``."""
-    try:
-        functions = runner.try_at_once(program)
-    except LuaError as error:
-        return f"its top level fails: {error}"
-    return "" if name in functions else f"there is no function {name} after its top level has run"
 
 
 def list_python_files(paths: Sequence[Path], exclude: Sequence[str]) -> Iterator[Path]:
@@ -184,9 +121,12 @@ def build_chain(
     customizations = Customizations(store, namespace=InterpretSettings.model_fields["karmada_namespace"].default)
     hooks = WebhookLayer(store, client)
     loaded, errors = load_interpreters(interpreters)
-    usable, problems = select_usable(objects)
-    for document in usable:
-        store.put(document.object)
+    lines = FieldLines()
+    for document in objects:
+        problems = list(_find_problems(document, lines))
+        errors += problems
+        if not problems:
+            store.put(document.object)
     chain = assemble_chain(
         customizations,
         hooks,
@@ -195,7 +135,7 @@ def build_chain(
         bundle=store if bundle else None,
         conventions=make_conventions_layer(store, conventions),
     )
-    return chain, [*problems, *errors]
+    return chain, errors
 
 
 def explain_error(question: Question, error: ChainError) -> str:
@@ -211,14 +151,6 @@ def describe_dropped(question: Question, explained: Explained) -> Iterator[str]:
     """Yield a text for each member of an answer that Karmada drops, with the place of the interpreter."""
     for text in list_unknown_members(question.operation, explained.answer):
         yield f"{explained.place}: Karmada drops a member of the answer: {text}"
-
-
-def report_problems(document: Document, runner: Runner) -> ScriptReport:
-    """Return the problems of a customization or a webhook configuration; none for any other object."""
-    key = key_of(document.object)
-    if key.group_kind in CONFIGURATIONS:
-        return ScriptReport([*problems(key.group_kind, document.object)], [])
-    return check_scripts(document, runner) if has_scripts(document) else ScriptReport([], [])
 
 
 class FixtureSet(NamedTuple):

@@ -1,16 +1,17 @@
 """The findings about customizations and webhook configurations of Karmada as rows of ``fleethook lint``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fleethook.cli.inputs.sources import SourceOptions
 from fleethook.cli.output.findings_output import Row
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import Store, key_of
+from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
 
 if TYPE_CHECKING:
-    from fleethook.engines.interpret.commands.interpret_chain import ScriptReport
+    from fleethook.engines.interpret.lua.runner import Runner
 
 INVALID: Final = "invalid-interpreter"
 SUSPICIOUS: Final = "suspicious-interpreter"
@@ -27,23 +28,46 @@ def lint_interpreters(documents: Sequence[Document], _store: Store, _options: So
     linted = [one for one in documents if key_of(one.object).group_kind in _LINTED]
     if not linted:
         return []
-    from fleethook.engines.interpret.commands.interpret_chain import (  # noqa: PLC0415 - it needs Lua
-        report_problems,
-    )
-    from fleethook.engines.interpret.lua.runner import Runner  # noqa: PLC0415 - as above
+    from fleethook.engines.interpret.lua.runner import Runner  # noqa: PLC0415 - it needs Lua
 
     runner, lines = Runner(), FieldLines()
-    return [row for one in linted for row in list_rows(one, report_problems(one, runner), lines)]
+    return [row for one in linted for row in _list_rows(one, runner, lines)]
 
 
-def list_rows(document: Document, report: "ScriptReport", lines: FieldLines) -> list[Row]:
-    """Return the problems and warnings about an object with their lines in its file."""
+def _list_rows(document: Document, runner: "Runner", lines: FieldLines) -> Iterator[Row]:
+    """Yield the mistakes in an object with their lines in its file."""
     key = key_of(document.object)
-    identity = key.cluster, key.group_kind.kind, key.namespace, key.name
-    rows = []
-    for code, found in ((INVALID, report.problems), (SUSPICIOUS, report.warnings)):
-        level, _ = MEANINGS[code]
-        for field, text in found:
-            place = f"{document.source}:{lines.line(document, field)}" if document.line else document.place
-            rows.append(Row(level, code, *identity, webhook="", field=field, text=text, place=place))
-    return rows
+    for code, field, text in _find_mistakes(document.object, runner):
+        place = f"{document.source}:{lines.line(document, field)}" if document.line else document.place
+        yield Row(
+            MEANINGS[code][0], code, key.cluster, key.group_kind.kind, key.namespace, key.name,
+            webhook="", field=field, text=text, place=place,
+        )  # fmt: skip
+
+
+def _find_mistakes(document: JSONObject, runner: "Runner") -> Iterator[tuple[str, str, str]]:
+    """Yield code, field and text of each mistake."""
+    from fleethook.engines.interpret.hooks.hook_configuration import (  # noqa: PLC0415 - it needs libraries for TLS
+        CONFIGURATIONS,
+        problems,
+    )
+    from fleethook.engines.interpret.lua.customization_rules import (  # noqa: PLC0415 - it needs Lua
+        list_findings,
+        list_unportable,
+    )
+    from fleethook.engines.interpret.lua.lua_layer import (  # noqa: PLC0415 - as above
+        find_top_level_problem,
+        has_scripts,
+        read_object,
+    )
+
+    group_kind = key_of(document).group_kind
+    if group_kind in CONFIGURATIONS:
+        yield from ((INVALID, *one) for one in problems(group_kind, document))
+    elif has_scripts(document):
+        read = read_object(document)
+        yield from ((INVALID, *one) for one in read.problems)
+        for rule in read.rules:
+            if problem := find_top_level_problem(rule, runner):
+                yield INVALID, rule.place, problem
+            yield from ((SUSPICIOUS, rule.place, text) for text in (*list_findings(rule), *list_unportable(rule)))

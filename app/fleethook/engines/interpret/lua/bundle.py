@@ -123,7 +123,7 @@ def _read_document(folder: str) -> JSONObject:
 def _read_rules(folder: str, document: JSONObject, only: Operation | None = None) -> list[Rule]:
     found = read_customization(document, only)
     if found.problems:
-        raise ValueError(f"bundle {folder}: {found.problems[0].place}: {found.problems[0].text}")
+        raise ValueError(f"bundle {folder}: {found.problems[0].field}: {found.problems[0].text}")
     return [rule._replace(source=f"bundle {folder}") for rule in found.rules]
 
 

@@ -18,6 +18,7 @@ from fleethook.engines.interpret.lua.script_parser import Script, parse_script, 
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program
 from fleethook.engines.interpret.review.answer_validation import list_known_members
+from fleethook.model.formats.field_errors import Problem
 from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -131,18 +132,11 @@ class Rule(NamedTuple):
         return self.program.id.partition(":")[0]
 
 
-class RuleProblem(NamedTuple):
-    """A problem that makes a rule unusable."""
-
-    place: str
-    text: str
-
-
 class ParsedRules(NamedTuple):
     """The rules of an object, and its problems."""
 
     rules: list[Rule]
-    problems: list[RuleProblem]
+    problems: list[Problem]
 
 
 def read_target(spec: Mapping[str, JSON]) -> GroupVersionKind | None:
@@ -169,20 +163,20 @@ def read_customization(document: JSONObject, only: Operation | None = None) -> P
     name = str(as_object(document.get("metadata")).get("name") or "")
     customizations = spec.get("customizations")
     if not isinstance(customizations, dict):
-        found.problems.append(RuleProblem("spec.customizations", "Required value: give at least one rule"))
+        found.problems.append(Problem("spec.customizations", "Required value: give at least one rule"))
         return found
     for member, value in customizations.items():
         place = f"spec.customizations.{member}.luaScript"
         function = _BY_MEMBER.get(member)
         if function is None:
             known = ", ".join(_BY_MEMBER)
-            found.problems.append(RuleProblem(f"spec.customizations.{member}", f"unknown rule: use one of {known}"))
+            found.problems.append(Problem(f"spec.customizations.{member}", f"unknown rule: use one of {known}"))
             continue
         text = as_object(value).get("luaScript")
         if text in (None, "") or only not in (None, function.operation):
             continue
         if not isinstance(text, str):
-            found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
+            found.problems.append(Problem(place, "Invalid value: must be a string"))
             continue
         _add_rule(found, kind, function, text, (f"ResourceInterpreterCustomization {name}", place), f"{name}/{member}")
     for more in _list_other_kinds(document, kind.kind if kind is not None else ""):
@@ -209,12 +203,12 @@ def read_config_map(document: JSONObject) -> ParsedRules:
         return found
     place = f"data[{RETENTION_KEY}]"
     if not isinstance(text, str):
-        found.problems.append(RuleProblem(place, "Invalid value: must be a string"))
+        found.problems.append(Problem(place, "Invalid value: must be a string"))
         return found
     try:
         values = [document.value for document in read_values(text, source=place)]
     except ManifestError as error:
-        found.problems.append(RuleProblem(place, f"line {error.line}: {error.reason[:_MAX_REASON_LENGTH]}"))
+        found.problems.append(Problem(place, f"line {error.line}: {error.reason[:_MAX_REASON_LENGTH]}"))
         return found
     entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
     first: dict[GroupVersionKind, str] = {}
@@ -225,20 +219,20 @@ def read_config_map(document: JSONObject) -> ParsedRules:
 
 def _read_retention(found: ParsedRules, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
     if not isinstance(entry, dict):
-        found.problems.append(RuleProblem(place, "is not a RuntimeValueRetention: expected an object"))
+        found.problems.append(Problem(place, "is not a RuntimeValueRetention: expected an object"))
         return
     kind = _read_kind(entry, place, found.problems)
     texts = {name: entry[name] for name in RETENTION_SCRIPTS if entry.get(name) not in (None, "")}
     problem = _find_retention_problem(entry, texts)
     if problem:
-        found.problems.append(RuleProblem(place, problem))
+        found.problems.append(Problem(place, problem))
         return
     name, text = next(iter(texts.items()))
     if not isinstance(text, str):
-        found.problems.append(RuleProblem(f"{place}.{name}", "Invalid value: must be a string"))
+        found.problems.append(Problem(f"{place}.{name}", "Invalid value: must be a string"))
     elif kind in first:
         what = f"{kind.api_version} {kind.kind}"
-        found.problems.append(RuleProblem(place, f"{what} is already defined at {first[kind]}: remove one of them"))
+        found.problems.append(Problem(place, f"{what} is already defined at {first[kind]}: remove one of them"))
     elif kind is not None:
         first[kind] = place
         source = ("ConfigMap karmada-config", f"{place}.{name}")
@@ -258,9 +252,9 @@ def _find_retention_problem(entry: JSONObject, texts: JSONObject) -> str:
     return ""
 
 
-def _read_kind(target: Mapping[str, JSON], place: str, problems: list[RuleProblem]) -> GroupVersionKind | None:
+def _read_kind(target: Mapping[str, JSON], place: str, problems: list[Problem]) -> GroupVersionKind | None:
     missing = [name for name in ("apiVersion", "kind") if not isinstance(target.get(name), str) or not target[name]]
-    problems += (RuleProblem(f"{place}.{name}", f"Required value: {name} of the resources") for name in missing)
+    problems += (Problem(f"{place}.{name}", f"Required value: {name} of the resources") for name in missing)
     if missing:
         return None
     return GroupVersionKind(*parse_api_version(target["apiVersion"]), target["kind"])
@@ -279,11 +273,11 @@ def _add_rule(
     try:
         script = _parse_rule_script(text, function.name if retention else "")
     except LuaSyntaxError as error:
-        found.problems.append(RuleProblem(source[1], f"Lua script error: line {error.line}: {error}"))
+        found.problems.append(Problem(source[1], f"Lua script error: line {error.line}: {error}"))
         return
     mistake = _find_mistake(script, text, function, retention=retention)
     if mistake:
-        found.problems.append(RuleProblem(source[1], mistake))
+        found.problems.append(Problem(source[1], mistake))
         return
     digest = hashlib.sha256(script.runnable.encode()).hexdigest()
     own_globals = bool(script.assigned & known_globals()) or "_G" in text
@@ -291,7 +285,7 @@ def _add_rule(
     try:
         _get_machine().compile(program)
     except LuaError as error:
-        found.problems.append(RuleProblem(source[1], f"Lua script error: {error}"))
+        found.problems.append(Problem(source[1], f"Lua script error: {error}"))
         return
     if kind is not None:
         found.rules.append(Rule(kind, function, *source, program, script, retention))

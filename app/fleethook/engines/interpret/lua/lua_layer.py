@@ -14,7 +14,6 @@ from fleethook.engines.interpret.lua.convert import describe_type, expect_list, 
 from fleethook.engines.interpret.lua.customization_rules import (
     ParsedRules,
     Rule,
-    RuleProblem,
     describe_object,
     list_findings,
     read_config_map,
@@ -182,7 +181,7 @@ class Refused(NamedTuple):
     """An invalid object; an earlier version of it may be in use."""
 
     document: JSONObject
-    problems: tuple[RuleProblem, ...]
+    problems: tuple[Problem, ...]
     in_use: bool
     """Whether an earlier version is in use."""
 
@@ -190,7 +189,7 @@ class Refused(NamedTuple):
     def text(self) -> str:
         """The message for logs, Events and readiness."""
         used = "invalid, its last valid version stays in use" if self.in_use else "invalid, not used"
-        found = "; ".join(f"{problem.place}: {problem.text}" for problem in self.problems)
+        found = "; ".join(f"{problem.field}: {problem.text}" for problem in self.problems)
         return f"{describe_object(self.document)}: {used}: {found}"
 
 
@@ -220,7 +219,7 @@ class Customizations:
             self._clear_refusal(key)
             self._rules = None
             return
-        found = read_object(key, after)
+        found = read_object(after)
         if found.problems:
             self._refuse(key, after, found)
             return
@@ -259,11 +258,26 @@ class Customizations:
         return sum(map(len, self._good.values())), len(self._refused)
 
 
-def read_object(key: ObjectKey, document: JSONObject) -> ParsedRules:
+def has_scripts(document: JSONObject) -> bool:
+    """Return whether an object is a customization or the ConfigMap ``karmada-config``."""
+    key = key_of(document)
+    return key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME)
+
+
+def read_object(document: JSONObject) -> ParsedRules:
     """Return the rules of a customization or of ``karmada-config``, and its problems."""
-    if key.group_kind == CUSTOMIZATION:
-        return read_customization(document)
-    return read_config_map(document)
+    is_customization = key_of(document).group_kind == CUSTOMIZATION
+    return read_customization(document) if is_customization else read_config_map(document)
+
+
+def find_top_level_problem(rule: Rule, runner: Runner) -> str:
+    """Run the top level of a script; return the problem, ``""`` if it defines its function."""
+    try:
+        functions = runner.try_at_once(rule.program)
+    except LuaError as error:
+        return f"its top level fails: {error}"
+    name = rule.function.name
+    return "" if name in functions else f"there is no function {name} after its top level has run"
 
 
 if TYPE_CHECKING:
@@ -327,16 +341,14 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
 
 def _judge_scripts(document: JSONObject, others: Iterable[JSONObject], runner: Runner) -> Response:
     """Return the answer to the review of an object with scripts. It compiles them, and reads nothing that changes."""
-    found = read_object(key_of(document), document)
+    found = read_object(document)
     problems = [*found.problems]
     for rule in found.rules:
-        try:
-            runner.try_at_once(rule.program)
-        except LuaError as error:
-            problems.append(RuleProblem(rule.place, f"Lua script error: {error}"))
+        if problem := find_top_level_problem(rule, runner):
+            problems.append(Problem(rule.place, problem))
     problems += _find_conflicts(document, found, others)
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in list_findings(rule)]
-    return refuse_problems((Problem(*problem) for problem in problems), warnings=warnings)
+    return refuse_problems(problems, warnings=warnings)
 
 
 def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response | None:
@@ -349,7 +361,7 @@ def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response |
     return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
-def _find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[RuleProblem]:
+def _find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[Problem]:
     """Yield the rules that another customization also has, except dependencies, because the layer unites these."""
     key = key_of(document)
     mine: dict[tuple[GroupVersionKind, Operation], Rule] = {
@@ -360,9 +372,9 @@ def _find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[J
     for other in others:
         if key_of(other) == key:
             continue
-        for rule in read_object(key_of(other), other).rules:
+        for rule in read_object(other).rules:
             same = mine.get((rule.kind, rule.function.operation))
             if same is not None:
                 operation, existing = rule.function.operation, describe_object(other)
                 text = f"conflicting with InterpreterOperation({operation}) of existing {existing}"
-                yield RuleProblem(same.place, text)
+                yield Problem(same.place, text)
