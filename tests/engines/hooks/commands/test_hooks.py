@@ -58,25 +58,6 @@ def test_tests_pass(tests: Path) -> None:
     assert run(tests.parent)[0] == 0
 
 
-def test_definitions_among_the_files_have_the_defaults_of_objects(tmp_path: Path) -> None:
-    (tmp_path / "rules.py").write_text(
-        "from fleethook.admission import validate\n"
-        "@validate('example.org/v1', 'Boat', expression='object.spec.size == 3', message='size')\n"
-        "def small(): pass\n"
-    )
-    boat = {"apiVersion": "example.org/v1", "kind": "Boat", "metadata": {"name": "b"}, "spec": {}}
-    test = {"name": "small", "object": boat, "output": {"allowed": True}}
-    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rules": ["rules.py"], "tests": [test]}))
-    schema = {"openAPIV3Schema": {"properties": {"spec": {"properties": {"size": {"default": 3}}}}}}
-    spec = {"group": "example.org", "names": {"kind": "Boat"}, "versions": [{"name": "v1", "schema": schema}]}
-    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "b"}}
-    (tmp_path / "crd.yaml").write_text(yaml.safe_dump({**crd, "spec": spec}))
-    assert run(tmp_path / "test.yaml", tmp_path / "crd.yaml")[::2] == (0, "")
-    code, out, _ = run(tmp_path / "test.yaml")
-    assert code == 1
-    assert "no such key: size" in out
-
-
 def test_a_changed_rule_fails_with_the_line_of_the_test(tests: Path, tmp_path: Path) -> None:
     edited = tmp_path / "edited.txt"
     edited.write_text(RULES.replace("web-", "w"))
@@ -150,13 +131,6 @@ def test_results_are_checked_by_the_definitions_of_the_paths(tests: Path) -> Non
     assert run(tests)[0] == 0
     code, out, _ = run(tests, definition)
     assert (code, "rules.py:2: its changes are invalid: spec.size: must be an integer" in out) == (1, True)
-
-
-def test_a_file_that_does_not_import_exits_2_with_its_line(tests: Path) -> None:
-    tests.with_name("rules.py").write_text("import nothing_of_this_name\n")
-    code, _, err = run(tests)
-    assert code == 2
-    assert "rules.py:1: ModuleNotFoundError: No module named 'nothing_of_this_name'" in err
 
 
 BROKEN = """
