@@ -8,7 +8,7 @@ import yaml
 
 from fleethook.engines.interpret.chain import Chain, NativeLayer
 from fleethook.engines.interpret.conventions.status import HealthRule
-from fleethook.engines.interpret.lua.bundle import BundleLayer, load_bundle_rules, read_bundle
+from fleethook.engines.interpret.lua.bundle import BundleLayer, load_bundle, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.interpret.interpreter import Question
@@ -17,7 +17,7 @@ from fleethook.model.karmada import Operation
 from fleethook.patch import merge_patch, parse_pointer
 
 _TABLE: Final = yaml.safe_load((Path(__file__).parent / "held_back.yaml").read_text("utf-8"))
-_SCRIPTED: Final = {kind for kind, operation in load_bundle_rules() if operation is Operation.HEALTH}
+_SCRIPTED: Final = {kind for kind, operation in load_bundle().rules if operation is Operation.HEALTH}
 KINDS: Final = {
     f"{kind.group}/{kind.kind}": kind
     for kind in sorted(_SCRIPTED | {kind for kind, rules in NATIVE.items() if Operation.HEALTH in rules})

@@ -9,9 +9,8 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, load_bundle_rules, read_bundle
+from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.customization_rules import list_findings
-from fleethook.engines.interpret.lua.lua_layer import index_rules
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind
@@ -112,14 +111,6 @@ async def test_an_object_that_is_being_deleted_is_unhealthy(chain: Chain, folder
     metadata = {**question.object["metadata"], "deletionTimestamp": "2026-08-01T10:00:00Z"}
     answered = await chain.answer(question._replace(object={**question.object, "metadata": metadata}))
     assert answered.answer.healthy is False
-
-
-def test_scripts_are_compiled_when_they_are_needed() -> None:
-    lazy, read = load_bundle_rules(), index_rules(rule for kind in KINDS for rule in kind.rules)
-    assert dict(lazy) == dict(read)
-    assert len(lazy) == len(read)
-    with pytest.raises(KeyError):
-        lazy[GroupVersionKind("example.com", "v1", "Foo"), Operation.HEALTH]
 
 
 # --- The kinds that users of Crossplane define ---

@@ -13,7 +13,7 @@ counts as a managed resource.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from itertools import chain, product
@@ -28,12 +28,12 @@ from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind
 from fleethook.engines.interpret.fixtures import Fixture, read_fixtures
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.lua.customization_rules import Rule, known_globals, list_answers, read_customization
+from fleethook.engines.interpret.lua.customization_rules import Rule, read_customization
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, as_object
 from fleethook.model.karmada import Operation
 
 _ROOT: Final = resources.files("fleethook.engines.interpret").joinpath("bundle")
@@ -100,7 +100,7 @@ def read_bundle() -> Iterator[BundledKind]:
         listed, folders = _read_conventions(group), _list_folders(group)
         for kind in sorted({*folders, *listed}):
             folder = f"{group.name}/{kind}"
-            rules = _read_rules(folder, _read_document(folder)) if kind in folders else []
+            rules = _read_rules(folder) if kind in folders else []
             yield BundledKind(folder, rules, listed.get(kind))
 
 
@@ -113,51 +113,12 @@ def _list_folders(group: Traversable) -> list[str]:
     return sorted(entry.name for entry in group.iterdir() if entry.name != _CONVENTIONS)
 
 
-@cache
-def _read_document(folder: str) -> JSONObject:
+def _read_rules(folder: str) -> list[Rule]:
     text = _ROOT.joinpath(folder, "customization.yaml").read_text("utf-8")
-    document: JSONObject = yaml.load(text, yaml.CSafeLoader)
-    return document
-
-
-def _read_rules(folder: str, document: JSONObject, only: Operation | None = None) -> list[Rule]:
-    found = read_customization(document, only)
+    found = read_customization(yaml.load(text, yaml.CSafeLoader))
     if found.problems:
         raise ValueError(f"bundle {folder}: {found.problems[0].field}: {found.problems[0].text}")
     return [rule._replace(source=f"bundle {folder}") for rule in found.rules]
-
-
-class _Scripts(Rules):
-    """The rules with a script. Each script is compiled at its first use, because compiling takes most of the time."""
-
-    def __init__(self) -> None:
-        """Read the customizations."""
-        self._documents: Final[dict[tuple[GroupVersionKind, Operation], list[tuple[str, JSONObject]]]] = {}
-        self._read: Final[dict[tuple[str, Operation], list[Rule]]] = {}
-        for group in _list_groups():
-            for kind in _list_folders(group):
-                folder = f"{group.name}/{kind}"
-                document = _read_document(folder)
-                for key in list_answers(document):
-                    self._documents.setdefault(key, []).append((folder, document))
-
-    def __getitem__(self, key: tuple[GroupVersionKind, Operation]) -> tuple[Rule, ...]:
-        kind, operation = key
-        found = []
-        for folder, document in self._documents[key]:
-            if (folder, operation) not in self._read:
-                self._read[folder, operation] = _read_rules(folder, document, operation)
-            found += [rule for rule in self._read[folder, operation] if rule.kind == kind]
-        return index_rules(found)[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._documents
-
-    def __iter__(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
-        return iter(self._documents)
-
-    def __len__(self) -> int:
-        return len(self._documents)
 
 
 def _read_conventions(group: Traversable) -> dict[str, ConventionalKind]:
@@ -171,27 +132,34 @@ def _read_conventions(group: Traversable) -> dict[str, ConventionalKind]:
         raise ValueError(f"bundle {group.name}/{_CONVENTIONS}: {error}") from None
 
 
-@lru_cache(maxsize=1)
-def load_bundle_rules() -> Rules:
-    """Return the rules with a script; the first call reads them."""
-    return _Scripts()
+class Bundle(NamedTuple):
+    """The bundle by kind and operation.
+
+    Attributes:
+        rules: The rules with a script.
+        conventions: The handlers of the listed kinds, and of the kinds that share a customization with one of them.
+    """
+
+    rules: Rules
+    conventions: Conventions
 
 
-@lru_cache(maxsize=1)
-def _load_conventions() -> Conventions:
-    """Return the handlers of the listed kinds, and of the kinds that share a customization with one of them."""
+@cache
+def load_bundle() -> Bundle:
+    """Return the bundle; the first call reads and compiles it."""
+    kinds = list(read_bundle())
     own: dict[tuple[GroupVersionKind, Operation], Handler] = {}
     shared: dict[tuple[GroupVersionKind, Operation], Handler] = {}
-    for group in _list_groups():
-        folders = _list_folders(group)
-        for name, kind in _read_conventions(group).items():
-            handler = Handler(f"bundle {group.name}/{name}", kind.answer, in_thread=True)
-            for version, operation in product(kind.versions, kind.answered):
-                own[GroupVersionKind(group.name, version, name), operation] = handler
-            if name in folders:
-                beside = {one for one, _ in list_answers(_read_document(f"{group.name}/{name}"))}
-                shared.update(((one, operation), handler) for one, operation in product(beside, kind.answered))
-    return {**shared, **own}
+    for one in kinds:
+        if one.conventions is None:
+            continue
+        handler = Handler(f"bundle {one.folder}", one.conventions.answer, in_thread=True)
+        group, _, name = one.folder.partition("/")
+        for version, operation in product(one.conventions.versions, one.conventions.answered):
+            own[GroupVersionKind(group, version, name), operation] = handler
+        beside = {rule.kind for rule in one.rules}
+        shared.update(((kind, operation), handler) for kind, operation in product(beside, one.conventions.answered))
+    return Bundle(index_rules(rule for one in kinds for rule in one.rules), {**shared, **own})
 
 
 class BundleLayer:
@@ -200,18 +168,17 @@ class BundleLayer:
     name = "bundle"
 
     def __init__(self, runner: Runner, *, observe: Observe = ignore_call, definitions: StoreView | None = None) -> None:
-        """Read which kinds the bundle has, so that no review waits for it; arguments as for `LuaLayer`.
+        """Load the bundle, so that no review waits for it; arguments as for `LuaLayer`.
 
         Args:
             runner: Runs the scripts.
             observe: Called after each call of a script.
             definitions: CustomResourceDefinitions, which tell the kinds of a family.
         """
-        self._scripts: Final = LuaLayer("bundle", load_bundle_rules, runner, observe=observe)
-        self._conventions: Final = _load_conventions()
+        bundle = load_bundle()
+        self._scripts: Final = LuaLayer("bundle", lambda: bundle.rules, runner, observe=observe)
+        self._conventions: Final = bundle.conventions
         self._definitions: Final = definitions
-        load_bundle_rules()
-        known_globals()  # creates the machine that compiles scripts
 
     def find(self, question: Question) -> Handler | None:
         """Return the rule for a kind and operation."""

@@ -144,18 +144,8 @@ def read_target(spec: Mapping[str, JSON]) -> GroupVersionKind | None:
     return _read_kind(as_object(spec.get("target")), "spec.target", [])
 
 
-def list_answers(document: JSONObject) -> Iterator[tuple[GroupVersionKind, Operation]]:
-    """Yield the kinds and operations that a valid customization has rules for; compiles no script."""
-    spec = as_object(document.get("spec"))
-    kind = read_target(spec)
-    operations = [_BY_MEMBER[member].operation for member in as_object(spec.get("customizations"))]
-    if kind is not None:
-        for one in (kind, *_list_other_kinds(document, kind.kind)):
-            yield from ((one, operation) for operation in operations)
-
-
-def read_customization(document: JSONObject, only: Operation | None = None) -> ParsedRules:
-    """Return the rules of a ResourceInterpreterCustomization, or only those for one operation."""
+def read_customization(document: JSONObject) -> ParsedRules:
+    """Return the rules of a ResourceInterpreterCustomization."""
     spec = as_object(document.get("spec"))
     target = as_object(spec.get("target"))
     found = ParsedRules([], [])
@@ -173,7 +163,7 @@ def read_customization(document: JSONObject, only: Operation | None = None) -> P
             found.problems.append(Problem(f"spec.customizations.{member}", f"unknown rule: use one of {known}"))
             continue
         text = as_object(value).get("luaScript")
-        if text in (None, "") or only not in (None, function.operation):
+        if text in (None, ""):
             continue
         if not isinstance(text, str):
             found.problems.append(Problem(place, "Invalid value: must be a string"))
