@@ -56,8 +56,8 @@ def _find_mistakes(document: JSONObject, runner: "Runner") -> Iterator[tuple[str
         list_unportable,
     )
     from fleethook.engines.interpret.lua.lua_layer import (  # noqa: PLC0415 - as above
-        find_top_level_problem,
         has_scripts,
+        list_problems,
         read_object,
     )
 
@@ -66,8 +66,6 @@ def _find_mistakes(document: JSONObject, runner: "Runner") -> Iterator[tuple[str
         yield from ((INVALID, *one) for one in problems(group_kind, document))
     elif has_scripts(document):
         read = read_object(document)
-        yield from ((INVALID, *one) for one in read.problems)
+        yield from ((INVALID, *one) for one in list_problems(read, runner))
         for rule in read.rules:
-            if problem := find_top_level_problem(rule, runner):
-                yield INVALID, rule.place, problem
             yield from ((SUSPICIOUS, rule.place, text) for text in (*list_findings(rule), *list_unportable(rule)))

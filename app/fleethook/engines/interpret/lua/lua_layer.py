@@ -270,14 +270,18 @@ def read_object(document: JSONObject) -> ParsedRules:
     return read_customization(document) if is_customization else read_config_map(document)
 
 
-def find_top_level_problem(rule: Rule, runner: Runner) -> str:
-    """Run the top level of a script; return the problem, ``""`` if it defines its function."""
-    try:
-        functions = runner.try_at_once(rule.program)
-    except LuaError as error:
-        return f"its top level fails: {error}"
-    name = rule.function.name
-    return "" if name in functions else f"there is no function {name} after its top level has run"
+def list_problems(found: ParsedRules, runner: Runner) -> Iterator[Problem]:
+    """Yield the problems of an object with scripts, and those of the top levels of its scripts, which run."""
+    yield from found.problems
+    for rule in found.rules:
+        name = rule.function.name
+        try:
+            functions = runner.try_at_once(rule.program)
+        except LuaError as error:
+            yield Problem(rule.place, f"its top level fails: {error}")
+        else:
+            if name not in functions:
+                yield Problem(rule.place, f"there is no function {name} after its top level has run")
 
 
 if TYPE_CHECKING:
@@ -342,11 +346,7 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
 def _judge_scripts(document: JSONObject, others: Iterable[JSONObject], runner: Runner) -> Response:
     """Return the answer to the review of an object with scripts. It compiles them, and reads nothing that changes."""
     found = read_object(document)
-    problems = [*found.problems]
-    for rule in found.rules:
-        if problem := find_top_level_problem(rule, runner):
-            problems.append(Problem(rule.place, problem))
-    problems += _find_conflicts(document, found, others)
+    problems = [*list_problems(found, runner), *_find_conflicts(document, found, others)]
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in list_findings(rule)]
     return refuse_problems(problems, warnings=warnings)
 
