@@ -49,7 +49,6 @@ class Runner:
     def __init__(self, limits: ScriptLimits | None = None) -> None:
         """Prepare; the first calls create machines and threads."""
         self.limits: Final = limits or ScriptLimits()
-        self._at_once: Final = _take_smaller(_EVENT_LOOP_LIMITS, self.limits)
         # One script leaves a thread to the others.
         self._worker: Final = Worker(_THREADS, share=_THREADS - 1, name="lua")
         self._idle: Final[list[Machine]] = []
@@ -74,9 +73,9 @@ class Runner:
             self._slow[script] = left - 1
         if at_once and not left:
             try:
-                return self._run(call, self._at_once)
+                return self._run(call, _EVENT_LOOP_LIMITS)
             except LuaError as error:
-                if error.kind not in _LIMIT_ERRORS or self._at_once == self.limits:
+                if error.kind not in _LIMIT_ERRORS:
                     raise
             if len(self._slow) >= _MAX_REMEMBERED:
                 self._slow.clear()
@@ -97,7 +96,7 @@ class Runner:
     def try_at_once(self, program: Program) -> list[str]:
         """Run the top level of a script and return the functions that it defines; raises LuaError."""
         with self._machine() as machine:
-            return machine.try_(program, self._at_once)
+            return machine.try_(program, _EVENT_LOOP_LIMITS)
 
     def printed(self) -> list[str]:
         """Return the lines that the last call printed; for commands, which run one call at a time."""
@@ -138,12 +137,3 @@ class Runner:
     def _keep(self, machine: Machine) -> None:
         if not machine.spoiled and machine.memory() < _MAX_IDLE_BYTES:
             self._idle.append(machine)
-
-
-def _take_smaller(most: ScriptLimits, limits: ScriptLimits) -> ScriptLimits:
-    """Return the smaller of each limit."""
-    return ScriptLimits(
-        min(most.seconds, limits.seconds),
-        min(most.instructions, limits.instructions),
-        min(most.memory, limits.memory),
-    )

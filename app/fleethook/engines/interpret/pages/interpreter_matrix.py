@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store, StoreView
 from fleethook.console.rendering import take_page
-from fleethook.console.reviews.summary import ReviewSummary
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, parse_hooks
@@ -39,7 +37,6 @@ OPERATIONS: Final = tuple(Operation)
 PAGE_ROWS: Final = 100
 
 _EVERY: Final = "*"
-_ASKED_AT: Final = frozenset({paths.EXPLORE, paths.INTERPRET})
 INTERPRETED: Final = (*CONFIGURATIONS, CUSTOMIZATION, DEFINITION, CONFIG_MAP)
 """The kinds that configure interpreters."""
 
@@ -59,11 +56,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class KindRow:
-    """A kind, with a cell for each operation that the filter shows, and its customizations that are not used."""
+    """A kind, with a cell for each operation that the filter shows."""
 
     kind: GroupVersionKind
     cells: tuple[Cell, ...]
-    refused: tuple[str, ...] = ()
 
 
 class RefusedObject(NamedTuple):
@@ -91,8 +87,8 @@ class MatrixFilter:
         layer: One of `LAYERS`, or `NONE`, that a cell must have; ``""`` for all.
         operation: The only operation to show; ``""`` for all.
         page: The page, from 1.
-        shows_all: Whether to show kinds that nobody has asked about, and for which the user has no interpreter. They
-            are also shown for a text or a layer.
+        shows_all: Whether to show kinds for which the user has no interpreter. They are also shown for a text or a
+            layer.
     """
 
     text: str = ""
@@ -236,29 +232,25 @@ def find_cell(interpreters: Interpreters, kind: GroupVersionKind, operation: Ope
     return Cell(operation, layer, handler.hook, tuple(name for name, _ in found[1:]))
 
 
-def build_matrix(interpreters: Interpreters, wanted: MatrixFilter, reviews: Sequence[ReviewSummary] = ()) -> Matrix:
+def build_matrix(interpreters: Interpreters, wanted: MatrixFilter) -> Matrix:
     """Return a page of the matrix; cells outside the page are computed only for the filter by layer.
 
     Args:
         interpreters: The kinds and the layers.
-        wanted: The kinds and operations to show. The kinds of the user's own interpreters come first, then those about
-            which Karmada has asked, then those with a CustomResourceDefinition.
-        reviews: Recorded reviews.
+        wanted: The kinds and operations to show. The kinds of the user's own interpreters come first, then those with
+            a CustomResourceDefinition.
     """
     operations = tuple(one for one in OPERATIONS if wanted.operation in ("", one.value)) or OPERATIONS
-    asked = {one.group_kind for one in reviews if one.route in _ASKED_AT}
 
     def rank(kind: GroupVersionKind) -> int:
         if kind in interpreters.own:
             return 0
-        if kind.group_kind in asked:
-            return 1
-        return 3 if kind in interpreters.unscoped else 2
+        return 2 if kind in interpreters.unscoped else 1
 
     text = wanted.text.casefold()
     kinds: Iterable[GroupVersionKind] = sorted(interpreters.kinds, key=rank)
     if not (wanted.text or wanted.layer or wanted.shows_all):
-        kinds = (one for one in kinds if rank(one) < 2)
+        kinds = (one for one in kinds if one in interpreters.own)
     kinds = [one for one in kinds if text in _describe(one).casefold()]
     if wanted.layer:
         kinds = [row.kind for row in _fill(interpreters, kinds, operations) if _has_layer(row, wanted.layer)]
@@ -275,7 +267,7 @@ def _fill(
 ) -> Iterator[KindRow]:
     for kind in kinds:
         cells = tuple(find_cell(interpreters, kind, operation) for operation in operations)
-        yield KindRow(kind, cells, tuple(one.about for one in interpreters.refused if one.kind == kind))
+        yield KindRow(kind, cells)
 
 
 def _has_layer(row: KindRow, layer: str) -> bool:

@@ -167,8 +167,7 @@ async def show(
     """Show the matrix."""
     wanted = MatrixFilter(q.strip(), layer, operation, page, shows_all=kinds == "all")
     interpreters = await INTERPRETERS.find(request).interpreters.get(context.worker)
-    reviews = () if context.reviews is None else (await context.reviews.find()).reviews
-    matrix = await context.worker.run("", build_matrix, interpreters, wanted, reviews)
+    matrix = await context.worker.run("", build_matrix, interpreters, wanted)
     asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
     return await render(
         request,
@@ -179,7 +178,6 @@ async def show(
         matrix=matrix,
         wanted=wanted,
         query={"q": q, "layer": layer, "operation": operation, "kinds": kinds},
-        has_records=context.reviews is not None,
         layers=(*LAYERS, NONE),
         operations=_OPERATIONS,
         script_url=script_url if context.playground else lambda _cell: "",
