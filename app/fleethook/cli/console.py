@@ -11,7 +11,7 @@ import uvloop
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
+from fleethook.cli.inputs.kubeconfig import find_kubeconfig
 from fleethook.cli.inputs.sources import SourceOptions, check_options, find_default_cluster
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
@@ -95,7 +95,7 @@ def console(
     check_options(given)
     flags: dict[str, Any] = {
         "exclude": exclude or None,
-        "kubeconfig": find_kubeconfig_or_fail(kubeconfig) if kubeconfig or context else None,
+        "kubeconfig": find_kubeconfig(kubeconfig) if kubeconfig or context else None,
         "context": context,
         "in_cluster": in_cluster or None,
         "kcp": kcp or None,

@@ -33,8 +33,8 @@ def test_logical_clusters_are_named_and_each_resource_once() -> None:
 def test_rights_with_the_same_verbs_are_one_rule() -> None:
     rights = [("apps", "deployments", "patch"), ("", "secrets", "list"), ("apps", "statefulsets", "patch")]
     assert describe_rules(rights) == (
-        'add to a ClusterRole that is bound to the user: {apiGroups: [""], resources: [secrets], verbs: [list]}, '
-        '{apiGroups: ["apps"], resources: [deployments, statefulsets], verbs: [patch]}'
+        'add to a ClusterRole that is bound to the user: {apiGroups: ["apps"], resources: [deployments, statefulsets], '
+        'verbs: [patch]}, {apiGroups: [""], resources: [secrets], verbs: [list]}'
     )
 
 

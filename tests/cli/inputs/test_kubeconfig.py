@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cli.inputs.kubeconfig import KubeconfigError, find_kubeconfig, list_files
+from fleethook.cli.inputs.kubeconfig import find_kubeconfig, list_files
 from tests.cli.commands import invoke, run_command
 
 
@@ -55,12 +55,17 @@ def test_missing_files_of_the_variable_are_skipped(home: Path, monkeypatch: pyte
     ],
 )
 def test_an_error_says_where_it_was_searched(
-    home: Path, monkeypatch: pytest.MonkeyPatch, given: str, variable: str, message: str
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: str,
+    variable: str,
+    message: str,
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", variable.format(home=home))
-    with pytest.raises(KubeconfigError) as raised:
+    with pytest.raises(SystemExit):
         find_kubeconfig(Path(given.format(home=home)) if given else None)
-    assert str(raised.value) == message.format(home=home)
+    assert capsys.readouterr().err == f"fleethook: {message.format(home=home)}\n"
 
 
 CLUSTER_COMMANDS = pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from fleethook.cli.inputs.manifests import (
     InputError,
     find_unused,
     read_manifests,
-    read_mappings,
     read_objects,
     read_values,
 )
@@ -66,17 +65,10 @@ def test_values_may_have_any_type(tmp_path: Path) -> None:
     assert [(one.value, one.line) for one in read_values(file)] == [([1], 1), ("text", 3), ({"a": "b"}, 5)]
 
 
-def test_mappings_need_no_kind(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text("a: b\n")
-    assert [one.object for one in read_mappings(file)] == [{"a": "b"}]
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
         (b"a: [", "a.yaml:2: "),
-        (b"- 1\n", "a.yaml:1: expected a mapping"),
         (b"\xff", "a.yaml:1: the byte 0xff is not valid UTF-8"),
     ],
 )
@@ -86,7 +78,7 @@ def test_unreadable_files_exit_2_with_file_and_line(
     file = tmp_path / "a.yaml"
     file.write_bytes(content)
     with pytest.raises(SystemExit) as left:
-        read_mappings(file)
+        read_values(file)
     assert left.value.code == 2
     assert problem in capsys.readouterr().err
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fleethook.cli.output.findings_output import ObjectRow, count_levels, describe_object
+from fleethook.cli.output.findings_output import Row, count_levels, print_text
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from tests.builders import request, store_of, validate_overrider
 from tests.cli.commands import invoke
 from tests.serving import EXAMPLES
 
-ROW = ObjectRow("error", "lost", "", "YurtAppSet", "shop", "web")
+ROW = Row("error", "lost", "", "YurtAppSet", "shop", "web", webhook="", field="", text="gone", place="f:1")
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,9 @@ ROW = ObjectRow("error", "lost", "", "YurtAppSet", "shop", "web")
         (msgspec.structs.replace(ROW, cluster="root:org"), "YurtAppSet shop/web of root:org"),
     ],
 )
-def test_a_row_names_its_object(row: ObjectRow, text: str) -> None:
-    assert describe_object(row) == text
+def test_a_row_names_its_object(row: Row, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_text([row])
+    assert capsys.readouterr().out.splitlines()[1] == f"  {text}: gone"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ def test_rows_name_the_change_in_the_past_or_as_a_plan() -> None:
     [
         ([], "give one of --kubeconfig, --context and --in-cluster"),
         (["--in-cluster", "--kubeconfig", "x"], "give only one of --kubeconfig and --in-cluster"),
-        (["--in-cluster", "--cert-secret", "certs"], "'certs' is not NAMESPACE/NAME"),
         (["--in-cluster"], "not finished, repeat the command: credentials cannot be read"),
     ],
 )

@@ -9,8 +9,6 @@ from fleethook.cli.uninstall.uninstall_cluster import (
     Action,
     LeaderError,
     Uninstaller,
-    guess_secrets,
-    has_our_keys,
     is_our_configuration,
     is_ours,
 )
@@ -152,20 +150,14 @@ async def test_a_renewed_lease_ends_the_command_and_a_dead_one_is_deleted(cluste
     assert list_rows(await uninstall(cluster), Action.DELETED) == ["fleethook"]
 
 
-async def test_secrets_are_found_by_label_by_the_service_and_by_name() -> None:
+async def test_secrets_are_found_by_label_and_keys() -> None:
     cluster = Cluster()
     keys = {"ca.key": "", "tls.key": "", "tls.crt": ""}
-    service = {"namespace": "a", "name": "fleethook"}
-    hook = {"name": "x.fleethook.io", "clientConfig": {"service": service}}
-    cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook", webhooks=[hook]))
     label = {"labels": {"app.kubernetes.io/name": "fleethook"}}
-    for namespace, name, data, more in (
-        ("a", "fleethook-certs", keys, {}), ("b", "labelled", keys, label), ("c", "named", keys, {}),
-        ("d", "other", keys, {}), ("e", "of-cert-manager", {"tls.key": ""}, label),
-    ):  # fmt: skip
-        cluster.put("secrets", document("Secret", name, data=data, metadata={"namespace": namespace, **more}))
-    await uninstall(cluster, secret=("c", "named"))
-    assert sorted(path.split("/")[4] for path in cluster.objects) == ["d", "e"]
+    for namespace, data, more in (("a", keys, label), ("b", keys, {}), ("c", {"tls.key": ""}, label)):
+        cluster.put("secrets", document("Secret", "certs", data=data, metadata={"namespace": namespace, **more}))
+    await uninstall(cluster)
+    assert sorted(path.split("/")[4] for path in cluster.objects) == ["b", "c"]
 
 
 @pytest.mark.parametrize("definitions", [False, True])
@@ -221,19 +213,6 @@ def test_only_configurations_that_call_fleethook_are_ours(name: str, fields: Any
     assert is_our_configuration(make_object(name, **fields)) is ours
 
 
-@pytest.mark.parametrize(
-    ("name", "ours"), [("fleethook-crds", True), ("fleethook-console", True), ("fleethook-x", False)]
-)
+@pytest.mark.parametrize(("name", "ours"), [("fleethook-crds", True), ("fleethook-x", False)])
 def test_objects_of_the_charts_components_are_ours(name: str, ours: bool) -> None:
     assert is_ours(make_object("role", metadata={"labels": {"app.kubernetes.io/name": name}})) is ours
-
-
-def test_the_secret_of_the_chart_is_guessed_by_the_service_and_known_by_its_keys() -> None:
-    hooks = [
-        {"clientConfig": {"service": {"namespace": "a", "name": "fleethook"}}},
-        {"clientConfig": {"url": "https://x"}},
-    ]
-    assert list(guess_secrets(make_object("fleethook", webhooks=hooks))) == [("a", "fleethook-certs")]
-    keys = ("ca.key", "tls.key", "tls.crt")
-    assert [has_our_keys({"data": dict.fromkeys(one, "")}) for one in (keys, keys[1:])] == [True, False]
-    assert not has_our_keys({})

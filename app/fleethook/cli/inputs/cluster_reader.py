@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.kubeconfig import list_files
-from fleethook.cli.inputs.manifests import read_mappings
+from fleethook.cli.inputs.manifests import read_values
 from fleethook.cli.output.text_output import show_lists, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_reader import identified
@@ -44,43 +44,41 @@ def describe_missing(
         where: Paths of the logical clusters of a kcp in which they are listed, such as ``/clusters/*``.
         verbs: The rights that each resource needs.
     """
-    if EVERY_CLUSTER in where:
-        return f"{_KCP_REMEDY}, in {EVERY_CLUSTER}: {_format_rules(list(dict.fromkeys(resources)), verbs)}"
-    inside = f" in {', '.join(where[:_MAX_CLUSTERS])}" if where else ""
     resources = list(dict.fromkeys(resources))
-    of_cluster = [one for one in resources if one.only is None]
+    if EVERY_CLUSTER in where:
+        return f"{_KCP_REMEDY}, in {EVERY_CLUSTER}: {_format_rules(_list_rights(resources, verbs))}"
+    inside = f" in {', '.join(where[:_MAX_CLUSTERS])}" if where else ""
     sentences = []
-    if of_cluster:
-        rules = _format_rules(of_cluster, verbs)
-        sentences.append(f"add to a ClusterRole that is bound to the user{inside}: {rules}")
+    if rights := _list_rights([one for one in resources if one.only is None], verbs):
+        sentences.append(describe_rules(rights, subject=f"the user{inside}"))
     for one in resources:
         if one.only is not None:
-            rules = _format_rules([one], verbs)
+            rules = _format_rules(_list_rights([one], verbs))
             sentences.append(f"add to a Role in the namespace {one.only[0]} that is bound to the user: {rules}")
     return "; ".join(sentences)
 
 
 def describe_rules(rights: Collection[tuple[str, str, str]], *, subject: str = "the user") -> str:
     """Return the rules of a ClusterRole that give rights, each a group, a resource and a verb, as a sentence."""
-    verbs: dict[tuple[str, str], set[str]] = {}
+    return f"add to a ClusterRole that is bound to {subject}: {_format_rules(rights)}"
+
+
+def _list_rights(resources: Sequence[WatchedResource], verbs: Sequence[str]) -> list[tuple[str, str, str]]:
+    return [(one.group, one.plural, verb) for one in resources for verb in verbs]
+
+
+def _format_rules(rights: Collection[tuple[str, str, str]]) -> str:
+    """Return the rules of a role in YAML: the resources of a group that need the same verbs are one rule."""
+    verbs: dict[tuple[str, str], list[str]] = {}
     for group, resource, verb in rights:
-        verbs.setdefault((group, resource), set()).add(verb)
+        verbs.setdefault((group, resource), []).append(verb)
     resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (group, resource), given in sorted(verbs.items()):
+    for (group, resource), given in verbs.items():
         resources.setdefault((group, tuple(sorted(given))), []).append(resource)
-    rules = ", ".join(_format_rule(group, plurals, given) for (group, given), plurals in resources.items())
-    return f"add to a ClusterRole that is bound to {subject}: {rules}"
-
-
-def _format_rules(resources: Sequence[WatchedResource], verbs: Sequence[str]) -> str:
-    by_group: dict[str, list[str]] = {}
-    for one in resources:
-        by_group.setdefault(one.group, []).append(one.plural)
-    return ", ".join(_format_rule(group, plurals, verbs) for group, plurals in by_group.items())
-
-
-def _format_rule(group: str, plurals: Sequence[str], verbs: Sequence[str]) -> str:
-    return f'{{apiGroups: ["{group}"], resources: [{", ".join(plurals)}], verbs: [{", ".join(verbs)}]}}'
+    return ", ".join(
+        f'{{apiGroups: ["{group}"], resources: [{", ".join(plurals)}], verbs: [{", ".join(given)}]}}'
+        for (group, given), plurals in resources.items()
+    )
 
 
 if TYPE_CHECKING:
@@ -324,7 +322,7 @@ def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
     listed: dict[JSON, Mapping[str, JSON]] = {}
     current: JSON = context
     # Of several files, the first one that has a context or names the current one counts, as for kubectl.
-    for config in (one.object for file in list_files(kubeconfig) for one in read_mappings(file)):
+    for config in (as_object(one.value) for file in list_files(kubeconfig) for one in read_values(file)):
         contexts = config.get("contexts")
         for one in map(as_object, contexts if isinstance(contexts, list) else ()):
             listed.setdefault(one.get("name"), one)

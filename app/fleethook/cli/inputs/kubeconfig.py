@@ -14,36 +14,25 @@ if TYPE_CHECKING:
 VARIABLE: Final = "KUBECONFIG"
 
 
-class KubeconfigError(Exception):
-    """There is no kubeconfig; the message says where it was searched."""
-
-
-def find_kubeconfig(given: Path | None) -> Path:
-    """Return the kubeconfig to use.
+def find_kubeconfig(given: Path | None, *, hint: str = "") -> Path:
+    """Return the kubeconfig to use. Exits with a message, and the hint if none is given, if there is none.
 
     Args:
         given: The file of ``--kubeconfig``, None without the option.
+        hint: The options that the command has besides.
 
     Returns:
         A file, or several with separators between them, as in ``$KUBECONFIG``. The client merges these as kubectl does,
         and skips missing ones.
-
-    Raises:
-        KubeconfigError: There is no such file.
     """
     if given is not None:
-        if not list_files(given):
-            raise KubeconfigError(f"--kubeconfig: there is no file {given}")
-        return given
+        return given if list_files(given) else fail(f"--kubeconfig: there is no file {given}")
     listed = os.environ.get(VARIABLE)
-    if listed:
-        if not list_files(Path(listed)):
-            raise KubeconfigError(f"there is no kubeconfig: ${VARIABLE} names {listed}, which does not exist")
-        return Path(listed)
-    default = Path.home() / ".kube" / "config"
-    if not list_files(default):
-        raise KubeconfigError(f"there is no kubeconfig: ${VARIABLE} is not set, and there is no file {default}")
-    return default
+    found = Path(listed) if listed else Path.home() / ".kube" / "config"
+    if not list_files(found):
+        reason = f"names {listed}, which does not exist" if listed else f"is not set, and there is no file {found}"
+        fail(f"there is no kubeconfig: ${VARIABLE} {reason}{hint}")
+    return found
 
 
 def list_files(kubeconfig: Path) -> list[Path]:
@@ -52,14 +41,6 @@ def list_files(kubeconfig: Path) -> list[Path]:
         return [] if kubeconfig.is_dir() else [kubeconfig]
     parts = [Path(one).expanduser() for one in str(kubeconfig).split(os.pathsep) if one]
     return [one for one in parts if one.exists() and not one.is_dir()]
-
-
-def find_kubeconfig_or_fail(given: Path | None, *, hint: str = "") -> Path:
-    """Return the kubeconfig to use. Exits with a message, and the hint, if there is none."""
-    try:
-        return find_kubeconfig(given)
-    except KubeconfigError as error:
-        fail(str(error) if given is not None else f"{error}{hint}")
 
 
 class Target(NamedTuple):
@@ -115,6 +96,4 @@ class TargetOptions(NamedTuple):
                 option = "--context" if self.kubeconfig is None else "--kubeconfig"
                 fail(f"give only one of {option} and --in-cluster")
             return Target(None)
-        return Target(
-            find_kubeconfig_or_fail(self.kubeconfig, hint="; give --kubeconfig FILE or --in-cluster"), self.context
-        )
+        return Target(find_kubeconfig(self.kubeconfig, hint="; give --kubeconfig FILE or --in-cluster"), self.context)

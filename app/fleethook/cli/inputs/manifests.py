@@ -115,31 +115,7 @@ def find_unused(
 
 def read_values(path: Path) -> list[Value]:
     """Return the YAML documents of a file, of any type."""
-    return _parse(_read_or_fail(path), path)
-
-
-def read_mappings(path: Path) -> list[Document]:
-    """Return the YAML documents of a file. Each one must be a mapping; it need not be a Kubernetes object."""
-    text = _read_or_fail(path)
-    found = []
-    for value in _parse(text, path):
-        if not isinstance(value.value, dict):
-            fail_input([ManifestError(name_source(path), value.line, "expected a mapping")])
-        found.append(
-            Document(value.value, name_source(path), value.line, value.text, (value.number,), value.first_line)
-        )
-    return found
-
-
-def _read_or_fail(path: Path) -> str:
     try:
-        return decode_text(read_file(path), source=name_source(path))
-    except ManifestError as error:
-        fail_input([error])
-
-
-def _parse(text: str, path: Path) -> list[Value]:
-    try:
-        return parse_values(text, source=name_source(path))
+        return parse_values(decode_text(read_file(path), source=name_source(path)), source=name_source(path))
     except ManifestError as error:
         fail_input([error])

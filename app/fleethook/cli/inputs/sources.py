@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
+from fleethook.cli.inputs.kubeconfig import find_kubeconfig
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.options import (
     ChangeOption,
@@ -74,7 +74,7 @@ class ClusterOptions(NamedTuple):
 def find_default_cluster(kubeconfig: Path | None, context: str | None, *, files_option: str = "-f") -> Path:
     """Return the kubeconfig of a command without files. A note names it if no option does. Exits if there is none."""
     hint = f"; give {files_option} FILE, --kubeconfig FILE or --in-cluster"
-    found = find_kubeconfig_or_fail(kubeconfig, hint=hint)
+    found = find_kubeconfig(kubeconfig, hint=hint)
     if kubeconfig is None and context is None:
         write_error(f"note: no files are given, so the objects are those of the cluster of {found}")
     return found

@@ -15,33 +15,6 @@ from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject
 
 
-class ObjectRow(msgspec.Struct, frozen=True):
-    """The first fields of each row: the level, the code and the object.
-
-    Attributes:
-        level: ``error``, ``warning`` or ``note``.
-        code: Stable name of the finding, such as ``unknown-pool``.
-        cluster: Logical cluster of the object, ``""`` for a plain cluster.
-        kind: Kind of the object.
-        namespace: Namespace of the object, ``""`` without one.
-        name: Name of the object.
-    """
-
-    level: str
-    code: str
-    cluster: str
-    kind: str
-    namespace: str
-    name: str
-
-
-def describe_object(row: ObjectRow) -> str:
-    """Return the kind, namespace, name and logical cluster of the object of a row."""
-    name = f"{row.namespace}/{row.name}" if row.namespace else row.name
-    inside = f" of {row.cluster}" if row.cluster else ""
-    return f"{row.kind} {name}{inside}"
-
-
 class Leveled(Protocol):
     """A row with a level."""
 
@@ -61,16 +34,28 @@ UNREADABLE_INPUT: Final = "unreadable-input"
 _STYLES: Final = {"error": "bold red", "warning": "yellow"}
 
 
-class Row(ObjectRow, frozen=True):
+class Row(msgspec.Struct, frozen=True):
     """One finding, as ``--output json`` prints it.
 
     Attributes:
+        level: ``error``, ``warning`` or ``note``.
+        code: Stable name of the finding, such as ``unknown-pool``.
+        cluster: Logical cluster of the object, ``""`` for a plain cluster.
+        kind: Kind of the object.
+        namespace: Namespace of the object, ``""`` without one.
+        name: Name of the object.
         webhook: Name of the webhook in a webhook configuration, ``""`` for the object itself and for other kinds.
         field: Path of the field in the object, ``""`` for the object itself or if the text names it.
         text: The message.
         place: ``FILE:LINE``, ``cluster`` for an object of a cluster.
     """
 
+    level: str
+    code: str
+    cluster: str
+    kind: str
+    namespace: str
+    name: str
     webhook: str
     field: str
     text: str
@@ -84,9 +69,11 @@ def make_input_row(error: ManifestError) -> Row:
 
 def _describe(row: Row) -> str:
     """Return the object, the webhook or field, and the message on one line."""
+    name = f"{row.namespace}/{row.name}" if row.namespace else row.name
+    inside = f" of {row.cluster}" if row.cluster else ""
     webhook = f", {row.webhook}" if row.webhook else ""
     field = f"{row.field}: " if row.field else ""
-    return f"{describe_object(row)}{webhook}: {field}{row.text}"
+    return f"{row.kind} {name}{inside}{webhook}: {field}{row.text}"
 
 
 def print_text(rows: Sequence[Row]) -> None:

@@ -14,7 +14,7 @@ import uvloop
 from fleethook.app import Fleethook, create_app
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import UNREADABLE, fail
-from fleethook.cli.inputs.kubeconfig import find_kubeconfig_or_fail
+from fleethook.cli.inputs.kubeconfig import find_kubeconfig
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
     ContextOption,
@@ -157,7 +157,7 @@ def _check_source(settings: Settings) -> None:
         problem = "is a file; give its directory" if settings.manifests.exists() else "does not exist"
         fail(f"--manifests: {settings.manifests} {problem}")
     if settings.kubeconfig is not None:
-        find_kubeconfig_or_fail(settings.kubeconfig)
+        find_kubeconfig(settings.kubeconfig)
 
 
 CERTIFICATE_SECONDS: Final = 30.0

@@ -20,13 +20,6 @@ _PLANNED: Final = {"deleted": "would delete", "restored": "would restore", "clea
 def uninstall(
     changed: TargetOptions = TargetOptions(),
     dry_run: Annotated[bool, Option("--dry-run", help="Print the changes, and make none.")] = False,
-    cert_secret: Annotated[
-        str | None,
-        Option(
-            metavar="NAMESPACE/NAME",
-            help="Delete this Secret with certificates, too. Needed only for a Secret without labels of fleethook.",
-        ),
-    ] = None,
     crds: Annotated[
         bool,
         Option("--crds", help="Delete the CustomResourceDefinition of YurtAppOverriders, and all overriders with it."),
@@ -50,12 +43,6 @@ def uninstall(
     Exit codes: 0 nothing of fleethook is left; 1 something is left, which the output names; 2 invalid arguments, a
     leader runs, or the cluster does not respond.
     """
-    secret = None
-    if cert_secret is not None:
-        namespace, slash, name = cert_secret.partition("/")
-        if not (namespace and slash and name) or "/" in name:
-            fail(f"--cert-secret: {cert_secret!r} is not NAMESPACE/NAME")
-        secret = (namespace, name)
     target = changed.find_to_change()
 
     def report(row: Row) -> None:
@@ -64,9 +51,7 @@ def uninstall(
 
     async def run() -> Uninstaller:
         async with target.connect() as connection:
-            made = Uninstaller(
-                connection, dry_run=dry_run, secret=secret, definitions=crds, report=report, note=_write_note
-            )
+            made = Uninstaller(connection, dry_run=dry_run, definitions=crds, report=report, note=_write_note)
             await made.run()
             return made
 
@@ -96,7 +81,7 @@ def _report_end(done: Uninstaller, output: Output, *, dry_run: bool) -> None:
     else:
         write(_summarize(done.rows, dry_run=dry_run))
     if done.missing:
-        write_error(f"fleethook: the user lacks rights: {describe_rules(done.missing)}")
+        write_error(f"fleethook: the user lacks rights: {describe_rules(sorted(done.missing))}")
     if not done.is_complete:
         raise SystemExit(CHECK_FAILED)
 

@@ -5,7 +5,7 @@ The webhook configurations come first. Without a server, kube-apiserver would re
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -85,7 +85,6 @@ class Uninstaller:
         connection: Connection,
         *,
         dry_run: bool,
-        secret: tuple[str, str] | None = None,
         definitions: bool = False,
         report: Callable[[Row], None] = lambda _: None,
         note: Callable[[str], None] = lambda _: None,
@@ -96,7 +95,6 @@ class Uninstaller:
         Args:
             connection: The connection to the apiserver.
             dry_run: Whether to change nothing.
-            secret: Namespace and name of a Secret with certificates that has no label.
             definitions: Whether to delete the CustomResourceDefinitions, and with them all overriders.
             report: Called with each row.
             note: Called with texts for the user.
@@ -106,7 +104,6 @@ class Uninstaller:
         self.missing: Final[set[tuple[str, str, str]]] = set()
         self.connection: Final = connection
         self.is_trial: Final = dry_run
-        self._secrets: Final = set() if secret is None else {secret}
         self._definitions: Final = definitions
         self._report: Final = report
         self.note: Final = note
@@ -133,7 +130,7 @@ class Uninstaller:
             await one.restore(self)
         for resource in RIGHTS:
             await self._delete_all(resource, await self.list_objects(resource, is_ours))
-        await self._delete_secrets()
+        await self._delete_all(SECRETS, await self.list_objects(SECRETS, has_our_keys))
         await self._delete_all(LEASES, leases)
         await self._handle_definitions()
         await self._look_again()
@@ -164,24 +161,10 @@ class Uninstaller:
 
     async def _delete_webhooks(self) -> None:
         for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS):
-            found = await self.list_objects(resource, is_our_configuration)
-            for one in found or ():
-                self._secrets.update(guess_secrets(one))
-            await self._delete_all(resource, found)
+            await self._delete_all(resource, await self.list_objects(resource, is_our_configuration))
         for resource in HOOK_CONFIGURATIONS:
             if resource.group_kind == INTERPRETER_CONFIGURATION:
                 await self._delete_all(resource, await self.list_objects(resource, is_our_configuration))
-
-    async def _delete_secrets(self) -> None:
-        """Delete the Secrets with certificates that servers have created."""
-        found = await self.list_objects(SECRETS._replace(selector=f"{NAME_LABEL}={NAME}"), has_our_keys)
-        named = {names_of(one): one for one in found or ()}
-        for namespace, name in sorted(self._secrets - named.keys()):
-            row = Row(Action.LEFT, SECRETS.kind, namespace, name)
-            secret = await self.get(SECRETS, namespace, name, row=row)
-            if secret is not None and has_our_keys(secret):
-                named[namespace, name] = secret
-        await self._delete_all(SECRETS, list(named.values()))
 
     async def _handle_definitions(self) -> None:
         """Delete or keep the CustomResourceDefinitions of fleethook, and name the rest of a release."""
@@ -312,7 +295,7 @@ NAME_LABEL: Final = "app.kubernetes.io/name"
 NAME: Final = LABELS[NAME_LABEL]
 _CHART: Final = re.compile(r"fleethook-\d")
 """The value of ``helm.sh/chart``, which the chart's value ``nameOverride`` does not change."""
-COMPONENTS: Final = frozenset({NAME, f"{NAME}-crds", f"{NAME}-console"})
+COMPONENTS: Final = frozenset({NAME, f"{NAME}-crds"})
 WEBHOOK_SUFFIX: Final = ".fleethook.io"
 _SECRET_KEYS: Final = frozenset({"ca.key", "tls.key", "tls.crt"})
 
@@ -326,7 +309,7 @@ RIGHTS: Final = (
     _ROLES._replace(plural="roles", kind="Role"),
 )
 LEASES: Final = WatchedResource("coordination.k8s.io", "v1", "leases", "Lease", decode_object)
-SECRETS: Final = WatchedResource("", "v1", "secrets", "Secret", decode_object)
+SECRETS: Final = WatchedResource("", "v1", "secrets", "Secret", decode_object, selector=f"{NAME_LABEL}={NAME}")
 DEPLOYMENTS: Final = WatchedResource("apps", "v1", "deployments", "Deployment", decode_metadata)
 # The deletion of another definition would delete subjects, and with these their workloads.
 DELETABLE_DEFINITIONS: Final = frozenset({"yurtappoverriders", "resourceexploringwebhookconfigurations"})
@@ -343,14 +326,6 @@ def is_our_configuration(document: JSONObject) -> bool:
     names = [str(one.get("name")) for one in document.get("webhooks") or ()]
     named = bool(names) and all(name.endswith(WEBHOOK_SUFFIX) for name in names)
     return document["metadata"]["name"] == CONFIGURATION_NAME or is_ours(document) or named
-
-
-def guess_secrets(configuration: JSONObject) -> Iterator[tuple[str, str]]:
-    """Yield the names of the Secrets of the chart's servers, because Secrets of earlier versions have no label."""
-    for webhook in configuration.get("webhooks") or ():
-        service = as_object(as_object(webhook.get("clientConfig")).get("service"))
-        if service:
-            yield str(service.get("namespace")), f"{service.get('name')}-certs"
 
 
 def has_our_keys(secret: JSONObject) -> bool:
