@@ -9,7 +9,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, ChainError, NativeLayer, Step
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
-from fleethook.engines.interpret.layers import ConventionsLayer, assemble_chain, make_conventions_layer
+from fleethook.engines.interpret.layers import ConventionsLayer, assemble_chain
 from fleethook.engines.interpret.lua.lua_layer import Customizations
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.interpreter import Interpreter, Question
@@ -90,11 +90,6 @@ async def test_explanations_name_the_rule_and_what_decided() -> None:
         await chain.answer(Question(Operation.AGGREGATE_STATUS, FOO, document))
 
 
-@pytest.mark.parametrize("mode", ConventionsMode)
-def test_there_is_no_layer_if_the_setting_is_off(mode: ConventionsMode) -> None:
-    assert (make_conventions_layer(Store([DEFINITIONS_BY_KIND]), mode) is None) is (mode is OFF)
-
-
 WORKFLOW = GroupVersionKind("argoproj.io", "v1alpha1", "Workflow")
 HEALTHY = "function InterpretHealth(o) return true end"
 
@@ -115,15 +110,7 @@ def chain_of(runner: Runner, *scripts: str, bundle: bool = False, traces: bool =
     python = Interpreter("example.com/v1", "Foo")
     python.healthy(lambda _: False)
     hooks = WebhookLayer(store, HookClient(allow_private=True), observe=lambda *_: None)
-    return assemble_chain(
-        customizations,
-        hooks,
-        [python],
-        runner,
-        bundle=store if bundle else None,
-        observe=lambda *_: None,
-        traces=traces,
-    )
+    return assemble_chain(customizations, hooks, [python], runner, bundle=bundle, traces=traces)
 
 
 async def test_scripts_are_asked_before_webhooks_and_python(runner: Runner) -> None:

@@ -1,7 +1,7 @@
 """The interpreters of a running server: routes, chain of layers, checks, and the tasks of the leader."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -25,14 +25,13 @@ from fleethook.engines.interpret.chain import Chain, PythonLayer
 from fleethook.engines.interpret.hooks.hook_configuration import validate_configuration
 from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
-from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
+from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.lua_layer import Customizations, record_refusals, validate_scripts
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
 from fleethook.interpret.interpreter import interpreter, load
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
-from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
     CONFIG_MAP,
@@ -104,12 +103,10 @@ def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], W
         validate: Answers reviews of objects that have scripts.
     """
     chains = (
-        (EXPLORE, "Answer an ExploreReview of any kind and operation", everything),
-        (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything),
-    )
-    samples = (
-        (EXPLORE_FOO, "Example hook for Foo: retaining, health", Chain([PythonLayer([foo])])),
-        (EXPLORE_BAR, "Example hook for Bar: dependencies, health", Chain([PythonLayer([bar])])),
+        (EXPLORE, "Answer an ExploreReview of any kind and operation", everything, _INTERPRETED_FROM),
+        (INTERPRET, "Answer a ResourceInterpreterContext of any kind and operation", everything, _INTERPRETED_FROM),
+        (EXPLORE_FOO, "Example hook for Foo: retaining, health", Chain([PythonLayer([foo])]), ()),
+        (EXPLORE_BAR, "Example hook for Bar: dependencies, health", Chain([PythonLayer([bar])]), ()),
     )
     validation = "Validate a ResourceExploring- or ResourceInterpreterWebhookConfiguration"
     scripts = "Validate a ResourceInterpreterCustomization and its Lua"
@@ -117,17 +114,10 @@ def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], W
         make_admission_route(VALIDATE_HOOKS, validation, validate_configuration, pure=True),
         make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,)),
         make_admission_route(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
-        *_make_interpret_routes(chains, needs=_INTERPRETED_FROM),
-        *_make_interpret_routes(samples, needs=()),
-    ]
-
-
-def _make_interpret_routes(
-    chains: Iterable[tuple[str, str, Chain]], *, needs: tuple[GroupKind, ...]
-) -> list[ReviewRoute]:
-    return [
-        ReviewRoute(path, summary, partial(_make_interpret_endpoint, chain=chain), InterpretReview, needs)
-        for path, summary, chain in chains
+        *(
+            ReviewRoute(path, summary, partial(_make_interpret_endpoint, chain=chain), InterpretReview, needs)
+            for path, summary, chain, needs in chains
+        ),
     ]
 
 
@@ -209,10 +199,10 @@ class InterpretServer(EngineServer):
             make_hooks(store, self.client, observe=self.metrics.count_hook_call),
             [one for source in settings.interpreters for one in load(source)],
             self.runner,
-            bundle=store if settings.bundle else None,
+            bundle=settings.bundle,
+            conventions=settings.interpret_conventions,
             observe=self.metrics.count_script,
             traces=context.traces_calls,
-            conventions=make_conventions_layer(store, settings.interpret_conventions),
         )
 
     def routes(self) -> list[ReviewRoute]:

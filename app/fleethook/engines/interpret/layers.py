@@ -32,11 +32,6 @@ _OWN: Final = ("karmada.io", "fleethook.io")
 """The groups of control planes, whose objects no cluster gets; their subgroups, too."""
 
 
-def make_conventions_layer(store: StoreView, mode: ConventionsMode) -> "ConventionsLayer | None":
-    """Return the layer, None if it is off, so that explanations do not name it."""
-    return None if mode is ConventionsMode.OFF else ConventionsLayer(store, mode)
-
-
 class ConventionsLayer:
     """Answers for each kind; for replicas only if a CustomResourceDefinition has a scale subresource."""
 
@@ -93,31 +88,31 @@ def assemble_chain(
     interpreters: Sequence[Interpreter],
     runner: Runner,
     *,
-    bundle: StoreView | None,
+    bundle: bool = True,
+    conventions: ConventionsMode = ConventionsMode.OFF,
     observe: Observe = ignore_call,
     traces: bool = False,
-    conventions: Layer | None = None,
 ) -> Chain:
     """Return the chain: Lua customizations, hooks, Python interpreters, the bundle, native interpreters, conventions.
 
     Args:
-        customizations: The customizations in the store.
+        customizations: The customizations in a store, which has CustomResourceDefinitions, too.
         hooks: The webhooks of hook configurations.
         interpreters: Python interpreters of users.
         runner: Runs the scripts.
-        bundle: CustomResourceDefinitions, which tell the bundle the kinds of Crossplane; None without the bundle.
+        bundle: Whether to include the bundle.
+        conventions: The operations to answer for kinds that no other layer knows.
         observe: Called after each call of a script.
         traces: Add the answers of webhooks and scripts to the chain's answers.
-        conventions: The layer for kinds that no other layer knows, None without it.
     """
     layers: Final[list[Layer]] = [
         LuaLayer("lua", customizations.rules, runner, observe=observe),
         hooks,
         PythonLayer(interpreters),
     ]
-    if bundle is not None:
-        layers.append(BundleLayer(runner, observe=observe, definitions=bundle))
+    if bundle:
+        layers.append(BundleLayer(runner, observe=observe, definitions=customizations.store))
     layers.append(NativeLayer())
-    if conventions is not None:
-        layers.append(conventions)
+    if conventions is not ConventionsMode.OFF:
+        layers.append(ConventionsLayer(customizations.store, conventions))
     return Chain(layers, traces=traces)

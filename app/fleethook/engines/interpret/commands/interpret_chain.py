@@ -22,7 +22,7 @@ from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KI
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
-from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
+from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import (
     describe_object,
 )
@@ -127,14 +127,7 @@ def build_chain(
         errors += problems
         if not problems:
             store.put(document.object)
-    chain = assemble_chain(
-        customizations,
-        hooks,
-        loaded,
-        runner,
-        bundle=store if bundle else None,
-        conventions=make_conventions_layer(store, conventions),
-    )
+    chain = assemble_chain(customizations, hooks, loaded, runner, bundle=bundle, conventions=conventions)
     return chain, errors
 
 

@@ -98,24 +98,12 @@ def choose_answers(
     }
 
 
-class LeftOut(NamedTuple):
-    """A kind and operation that another webhook has already. Karmada never calls a second webhook."""
-
-    kind: GroupVersionKind
-    operation: Operation
-    webhook: str
-    """``CONFIGURATION/WEBHOOK``."""
-
-    def __str__(self) -> str:
-        kind = f"{self.kind.api_version} {self.kind.kind}"
-        return f"{self.operation} of {kind} is not registered: webhook {self.webhook} already has it"
-
-
 class Selection(NamedTuple):
     """The rules of a configuration."""
 
     rules: list[JSONObject]
-    left_out: list[LeftOut]
+    left_out: list[str]
+    """A text for each kind and operation that another webhook has. Karmada never calls a second webhook."""
 
 
 def select(answers: Answers, others: Sequence[Hook]) -> Selection:
@@ -135,7 +123,8 @@ def select(answers: Answers, others: Sequence[Hook]) -> Selection:
         if rival is None:
             wanted.setdefault(kind, set()).add(operation)
         else:
-            left_out.append(LeftOut(kind, operation, rival.uid))
+            what = f"{operation} of {kind.api_version} {kind.kind}"
+            left_out.append(f"{what} is not registered: webhook {rival.uid} already has it")
     return Selection(_group_rules(wanted), left_out)
 
 

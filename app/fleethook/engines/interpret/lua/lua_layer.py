@@ -194,7 +194,11 @@ class Refused(NamedTuple):
 
 
 class Customizations:
-    """The customizations of users: ResourceInterpreterCustomizations and the ConfigMap ``karmada-config``."""
+    """The customizations of users: ResourceInterpreterCustomizations and the ConfigMap ``karmada-config``.
+
+    Attributes:
+        store: The store that has them.
+    """
 
     def __init__(self, store: Store, *, namespace: str) -> None:
         """Follow the store.
@@ -203,6 +207,7 @@ class Customizations:
             store: ResourceInterpreterCustomizations and ConfigMaps.
             namespace: The namespace of ``karmada-config``.
         """
+        self.store: Final = store
         self._namespaces: Final = ("", namespace)
         self._good: Final[dict[ObjectKey, list[Rule]]] = {}
         self._refused: Final[dict[ObjectKey, Refused]] = {}

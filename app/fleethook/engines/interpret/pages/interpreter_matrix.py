@@ -10,7 +10,7 @@ from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, parse_hooks
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
-from fleethook.engines.interpret.layers import assemble_chain, make_conventions_layer
+from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
 from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
 from fleethook.engines.interpret.lua.runner import Runner
@@ -153,8 +153,8 @@ def build_interpreters(
         hooks,
         interpreters,
         Runner(),
-        bundle=store if bundle else None,
-        conventions=make_conventions_layer(store, conventions),
+        bundle=bundle,
+        conventions=conventions,
     )
     defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
     refused, answers = _list_refused(customizations), chain.answers()
