@@ -80,7 +80,7 @@ test-all: $(VENV)/dev.stamp node_modules/stamp ## Run all tests as CI does (need
 	@$(BIN)/python -m tests.summary $(REPORTS)
 
 # These tests need kube-apiserver and etcd, and no kube-controller-manager of that release.
-OLDEST := $(addprefix tests/e2e/test_,stories.py controller.py convergence.py dispatching.py interpreting.py read_your_writes.py selection.py certificates.py)
+OLDEST := $(addprefix tests/e2e/test_,stories.py controller.py convergence.py dispatch_access.py interpreting.py read_your_writes.py selection.py certificates.py)
 test-oldest: $(VENV)/dev.stamp ## Run end-to-end tests on the oldest kube-apiserver that fleethook supports (needs Go; minutes the first time)
 	KUBEBUILDER_ASSETS="$$($(PYTHON) tests/e2e/controlplane/build.py oldest)" $(PYTEST) $(OLDEST)
 

@@ -34,6 +34,5 @@ class Version(NamedTuple):
 
 VERSIONS: Final = {
     "openyurt-1.4": Version("managed_plane", V1_4, V1Alpha1()),
-    "openyurt-1.5": Version("managed_plane", V1_5, V1Alpha1()),
     "openyurt-1.7": Version("openyurt_plane", V1_5, V1Beta1()),
 }

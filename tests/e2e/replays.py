@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +16,6 @@ from tests.waiting import wait_for
 JSONObject = dict[str, Any]
 Answers = dict[str, JSONObject]
 """The responses by the uid of the review."""
-# From the weakest effect of a changed field to the strongest one.
-_EFFECTS = ("metadata", "spec", "scales", "rolls")
 
 
 class Replay(NamedTuple):
@@ -25,7 +23,7 @@ class Replay(NamedTuple):
 
     Attributes:
         reviews: The number of replayed reviews.
-        changes: The reviews that are decided differently, without the known ones.
+        changes: The reviews that are decided differently.
         text: The output.
     """
 
@@ -43,24 +41,6 @@ class Replay(NamedTuple):
         """The reviews whose outcome depends on a webhook without a recorded answer."""
         return {one["uid"] for one in self.changes if one["missing"]}
 
-    def effects(self) -> dict[str, str]:
-        """Return the strongest effect on each workload, by the generated part of its name."""
-        found: dict[str, str] = {}
-        for change in self.changes:
-            name = change["subject"]["name"]
-            prefix = name if name.endswith("-") else f"{name.rpartition('-')[0]}-"
-            effects = {_classify(one["path"]) for part in change["differences"] for one in part.get("patch", ())}
-            found[prefix] = max(effects | {found.get(prefix, "metadata")}, key=_EFFECTS.index)
-        return found
-
-
-def _classify(path: str) -> str:
-    if path.startswith("/spec/template"):
-        return "rolls"
-    if path.startswith("/spec/replicas"):
-        return "scales"
-    return "spec" if path.startswith("/spec") else "metadata"
-
 
 def run_replay(
     plane: ControlPlane,
@@ -68,7 +48,6 @@ def run_replay(
     directory: Path,
     *documents: JSONObject,
     route: str,
-    known: Collection[JSONObject] = (),
 ) -> Replay:
     """Ask the recorded reviews again with edited objects of the cluster, and check the exit code.
 
@@ -78,16 +57,14 @@ def run_replay(
         directory: A directory for files of the command.
         *documents: The edited objects.
         route: The route whose reviews are asked.
-        known: The changes that a former replay found, which are left out.
     """
     arguments = list_source_arguments(plane, directory, documents, option="--change")
     found = run_command("replay", str(records), "--route", route, *arguments)
     assert found.returncode in (0, 1), found.stderr
     output = json.loads(found.stdout)
-    changes = [one for one in output["changes"] if one not in known]
     assert found.returncode == bool(output["changes"]), found.stderr
     assert output["summary"]["complete"]
-    return Replay(output["summary"]["reviews"], changes, found.stdout)
+    return Replay(output["summary"]["reviews"], output["changes"], found.stdout)
 
 
 def read_records(records: Path) -> Iterator[Entry]:
@@ -95,15 +72,6 @@ def read_records(records: Path) -> Iterator[Entry]:
     for path in sorted(records.glob("*.jsonl.gz")):
         with path.open("rb") as stream:
             yield from (one for one in read_entries(stream, path.name) if isinstance(one, Entry))
-
-
-def wait_for_records(records: Path, route: str, count: int) -> None:
-    """Wait until the recorder has written at least as many reviews of a route."""
-
-    def is_written() -> bool:
-        return sum(one.record.route == route for one in read_records(records)) >= count
-
-    wait_for(is_written, what=f"{count} reviews of {route} are recorded")
 
 
 def wait_for_record(records: Path, uid: str) -> None:

@@ -179,30 +179,6 @@ def test_the_example_is_registered_reloaded_and_removed(
     assert webhooks(admin, VALIDATING) is None
 
 
-def test_replicas_share_a_registration_that_the_next_leader_follows(
-    plane: ControlPlane, admin: Api, team: str, namespace: str, tmp_path: Path
-) -> None:
-    rules = tmp_path / "rules.py"
-    rules.write_text(RULES)
-    with balancer() as front, contextlib.ExitStack() as stack:
-        fleet = Fleet(plane, tmp_path, namespace, front, stack)
-        for _ in range(2):
-            fleet.start("--hooks", str(rules))
-        leader = fleet.leader()
-        assert refused(admin, team).endswith("label `owner` is missing")
-        (found,) = webhooks(admin, VALIDATING) or ()
-        # The replicas share the Secret of the certificate.
-        authorities = {one.authority.read_bytes() for one in fleet.servers}
-        assert authorities == {base64.b64decode(found["clientConfig"]["caBundle"])}
-        fleet.remove(leader)
-        leader.stop()
-        fleet.leader()
-        rules.write_text(RULES.replace("is missing", "is not there"))
-        wait_for(lambda: create(admin, team)[1].endswith("is not there"), what="the other replica has the new rule")
-        rules.write_text(RULES.partition("@mutate")[0])
-        wait_for(lambda: webhooks(admin, MUTATING) is None, what="the next leader removes the rule")
-
-
 @contextlib.contextmanager
 def writing(admin: Api, namespace: str) -> Iterator[list[int]]:
     """Create Deployments with and without owner all the time, and yield their statuses. None may be a surprise."""

@@ -196,51 +196,6 @@ async def test_forbidden_is_reported_with_the_servers_message(plane: ControlPlan
             assert 'User "nobody" cannot list resource "gadgets"' in next(source.parts()).detail
 
 
-class Kcp:
-    """The paths of kcp in front of an ordinary apiserver; everything else is real."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.clusters: set[str] = set()
-
-    def _plain(self, asked: str) -> str:
-        prefix, clusters, cluster, rest = asked.split("/", 3)
-        assert (prefix, clusters) == ("", "clusters")
-        self.clusters.add(cluster)
-        return f"/{rest}"
-
-    async def request(self, method: str, asked: str, **rest: Any) -> bytes:
-        return await self._connection.request(method, self._plain(asked), **rest)
-
-    def lines(self, asked: str, **rest: Any) -> Any:
-        return self._connection.lines(self._plain(asked), **rest)
-
-
-async def test_kcp_objects_live_in_the_cluster_of_their_annotation(direct: Path, admin: Api, namespace: str) -> None:
-    def annotated(name: str, cluster: str) -> dict[str, Any]:
-        made = gadget(namespace, name)
-        made["metadata"]["annotations"] = {"kcp.io/cluster": cluster}
-        return made
-
-    await asyncio.to_thread(lambda: admin.create(path(namespace), annotated("a", "ws1")))
-    store = Store()
-    async with Connection(direct) as connection:
-        kcp = Kcp(connection)
-        source = KubernetesSource([GADGETS], kcp, store, absent_seconds=1, every_cluster=True)
-        async with run_in_background(source.run(), name="source", ended=pytest.fail):
-            await asyncio.wait_for(source.wait_synced(), NET)
-            await asyncio.to_thread(lambda: admin.create(path(namespace), annotated("b", "ws2")))
-            await until(lambda: store.get("ws2", KIND, namespace, "b"))
-            assert store.get("ws1", KIND, namespace, "a")
-            assert store.get("ws1", KIND, namespace, "b") is None
-            assert store.get("", KIND, namespace, "a") is None
-            assert kcp.clusters == {"*"}
-            await asyncio.to_thread(lambda: admin.merge(path(namespace, "a"), {"spec": {"live": True}}))
-            await source.read_one(KIND, cluster="ws1", namespace=namespace, name="a")
-            assert store.get("ws1", KIND, namespace, "a")["spec"] == {"live": True}
-            assert kcp.clusters == {"*", "ws1"}
-
-
 async def test_credentials_of_an_exec_plugin_are_asked_for_again_when_refused(
     plane: ControlPlane, admin: Api, crds: None, tmp_path: Path
 ) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.render import NEVER_RENDERED, render_with
 from fleethook.engines.overrider.render.undo import remembered
@@ -22,9 +20,7 @@ from tests.builders import (
     overrider,
     patch,
     pod_template,
-    rendered,
     request,
-    review,
     store_of,
     workload,
     yurt_app_set,
@@ -86,52 +82,6 @@ def make_workload() -> dict[str, Any]:
     document["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = "now"
     document["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 30
     return document
-
-
-@settings(max_examples=examples(300))
-@given(RULES)
-def test_rendering_again_changes_nothing(entries: Any) -> None:
-    rule = overrider(*copy.deepcopy(entries))
-    if not review(make_workload(), SUBJECT, rule).allowed:
-        return
-    first = rendered(make_workload(), SUBJECT, rule)
-    again = rendered(first, SUBJECT, rule, operation="UPDATE", old=first)
-    assert identical(again, first)
-
-
-@settings(max_examples=examples(300))
-@given(RULES)
-def test_taking_the_overrider_away_gives_the_workload_back(entries: Any) -> None:
-    rule = overrider(*copy.deepcopy(entries))
-    if not review(make_workload(), SUBJECT, rule).allowed:
-        return
-    first = rendered(make_workload(), SUBJECT, rule)
-    back = rendered(first, SUBJECT, operation="UPDATE", old=first)
-    assert identical(back, make_workload())
-
-
-@settings(max_examples=examples(300))
-@given(RULES, st.integers(0, 4), st.booleans())
-def test_the_precompiled_patch_has_the_same_result_as_rendering(entries: Any, replicas: int, theirs: Any) -> None:
-    document = make_workload()
-    document["spec"]["replicas"] = replicas
-    spec = document["spec"]["template"]["spec"]
-    spec["nodeSelector"]["theirs"] = "1"
-    spec["containers"][0]["imagePullPolicy"] = "Always"
-    spec["containers"][0]["env"][0]["theirs"] = "1"
-    if theirs:
-        spec["volumes"].append({"name": "theirs"})
-        document["metadata"]["annotations"]["fleethook.io/undo"] = "{}"
-    rule = overrider(*copy.deepcopy(entries))
-    try:
-        plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
-    except RenderError:
-        assert not review(document, SUBJECT, rule).allowed
-        return
-    if not plan.steps:
-        return
-    by_patch = rendered(document, SUBJECT, rule, operation="UPDATE", old=document)
-    assert identical(by_patch, render_with(plan, document, memory=remembered(document), creating=False))
 
 
 MET: Counter[str] = Counter()

@@ -146,39 +146,3 @@ def test_a_workload_whose_affinity_has_a_wrong_type_is_denied_with_its_path(term
     assert found in answer.message
     kept = review(mine, subject, RULE, operation="UPDATE", old=mine)
     assert (kept.allowed, len(kept.warnings)) == (True, 1), "an update of something else is never blocked"
-
-
-@pytest.mark.parametrize(
-    ("selector", "problem"),
-    [
-        ({"matchLabels": ["a"]}, "/matchLabels Invalid value: must be an object"),
-        ({"matchExpressions": {"a": 1}}, "/matchExpressions Invalid value: must be a list"),
-        (
-            {"matchExpressions": [{"key": "a", "operator": [], "values": ["b"]}]},
-            "/matchExpressions/0/operator Invalid value: must be",
-        ),
-        (
-            {"matchExpressions": [{"key": "a", "operator": "In", "values": 1}]},
-            "/matchExpressions/0/values Invalid value: must be",
-        ),
-    ],
-)
-def test_a_subject_whose_selector_has_a_wrong_type_is_admitted_with_a_warning(selector: Any, problem: str) -> None:
-    old = EXAMPLE_SUBJECTS[1]
-    new = {**old, "spec": {**old["spec"], "nodepoolSelector": selector}}
-    answer = validate_subject(make_openyurt_request(new, old, old), store=store_of(rule_of(old), POOL))
-    assert answer.allowed
-    assert any(f"/spec/nodepoolSelector{problem}" in text for text in answer.warnings), answer.warnings
-
-
-@pytest.mark.parametrize("value", [[{"a": 1}], "a" * 254])
-@pytest.mark.parametrize("member", ["name", "generateName", "namespace"])
-def test_an_invalid_name_is_refused(member: str, value: Any) -> None:
-    old = EXAMPLE_SUBJECTS[0]
-    new = {**old, "metadata": {**old["metadata"], member: value}}
-    asked = make_openyurt_request(new, old, old)
-    answer = validate_subject(asked, store=store_of(rule_of(old), POOL))
-    assert (answer.allowed, answer.message) == (
-        False,
-        f"request.object: /metadata/{member} must be text of at most 253 characters",
-    )

@@ -37,7 +37,6 @@ from tests.builders import (
 )
 
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
-SELECTING = overrider(entry(selector={"matchLabels": {"region": "east"}}, items=[image("nginx", "nginx:2.0")]))
 LIST, SUBJECT, BY_NAME = (
     "/default/YurtAppOverrider", "/default/YurtAppSet/demo", "/default/YurtAppOverrider/demo1"
 )  # fmt: skip
@@ -209,11 +208,6 @@ async def test_a_failed_read_by_name_is_not_repeated_as_a_list(error: Exception)
     assert live.asked == [BY_NAME]
 
 
-async def test_a_trigger_with_known_versions_needs_no_wait() -> None:
-    assert await collect_reads("UPDATE", make_triggered("100")) == []
-    assert await collect_reads("UPDATE", annotate(LastOverrideTime="2026-06-01T00:00:00Z")) == []
-
-
 async def test_a_trigger_with_unknown_versions_waits_and_then_reads() -> None:
     made = make_triggered("101")
     assert await collect_reads("UPDATE", made, Live(coming=101), old=made) == ["wait YurtAppOverrider 101"]
@@ -258,12 +252,6 @@ async def test_without_the_subjects_only_reviews_with_an_overrider_are_stale() -
     assert await collect_reads("UPDATE", workload(), live, old=workload(), store=store_of(RULE)) == [LIST]
 
 
-async def test_a_selector_that_is_read_with_the_overrider_makes_its_node_pool_necessary() -> None:
-    store, live = store_of(yurt_app_set()), Live()
-    live.answers[LIST] = lambda: store.put(SELECTING)
-    assert await collect_reads("CREATE", workload(), live, store=store) == [LIST, "//NodePool/hangzhou"]
-
-
 @pytest.mark.parametrize("text", ["overrider@", "overrider@x", "overrider@" + "9" * 30, ""])
 async def test_a_trigger_without_versions_needs_no_wait(text: str) -> None:
     made = annotate(LastOverrideTime=text)
@@ -288,26 +276,6 @@ async def test_an_overriders_review_reads_its_rivals_and_its_subject() -> None:
 async def test_an_overriders_update_that_changes_metadata_reads_nothing() -> None:
     labelled = overrider(*RULE["entries"], labels={"team": "edge"})
     assert await ensure_fresh(labelled, Live(unread="YurtAppOverrider"), old=RULE) == []
-
-
-async def test_an_overrider_is_validated_without_the_kinds_that_it_does_not_name() -> None:
-    for_daemon = overrider(entry("*"), subject={"kind": "YurtAppDaemon", "name": "agent"})
-    assert await ensure_fresh(RULE, Live(unread="NodePool")) == BOTH
-    assert await ensure_fresh(RULE, Live(unread="YurtAppDaemon")) == BOTH
-    assert await ensure_fresh(for_daemon, Live(unread="YurtAppSet"))
-    for rule, kind in ((RULE, "YurtAppSet"), (for_daemon, "NodePool"), (RULE, "YurtAppOverrider")):
-        live = Live(unread=kind)
-        with pytest.raises(StaleError, match=f"{kind} cannot be read"):
-            await ensure_fresh(rule, live)
-        assert live.asked == []
-
-
-async def test_an_overrider_with_a_selector_is_validated_with_the_node_pools() -> None:
-    store = store_of(yurt_app_set())
-    assert await ensure_fresh(SELECTING, store=store) == BOTH
-    assert await ensure_fresh(RULE, Live(unread="NodePool"), store=store) == BOTH
-    with pytest.raises(StaleError, match="NodePool cannot be read"):
-        await ensure_fresh(SELECTING, Live(unread="NodePool"), store=store)
 
 
 async def test_the_deletion_of_an_overrider_reads_its_rivals_and_its_subject() -> None:

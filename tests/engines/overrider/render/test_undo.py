@@ -247,16 +247,6 @@ def test_an_index_never_selects_a_container_of_another_webhook() -> None:
     assert found == {"nginx": "nginx:1", "istio-proxy": "istio:1", "side": "side:2"}
 
 
-@pytest.mark.parametrize(
-    "operation", [patch("replace", f"{SPEC}/containers/1/image", "x"), patch("remove", f"{SPEC}/containers/1")]
-)
-def test_an_index_beyond_the_template_is_refused_and_the_name_suggested(operation: Any) -> None:
-    answer = review(with_sidecar(), yurt_app_set(template=NGINX), overrider(entry("*", patches=[operation])))
-    assert not answer.allowed
-    assert "index 1 is out of range" in answer.message
-    assert "[name=nginx]" in answer.message
-
-
 @pytest.mark.parametrize("position", [0, 1])
 def test_adding_a_container_with_the_name_of_a_foreign_one_is_an_error(position: int) -> None:
     rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", container("istio-proxy", "mine:1"))]))
@@ -288,18 +278,6 @@ def test_values_of_the_owners_controller_are_replaced_without_a_warning() -> Non
     pod_spec(written)["containers"][0]["image"] = "nginx:1"
     user = {"username": "system:serviceaccount:kube-system:yurt-manager"}
     assert review(written, subject, rule, operation="UPDATE", old=first, userInfo=user).warnings == ()
-
-
-def test_the_next_render_removes_a_member_that_a_stale_template_restored() -> None:
-    old = yurt_app_set(template=pod_template(containers=[container("nginx", "nginx:1", args=["old"])]))
-    new = yurt_app_set(template=NGINX)
-    rule = overrider(entry("*", items=[{"replicas": 5}]))
-    written = with_sidecar()
-    stale = rendered(written, old, rule, operation="UPDATE", old=written)
-    assert pod_spec(stale)["containers"][0]["args"] == ["old"]
-    fresh = rendered(stale, new, rule, operation="UPDATE", old=stale)
-    assert "args" not in pod_spec(fresh)["containers"][0]
-    assert "args" not in pod_spec(rendered(stale, new, operation="UPDATE", old=stale))["containers"][0]
 
 
 # fleethook's own annotations.
@@ -362,36 +340,3 @@ def test_neither_template_nor_pool_patch_forges_annotations_of_fleethook() -> No
     result = rendered(written, subject, overrider(entry("*", items=PAIR)))
     assert result["spec"]["paused"] is True
     assert result["metadata"]["annotations"][RENDERED_ANNOTATION] != "x"
-
-
-def test_ports_that_share_a_number_are_two_ports() -> None:
-    ports = [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]
-    template = pod_template(containers=[container("nginx", "nginx:1", ports=ports)])
-    living = workload(template=copy.deepcopy(template))
-    living["spec"]["template"]["metadata"]["labels"] = dict(living["metadata"]["labels"])
-    pod_spec(living)["containers"][0]["ports"].insert(1, {"containerPort": 9, "protocol": "TCP"})
-    path = f"{SPEC}/containers/[name=nginx]/ports/[containerPort=53,protocol=UDP]/name"
-    rule = overrider(entry("*", patches=[patch("add", path, "dns")]))
-    result = rendered(living, yurt_app_set(template=template), rule, operation="UPDATE", old=living)
-    assert pod_spec(result)["containers"][0]["ports"] == [
-        {"containerPort": 53, "protocol": "TCP"},
-        {"containerPort": 9, "protocol": "TCP"},
-        {"containerPort": 53, "protocol": "UDP", "name": "dns"},
-    ]
-
-
-def test_node_affinity_that_an_overrider_sets_is_not_added_to_at_the_next_render() -> None:
-    pods = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "In", "values": ["hangzhou"]}]}
-    subject = yurt_app_set(template=NGINX, pools=[pool("hangzhou", nodeSelectorTerm=pods)])
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
-    own = {"nodeAffinity": {required: {"nodeSelectorTerms": [fields]}}}
-    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/affinity", own)]))
-    living = with_sidecar()
-    pod_spec(living)["affinity"] = {"nodeAffinity": {required: {"nodeSelectorTerms": [pods]}}}
-    first = rendered(living, subject, rule, operation="UPDATE", old=living)
-    assert pod_spec(first)["affinity"] == own
-    edited = copy.deepcopy(first)
-    edited["metadata"]["labels"]["team"] = "a"
-    assert rendered(edited, subject, rule, operation="UPDATE", old=first) == edited
-    assert pod_spec(rendered(first, subject, operation="UPDATE", old=first)) == pod_spec(living)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.rollout.effect import Effect
-from fleethook.engines.overrider.rollout.prediction import Totals, sum_effects
+from fleethook.engines.overrider.rollout.prediction import sum_effects
 from tests.builders import (
     API,
     container,
@@ -152,27 +152,6 @@ def test_drift_that_is_corrected_without_the_edit_does_not_count() -> None:
     )
 
 
-def test_an_overrider_that_does_not_fit_is_an_error() -> None:
-    broken = overrider(entry("beijing", patches=[patch("remove", "/spec/template/spec/priority")]))
-    found = effects([SET, TO_2], [SET, broken], fleet(SET, TO_2))
-    assert names(found) == {"hangzhou": "rolls", "beijing": "error"}
-    assert "cannot be rendered for node pool beijing: entries[0].patches[0]" in found["beijing"].error
-
-
-def test_workloads_of_other_subjects_are_not_asked_about() -> None:
-    other = yurt_app_set("other")
-    running = [*fleet(SET, TO_2), run("jinan", other)]
-    assert names(effects([SET, other, TO_2], [SET, other], running)) == ROLL
-
-
-def test_a_workload_that_is_being_deleted_does_not_count() -> None:
-    def delete(stored: Document) -> None:
-        stored["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-
-    running = [run("hangzhou", SET, TO_2, change=delete), run("beijing", SET, TO_2)]
-    assert names(effects([SET, TO_2], [SET], running)) == {"beijing": "rolls"}
-
-
 # Edits of subjects.
 
 
@@ -186,11 +165,6 @@ def edited(subject: Document, *path: Any, value: Any) -> Document:
 
 
 TEMPLATE = ("spec", "workloadTemplate", "deploymentTemplate", "spec", "template", "spec")
-
-
-def test_a_template_edit_of_a_v1alpha1_set_rolls_every_pool() -> None:
-    subject = edited(SET, *TEMPLATE, "hostNetwork", value=True)
-    assert names(effects([SET], [subject], fleet(SET))) == ROLL
 
 
 def test_a_new_revision_of_a_v1alpha1_set_copies_some_members_and_keeps_the_others() -> None:
@@ -244,12 +218,6 @@ def test_added_and_removed_pools_are_created_and_deleted() -> None:
 def test_a_pool_that_had_no_workload_before_is_not_created_by_the_edit() -> None:
     subject = edited(SET, *TEMPLATE, "hostNetwork", value=True)
     assert names(effects([SET], [subject], fleet(SET, pools=("hangzhou",)))) == {"hangzhou": "rolls"}
-
-
-def test_a_created_workload_has_the_replicas_of_its_overrider() -> None:
-    three = items({"replicas": 3})
-    found = effects([], [SET, three], [])
-    assert {pool_name: one.effect[:2] for pool_name, one in found.items()} == dict.fromkeys(POOLS, ("created", 3))
 
 
 def test_a_deleted_subject_takes_its_workloads_along() -> None:
@@ -386,17 +354,3 @@ ONE_ROLL, SCALE, NO_CHANGE = Effect("rolls", 3), Effect("scales", 2), Effect("un
 )  # fmt: skip
 def test_the_headline_names_all_effects(effects: list[Effect], text: str) -> None:
     assert sum_effects(effects).headline == text
-
-
-@pytest.mark.parametrize(
-    ("effects", "changes"),
-    [([NO_CHANGE], False), ([NO_CHANGE, Effect("metadata")], True), ([Effect("error")], True), ([], False)],
-)
-def test_errors_and_metadata_are_changes(effects: list[Effect], changes: bool) -> None:
-    assert sum_effects(effects).changes is changes
-
-
-def test_created_workloads_are_not_part_of_the_total() -> None:
-    assert sum_effects([Effect("created", 1), NO_CHANGE]) == Totals(
-        1, {"created": 1, "unchanged": 1}, {"created": 1, "unchanged": 0}
-    )
