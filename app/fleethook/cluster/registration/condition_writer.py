@@ -10,7 +10,7 @@ roll it out again later.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -150,8 +150,8 @@ _MAX_PAUSE_SECONDS: Final = 60.0
 _CONFLICT: Final = 409
 # kube-apiserver stores an admitted overrider within milliseconds.
 _ANNOUNCED_SECONDS: Final = 10.0
-# The next write drops the announcements of stored overriders. This many of them cause a write.
-_MAX_SETTLED: Final = 50
+# The next write drops expired announcements. This many of them cause a write.
+_MAX_EXPIRED: Final = 50
 
 
 async def _return_at_once(_namespace: str) -> None:
@@ -166,7 +166,6 @@ class ConditionWriter:
         client: ConditionClient,
         subjects: Callable[[], frozenset[SubjectName]],
         *,
-        overriders: Callable[[], Collection[str]] = frozenset,
         refresh: Callable[[str], Awaitable[None]] = _return_at_once,
         pause_seconds: float = _PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -176,7 +175,6 @@ class ConditionWriter:
         Args:
             client: Reads and writes the condition.
             subjects: Returns the subjects that an overrider is bound to.
-            overriders: Returns the uids of the overriders behind ``subjects``.
             refresh: Reads the overriders of a namespace from the apiserver, so that ``subjects`` returns them; raises
                 APIError, UnreachableError.
             pause_seconds: The minimum time between two writes.
@@ -184,15 +182,12 @@ class ConditionWriter:
         """
         self._client: Final = client
         self._subjects: Final = subjects
-        self._overriders: Final = overriders
         self._refresh: Final = refresh
         self._pause_seconds: Final = pause_seconds
         self._clock: Final = clock
         self._bound: frozenset[SubjectName] = frozenset()
         # The time at which this leader found an announcement. Those without a uid are listed subjects unknown to it.
         self._found_at: dict[Announcement, float] = {}
-        # Announced overriders that were stored meanwhile; from then on, the store decides about them.
-        self._settled: frozenset[Announcement] = frozenset()
         self._changed: Final = asyncio.Event()
         self._changed.set()
 
@@ -243,7 +238,7 @@ class ConditionWriter:
         wanted = Selection(bound | {one.subject for one in announced})
         self._bound = bound
         left = [one for one in registered.announcements if one in announced]
-        many = len(registered.announcements) - len(left) > _MAX_SETTLED
+        many = len(registered.announcements) - len(left) > _MAX_EXPIRED
         if not expired and not many and registered.selects(wanted) and not registered.is_owned:
             return False
         await self._client.write(registered, wanted, announcements=left)
@@ -257,13 +252,10 @@ class ConditionWriter:
         """
         listed = registered.listed.subjects if registered.listed else frozenset[SubjectName]()
         announced = registered.announcements
-        stored = frozenset(self._overriders()) if announced else frozenset()
-        self._settled = frozenset(one for one in announced if one in self._settled or one.overrider in stored)
         known = bound.union(self._bound, (one.subject for one in announced))
         unknown = [Announcement(subject, "") for subject in sorted(listed - known)]
         now = self._clock()
-        found = [*(one for one in announced if one not in self._settled), *unknown]
-        self._found_at = {one: self._found_at.get(one, now) for one in found}
+        self._found_at = {one: self._found_at.get(one, now) for one in (*announced, *unknown)}
 
     def _find_expired(self, registered: Registered, bound: frozenset[SubjectName]) -> set[SubjectName]:
         """Return the announced subjects without an overrider whose announcement has expired."""

@@ -16,7 +16,6 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     bound_subjects,
     call_on_change,
     lists_without_leader,
-    overrider_uids,
     runs_selection,
 )
 from fleethook.model.admission import Response
@@ -37,13 +36,12 @@ def configuration(name: str = CONFIGURATION_NAME, **fields: Any) -> dict[str, An
     }
 
 
-def test_subjects_and_uids_of_all_clusters_are_found() -> None:
+def test_subjects_of_all_clusters_are_found() -> None:
     elsewhere = overrider(entry("*"), name="b", subject=OTHER, uid="u-8", annotations={"kcp.io/cluster": "c"})
     broken = {**overrider(entry("*"), name="c"), "subject": "demo"}
     store = store_of(RULE, elsewhere, broken)
     other = DEMO._replace(name="other")
     assert bound_subjects(store) == {DEMO, other}
-    assert overrider_uids(store) == {"u-7", "u-8", ""}
 
 
 @pytest.mark.parametrize(

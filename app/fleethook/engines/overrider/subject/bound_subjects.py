@@ -40,12 +40,6 @@ def bound_subjects(store: Store) -> frozenset[SubjectName]:
     return frozenset(name for one in overriders if (name := _get_subject_name(one)) is not None)
 
 
-def overrider_uids(store: Store) -> set[str]:
-    """Return the uids of all overriders, over all clusters."""
-    overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
-    return {_get_uid(overrider) for overrider in overriders if overrider is not None}
-
-
 async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:
     """Announce the subject of an overrider that is about to be created. The subject is immutable afterwards."""
     if request.operation != "CREATE" or request.sub_resource or request.dry_run or not response.allowed:
@@ -158,7 +152,6 @@ def make_selection_writer(
     return ConditionWriter(
         ConditionClient(connection),
         partial(bound_subjects, context.store),
-        overriders=partial(overrider_uids, context.store),
         refresh=refresh,
         clock=clock,
     )
