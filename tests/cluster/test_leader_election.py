@@ -14,8 +14,6 @@ from fleethook.cluster.leader_election import (
     LeaderElector,
     LeaseName,
     LeaseTiming,
-    compute_patience,
-    find_leader,
     find_namespace,
 )
 from fleethook.settings import Settings
@@ -130,39 +128,6 @@ async def test_an_error_of_the_leader_ends_the_candidate_and_releases_the_lease(
     with pytest.raises(ValueError, match="defect"):
         await candidate.elector.run(fail)
     assert read_spec(candidate.server)["holderIdentity"] == ""
-
-
-@pytest.mark.parametrize(
-    ("holder", "meanwhile", "found"),
-    [
-        ("", {}, ""),
-        ("a", {}, ""),
-        ("a", {3: ("a", "2")}, "a"),
-        # A released Lease is no leader, until another candidate acquires it.
-        ("a", {1: ("", "1")}, ""),
-        ("a", {1: ("", "1"), 18: ("b", "2")}, "b"),
-        ("a", {2: None}, ""),
-    ],
-)
-async def test_a_leader_is_found_by_a_renewal_within_the_time_of_the_lease(
-    holder: str, meanwhile: dict[int, Any], found: str
-) -> None:
-    server, clock, sleeps = ObjectServer(), FakeClock(), 0
-    hold(server, holder, renewed="1")
-    lease = server.objects[LEASE.path]
-
-    async def sleep(seconds: float) -> None:
-        nonlocal sleeps
-        sleeps += 1
-        clock.now += seconds
-        if sleeps in meanwhile:
-            change = meanwhile[sleeps]
-            server.objects.pop(LEASE.path) if change is None else hold(server, change[0], renewed=change[1])
-
-    begin = clock.now
-    connection = cast("Connection", server)
-    assert await find_leader(connection, LEASE.path, lease, sleep=sleep, clock=lambda: clock.now) == found
-    assert clock.now - begin <= compute_patience(lease) + 0.01 == 15.5 + 2 * 15.5 * 2 / 15 + 0.01
 
 
 @pytest.mark.parametrize(

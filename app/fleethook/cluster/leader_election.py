@@ -13,7 +13,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -71,53 +71,6 @@ class LeaseTiming(NamedTuple):
 def get_holder(lease: JSONObject) -> str:
     """Return the identity of the candidate that holds a Lease, ``""`` if none does."""
     return str(as_object(lease.get("spec")).get("holderIdentity") or "")
-
-
-def compute_patience(lease: JSONObject) -> float:
-    """Return the seconds after which nobody leads if a Lease has not changed.
-
-    Other candidates acquire a Lease that was not renewed for its duration, at one of their next two attempts.
-    """
-    seconds = float(as_object(lease.get("spec")).get("leaseDurationSeconds") or LeaseTiming().lease_duration)
-    # The API has whole seconds, so the duration may be rounded.
-    timing = LeaseTiming.from_duration(seconds + 0.5)
-    return timing.lease_duration + 2 * timing.retry_period
-
-
-async def find_leader(
-    connection: "Connection",
-    path: str,
-    lease: JSONObject,
-    *,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    clock: Callable[[], float] = time.monotonic,
-) -> str:
-    """Return the holder of a Lease that is renewed or acquired while this waits, ``""`` if nobody does.
-
-    Args:
-        connection: To the apiserver.
-        path: The path of the Lease.
-        lease: The Lease as it was read before.
-        sleep: Waits for a number of seconds.
-        clock: A monotonic clock in seconds.
-
-    Raises:
-        APIError: The apiserver refuses to return the Lease.
-        UnreachableError: The apiserver does not respond.
-    """
-    patience = compute_patience(lease)
-    end = clock() + patience
-    while get_holder(lease) and clock() < end:
-        await sleep(patience / 20)
-        try:
-            present: JSONObject = await connection.json("GET", path)
-        except APIError as error:
-            if error.code == 404:
-                return ""
-            raise
-        if present.get("spec") != lease.get("spec") and get_holder(present):
-            return get_holder(present)
-    return ""
 
 
 class LeaderElector:

@@ -22,7 +22,7 @@ from fleethook.cluster.kubernetes.resources import (
     decode_object,
 )
 from fleethook.cluster.leader_election import NAME as LEASE_NAME
-from fleethook.cluster.leader_election import LeaseName, compute_patience, find_leader, get_holder
+from fleethook.cluster.leader_election import get_holder
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME, LABELS, list_definitions
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engine import installed_engines, load_reference
@@ -121,7 +121,7 @@ class Uninstaller:
         """Remove everything.
 
         Raises:
-            LeaderError: A leader runs. Nothing was changed.
+            LeaderError: A server holds a Lease. Nothing was changed.
             UnreachableError: The apiserver does not respond.
         """
         leases = await self._find_leases()
@@ -136,7 +136,7 @@ class Uninstaller:
         await self._look_again()
 
     async def _find_leases(self) -> list[JSONObject] | None:
-        """Return the Leases of servers; None if they cannot be read. Raises LeaderError if one is renewed."""
+        """Return the Leases of servers; None if they cannot be read. Raises LeaderError if a server holds one."""
         found: list[JSONObject] = []
         for name in (LEASE_NAME, f"{LEASE_NAME}-crds"):
             listed = await self.list_objects(LEASES._replace(only=("", name)))
@@ -148,15 +148,12 @@ class Uninstaller:
             holder, (namespace, name) = get_holder(lease), names_of(lease)
             if not holder:
                 continue
-            if self.is_trial:
-                self.note(f"Lease {namespace}/{name} is held by {holder}: {_advise(namespace, name)}")
-                continue
-            seconds = compute_patience(lease)
-            self.note(
-                f"waiting up to {seconds:.0f} s to see whether {holder} still renews the Lease {namespace}/{name}"
+            text = (
+                f"Lease {namespace}/{name} is held by {holder}, which would register again: {_advise(namespace, name)}"
             )
-            if leader := await find_leader(self.connection, LeaseName(namespace, name).path, lease, sleep=self.sleep):
-                raise LeaderError(f"{leader} leads and would register again: {_advise(namespace, name)}")
+            if not self.is_trial:
+                raise LeaderError(text)
+            self.note(text)
         return found
 
     async def _delete_webhooks(self) -> None:
@@ -280,8 +277,8 @@ async def _read(connection: Connection, resource: WatchedResource, keep: Keep | 
 
 def _advise(namespace: str, name: str) -> str:
     return (
-        f"stop all replicas first, for example with kubectl scale --replicas=0 -n {namespace} deployment/{name}, and "
-        "repeat the command"
+        f"stop all replicas first, for example with kubectl scale --replicas=0 -n {namespace} deployment/{name}. If "
+        f"one has crashed, kubectl delete lease -n {namespace} {name}. Then repeat the command"
     )
 
 
