@@ -106,13 +106,12 @@ OTHER = issue_serving(new_authority(now=START), names=["x"], now=START)
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"tls.crt": b""}, "tls.crt (the serving certificate) is missing"),
-        ({"ca.key": b""}, "ca.key (its key) is missing"),
-        ({"tls.crt": b"garbage"}, "tls.crt is not a readable certificate"),
-        ({"tls.key": b"garbage"}, "tls.key is not a readable EC key"),
-        ({"tls.key": OTHER.key_pem}, "tls.key is not the key of tls.crt"),
+        *(({name: text}, "tls.crt and tls.key are not a certificate and its key") for name, text in (
+            ("tls.crt", b""), ("tls.crt", b"garbage"), ("tls.key", b"garbage"), ("tls.key", OTHER.key_pem),
+        )),
+        ({"ca.key": b""}, "ca.crt and ca.key are not a certificate and its key"),
         ({"ca-former.crt": b"garbage"}, "ca-former.crt is not a readable certificate"),
-        ({"ca-announced.crt": b"x", "ca-announced.key": OTHER.key_pem}, "ca-announced.crt is not a readable certificate"),
+        ({"ca-announced.crt": b"x", "ca-announced.key": OTHER.key_pem}, "ca-announced.crt and ca-announced.key are not a certificate and its key"),
     ],
 )  # fmt: skip
 def test_an_unusable_value_is_named_and_never_shown(changed: dict[str, bytes], problem: str) -> None:
@@ -191,7 +190,7 @@ async def test_an_unusable_secret_gets_new_credentials(tmp_path: Path, caplog: p
     assert await open_store(server, tmp_path).ensure() != former
     assert (
         caplog.messages[0]
-        == "Secret fleet/certs is unusable and gets new credentials: tls.key is not a readable EC key"
+        == "Secret fleet/certs is unusable and gets new credentials: tls.crt and tls.key are not a certificate and its key"
     )
 
 

@@ -2,7 +2,6 @@ import asyncio
 import io
 import json
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
-from fleethook.work import garbage
 from tests.waiting import NET
 
 CONFIG = GroupKind("", "ConfigMap")
@@ -313,15 +311,3 @@ async def test_many_objects_are_stored_in_slices(tmp_path: Path) -> None:
     assert stored == 1_000
     assert most <= 100
     assert not await source.reload()
-
-
-async def test_the_heap_is_frozen_while_many_objects_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = ManifestSource([tmp_path], Store())
-    source.load()
-    (tmp_path / "a.yaml").write_text("---\n".join(config(f"c{number}") for number in range(2_000)))
-    threads: list[str] = []
-    monkeypatch.setattr(garbage.gc, "freeze", lambda: threads.append(threading.current_thread().name))
-    assert await source.reload()
-    while_reading = [name for name in threads if name != threading.main_thread().name]
-    # 2,000 objects have about 50,000 containers, and each freeze takes at most 20,000 of them.
-    assert len(while_reading) >= 2

@@ -67,12 +67,6 @@ class Credentials(NamedTuple):
         return self.authority.certificate_pem + announced + (self.former or b"")
 
 
-_KEYS: Final = {
-    "ca.crt": "the authority that signs",
-    "ca.key": "its key",
-    "tls.crt": "the serving certificate",
-    "tls.key": "its key",
-}
 _BUNDLE: Final = "ca-bundle.crt"
 _ANNOUNCED: Final = ("ca-announced.crt", "ca-announced.key")
 _FORMER: Final = "ca-former.crt"
@@ -130,39 +124,35 @@ def from_data(data: dict[str, bytes]) -> Credentials:
     """Return the credentials in the data of a Secret.
 
     Raises:
-        ValueError: A key of the data is missing or unreadable. The text names the key and never shows its value.
+        ValueError: A value is missing or unusable. The text names it and never shows it.
     """
-    for name, description in _KEYS.items():
-        if not data.get(name):
-            raise ValueError(f"{name} ({description}) is missing")
-    credentials = Credentials(
+    former = data.get(_FORMER) or None
+    if former is not None and not _is_certificate(former):
+        raise ValueError(f"{_FORMER} is not a readable certificate")
+    return Credentials(
         _load_pair(data, "ca.crt", "ca.key"),
         _load_pair(data, "tls.crt", "tls.key"),
         _load_pair(data, *_ANNOUNCED) if all(data.get(name) for name in _ANNOUNCED) else None,
-        data.get(_FORMER) or None,
+        former,
     )
-    if credentials.former is not None:
-        _load_certificate(credentials.former, _FORMER)
-    return credentials
 
 
 def _load_pair(data: dict[str, bytes], certificate: str, key: str) -> KeyPair:
-    pair = KeyPair(data[certificate], data[key])
-    public = _load_certificate(pair.certificate_pem, certificate).public_key()
     try:
-        fits = pair.key.public_key() == public
-    except (ValueError, TypeError):
-        raise ValueError(f"{key} is not a readable EC key") from None
+        pair = KeyPair(data[certificate], data[key])
+        fits = pair.key.public_key() == pair.certificate.public_key()
+    except (KeyError, ValueError, TypeError):
+        fits = False
     if not fits:
-        raise ValueError(f"{key} is not the key of {certificate}")
+        raise ValueError(f"{certificate} and {key} are not a certificate and its key")
     return pair
 
 
-def _load_certificate(text: bytes, name: str) -> x509.Certificate:
+def _is_certificate(text: bytes) -> bool:
     try:
-        return x509.load_pem_x509_certificate(text)
+        return bool(x509.load_pem_x509_certificate(text))
     except ValueError:
-        raise ValueError(f"{name} is not a readable certificate") from None
+        return False
 
 
 _log: Final = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, Value, scan_values
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.work.garbage import GCFreezer
 
 if TYPE_CHECKING:
     from fleethook.admission.declaration import RuleError
@@ -129,8 +128,6 @@ def name_source(path: Path) -> str:
     return "<stdin>" if path == STANDARD_INPUT else str(path)
 
 
-# Estimated Python containers of an object and its `Document`.
-_CONTAINERS: Final = 25
 _CHART_VERSIONS: Final = frozenset({"v1", "v2"})
 # Groups of files that tools read, such as a kustomization or the configuration of kubeadm. No apiserver stores them.
 _TOOL_GROUPS: Final = (
@@ -195,16 +192,13 @@ def decode_text(content: bytes, *, source: str) -> str:
         raise ManifestError(source, line, f"{byte} is not valid UTF-8: save the file as UTF-8") from None
 
 
-def read_manifest(
-    content: bytes, *, source: str, select: Callable[[JSON], bool] | None = None, freezer: GCFreezer | None = None
-) -> Manifest:
+def read_manifest(content: bytes, *, source: str, select: Callable[[JSON], bool] | None = None) -> Manifest:
     """Return the content of a file. A list (``kind: List``, ``DeploymentList``) yields its items.
 
     Args:
         content: YAML or JSON.
         source: The name of the file in errors.
         select: Whether the caller asks for a document that is no Kubernetes object, such as a fixture.
-        freezer: Counts the objects, if requests are served meanwhile.
     """
     found = Manifest([], [], [], [])
     try:
@@ -220,10 +214,7 @@ def read_manifest(
         elif reason := _find_reason_to_skip(value.value):
             found.skipped.append(Skipped(source, value.line, reason))
         else:
-            before = len(found.documents)
             _add_objects(value, source, found)
-            if freezer is not None:
-                freezer.add(_CONTAINERS * (len(found.documents) - before))
     return found
 
 

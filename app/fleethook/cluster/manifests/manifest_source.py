@@ -34,15 +34,12 @@ from fleethook.cluster.manifests.object_findings import ObjectFinding, check_obj
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import ObjectKey, PartState, Store, key_of
 from fleethook.model.gvk import DEFINITION
-from fleethook.work.garbage import GCFreezer
 
 # The file system notifies of changes. This rescan is for file systems without notification (NFS, some mounts).
 _RESCAN_MS: Final = 5_000
 _DEBOUNCE_MS: Final = 200
-# Objects that are stored or freed before the event loop serves reviews: about 5 ms.
+# Objects that are stored before the event loop serves reviews: about 5 ms.
 _SLICE: Final = 100
-# Estimated Python containers of an object and its `Document`.
-_CONTAINERS: Final = 25
 # Skipped documents that a log line names.
 _MAX_SKIPPED: Final = 10
 # Findings that /readyz names.
@@ -154,24 +151,17 @@ class ManifestSource:
         Between two slices the store holds a part of the changes, as with the watch of an apiserver, whose objects
         change one after the other. A change of few objects is one slice.
         """
-        freezer = GCFreezer()
-        read = await asyncio.to_thread(self._read_paths, freezer)
+        read = await asyncio.to_thread(self._read_paths)
         changes = 0
         for changes, _ in enumerate(self._apply(read), 1):
-            freezer.add(_CONTAINERS)
             if changes % _SLICE == 0:
                 await asyncio.sleep(0)
-        former = [*self.stored.values(), *(one for file in self._files.values() for one in file.documents)]
         self._finish(read)
-        while former:
-            # Freeing an object takes as long as storing one.
-            del former[-_SLICE:]
-            await asyncio.sleep(0)
         return changes > 0
 
-    def _read_paths(self, freezer: GCFreezer | None = None) -> _Read:
+    def _read_paths(self) -> _Read:
         errors: dict[str, str] = {}
-        files, unread = self._read_files(errors, freezer)
+        files, unread = self._read_files(errors)
         documents, stored = _merge(files, errors), self.stored
         # Compared in the thread, because the work grows with the number of all objects, not of changed ones.
         removed = tuple(stored.keys() - documents.keys())
@@ -212,16 +202,14 @@ class ManifestSource:
         self._report_skipped(tuple(one for file in read.files.values() for one in file.skipped))
         self._checked_at = time.monotonic()
 
-    def _read_files(
-        self, errors: dict[str, str], freezer: GCFreezer | None
-    ) -> tuple[dict[Path, _File], frozenset[str]]:
+    def _read_files(self, errors: dict[str, str]) -> tuple[dict[Path, _File], frozenset[str]]:
         """Return the files, and the names of those that were never read."""
         files: dict[Path, _File] = {}
         for path in self._list_files():
             if isinstance(path, ManifestError):
                 errors[path.source] = str(path)
                 continue
-            read = files[path] = files.get(path) or _read(path, self._files.get(path), freezer)
+            read = files[path] = files.get(path) or _read(path, self._files.get(path))
             if read.errors:
                 errors[str(path)] = "; ".join(map(str, read.errors))
         # A file that was deleted stays if the caller names it, and so do those of a directory that cannot be listed.
@@ -319,7 +307,7 @@ async def _wait(stop: asyncio.Event, *, seconds: float | None) -> None:
         return
 
 
-def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
+def _read(path: Path, known: _File | None) -> _File:
     """Return the content of a file, the known one if the file has not changed."""
     try:
         stamp = _NO_STAMP
@@ -334,7 +322,7 @@ def _read(path: Path, known: _File | None, freezer: GCFreezer | None) -> _File:
     except ManifestError as error:
         return _keep(known, error)
     is_code = path.suffix == RULES
-    read = read_python(path) if is_code else read_manifest(content, source=name_source(path), freezer=freezer)
+    read = read_python(path) if is_code else read_manifest(content, source=name_source(path))
     errors = [*read.errors]
     lost = 0 if known is None else len(known.documents) - len(read.documents)
     if known is not None and lost > 0 and (not content.strip() or len(read.skipped) > len(known.skipped)):
