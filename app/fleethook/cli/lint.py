@@ -115,8 +115,13 @@ def _unite(of_schemas: Sequence[Row], of_rules: Sequence[Row]) -> list[Row]:
 
     An apiserver cannot decode an object with a wrong type, so its rules about the object have no meaning then.
     """
-    undecodable = {_identify(row) for row in of_schemas if row.code == "invalid"}
-    rules = [row for row in of_rules if row.field or _identify(row) not in undecodable]
+    mistyped = {(_identify(row), row.field) for row in of_schemas if row.code == "invalid"}
+    undecodable = {identity for identity, _ in mistyped}
+    rules = [
+        row
+        for row in of_rules
+        if (_identify(row), row.field) not in mistyped and (row.field or _identify(row) not in undecodable)
+    ]
     # The text of an apiserver begins with the field.
     reported = {(_identify(row), row.field or row.text.partition(": ")[0]) for row in rules}
     return [*(row for row in of_schemas if (_identify(row), row.field) not in reported), *rules]
