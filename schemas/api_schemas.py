@@ -44,6 +44,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "github.com/karmada-io/karmada@v1.18.2": (
         "charts/karmada/_crds/bases/config/config.karmada.io_resourceinterpretercustomizations.yaml",
         "charts/karmada/_crds/bases/config/config.karmada.io_resourceinterpreterwebhookconfigurations.yaml",
+        "charts/karmada/_crds/bases/policy/policy.karmada.io_propagationpolicies.yaml",
         "operator/config/crds/operator.karmada.io_karmadas.yaml",
     ),
 }  # fmt: skip
@@ -118,9 +119,9 @@ def _list_references(node: Any) -> Iterator[str]:
 
 
 def read_projects() -> Schemas:
-    """Return the content of `PROJECTS`: the schemas by version and kind. Downloads the modules.
+    """Return the content of `PROJECTS`: the schemas by version and kind of all kinds of these groups.
 
-    Other kinds of these groups have no schema.
+    Downloads the modules.
     """
     found: Schemas = {}
     for module, paths in MODULES.items():
@@ -131,7 +132,7 @@ def read_projects() -> Schemas:
         for file in sorted({beside for one in files for beside in one.parent.glob("*.yaml")}):
             spec = _read_definition(file)
             for one in spec.get("versions", ()) if spec.get("group") in groups else ():
-                schema = complete(one["schema"]["openAPIV3Schema"]) if file in files else None
+                schema = complete(one["schema"]["openAPIV3Schema"])
                 found.setdefault(f"{spec['group']}/{one['name']}", {})[spec["names"]["kind"]] = schema
     return found
 

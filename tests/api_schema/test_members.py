@@ -123,6 +123,12 @@ spec:
   components: {etcd: {local: {imageTag: "3"}}}
   crdTarball: {crdDownloadPolicy: Never, httpSource: {url: "https://a", sha256: b}}
 """,
+    "policy": """
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: a}
+spec: {resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}], placement: {clusterAffinity: {clusterNames: [a]}}}
+""",
     "node pool": """
 apiVersion: apps.openyurt.io/v1beta2
 kind: NodePool
@@ -201,6 +207,7 @@ FIELDS_OF_RULES = "admissionReviewVersions, clientConfig, failurePolicy, matchCo
         ("export", "schema: v1", "Schema: v1", "error unknown-field spec.resources[0].Schema: is not a field of resources; did you mean schema?"),
         ("exploring", "Ignore", "ignore", 'error unsupported webhooks[0].failurePolicy: must be one of Fail, Ignore, not the string "ignore": did you mean Ignore?'),
         ("karmada", "sha256", "sha", "error unknown-field spec.crdTarball.httpSource.sha: is not a field of httpSource; did you mean sha256?"),
+        ("policy", "clusterNames", "clusterName", "warning unknown-field spec.placement.clusterAffinity.clusterName: is not a field of clusterAffinity; did you mean clusterNames?"),
         ("node pool", "hostNetwork", "hostnetwork", "error unknown-field spec.hostnetwork: is not a field of spec; did you mean hostNetwork?"),
         ("widget", "size: 1", "Size: 1", "warning unknown-field spec.Size: is not a field of spec; did you mean size?"),
         ("widget", "size: 1", "size: true", "error invalid spec.size: must be an integer, not true"),

@@ -120,6 +120,8 @@ _DECIDING: Final = frozenset(
         GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
     }
 )
+_POLICIES: Final = "policy.karmada.io"
+"""An API group of Karmada whose objects fleethook does not read."""
 # Kinds of which other projects have one of the same name.
 _COMMON_NAMES: Final = frozenset({"NodePool", "Shard", "Workspace", "WorkspaceType"})
 _RESERVED: Final = ".k8s.io"
@@ -129,7 +131,8 @@ _RESERVED: Final = ".k8s.io"
 def is_deciding(group_kind: GroupKind) -> bool:
     """Return whether fleethook answers by objects of a kind; a newer apiserver may know more about all others."""
     served = load_served()
-    return group_kind in _DECIDING or (group_kind in served.names and group_kind.group not in served.built_in)
+    others = group_kind in served.names and group_kind.group not in (*served.built_in, _POLICIES)
+    return group_kind in _DECIDING or others
 
 
 def read_definitions(documents: Iterable[JSONObject]) -> Definitions:
