@@ -7,7 +7,6 @@ response repeats the ``apiVersion`` of the request (k8s.io/api/admission).
 twice, and most handlers need one of them.
 """
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Final, Literal
@@ -17,7 +16,7 @@ import msgspec
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
-from fleethook.model.partial_objects import Outline, PartiallyDecoded, decode_template
+from fleethook.model.partial_objects import PartiallyDecoded, decode_template
 
 __all__ = [
     "AdmissionRequest",
@@ -42,7 +41,6 @@ _MAX_DECODED_TWICE: Final = 32 * 1024
 _NULL: Final = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder().decode
 _decode_partially = msgspec.json.Decoder(PartiallyDecoded).decode
-_decode_outline = msgspec.json.Decoder(Outline | None).decode
 
 
 def _null() -> msgspec.Raw:
@@ -120,47 +118,14 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
             for name, text in members.items()
         }
 
-    @cached_property
-    def outline(self) -> JSON:
-        """The names and annotations of the object; all of it if these are none. Raises msgspec.DecodeError."""
-        return self._read_outline(self.object_raw, "object")
-
-    @cached_property
-    def old_outline(self) -> JSON:
-        """The names and annotations of the stored object, as `outline` has them. Raises msgspec.DecodeError."""
-        return self._read_outline(self.old_object_raw, "old_object")
-
-    def _read_outline(self, raw: msgspec.Raw, member: str) -> JSON:
-        if member not in self.__dict__ and len(raw) <= _MAX_DECODED_TWICE:
-            with contextlib.suppress(msgspec.ValidationError):
-                found: JSON = _decode_outline(raw)
-                return found
-        whole: JSON = getattr(self, member)
-        return whole
-
     @property
     def known_metadata(self) -> Mapping[str, JSON]:
         """The metadata of the object, or a part of it, as far as it was decoded."""
         found = self.__dict__
-        document = found.get("desired_object") or found.get("object") or found.get("outline")
+        document = found.get("desired_object") or found.get("object")
         if not document and self.operation == "DELETE":
-            document = found.get("old_object") or found.get("old_outline")
+            document = found.get("old_object")
         return as_object(as_object(document).get("metadata"))
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the objects may be decoded in part first and completely later."""
-        return self.size <= _MAX_DECODED_TWICE
-
-    @property
-    def is_utf8(self) -> bool:
-        """Whether the fields that decoding the review skipped are UTF-8. Decoding checks the text that it reads."""
-        try:
-            for raw in (self.object_raw, self.old_object_raw, self.options, self.user_info):
-                str(raw, "utf-8")
-        except UnicodeDecodeError:
-            return False
-        return True
 
     @cached_property
     def old_object(self) -> JSON:

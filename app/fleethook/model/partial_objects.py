@@ -40,19 +40,6 @@ class PartiallyDecoded(TypedDict, total=False):
     spec: dict[str, msgspec.Raw]
 
 
-class OutlineMeta(TypedDict, total=False):
-    """The members of ``metav1.ObjectMeta`` that log lines and the search for the logical cluster read."""
-
-    generateName: Any
-    annotations: Any
-
-
-class Outline(TypedDict, total=False):
-    """An object of any kind."""
-
-    metadata: OutlineMeta | None
-
-
 MAX_TEMPLATE_BYTES: Final = 8 * 1024
 """Bytes of the largest template that is cached; decoded, it takes about six times as much."""
 MAX_TEMPLATES: Final = 1024

@@ -19,8 +19,6 @@ from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, fi
 from fleethook.engines.dispatch.match.rules import (
     Attributes,
     build_attributes,
-    build_outline,
-    can_stay_undecoded,
     read_claimed_cluster,
 )
 from fleethook.engines.dispatch.match.should_call import (
@@ -145,15 +143,6 @@ class Dispatcher:
         attributes = build_attributes(request, cluster=cluster)
         return await begin(self._find_target(attributes, phase=phase, vouched=vouched))
 
-    def _prepare_target(
-        self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool
-    ) -> Work[tuple[Target, bool]]:
-        """Return the result of `find_target`, and whether its attributes lack the objects, which nothing needs then."""
-        target = yield from self._find_target(build_outline(request, cluster=cluster), phase=phase, vouched=vouched)
-        if not target.relevant and can_stay_undecoded(request, cluster=cluster):
-            return target, True
-        return target._replace(attributes=build_attributes(request, cluster=cluster)), False
-
     def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Work[Target]:
         target = self._resolve_owner(attributes, vouched=vouched)
         owner = target.ownership.cluster
@@ -245,16 +234,14 @@ class Dispatcher:
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            target, is_undecoded = yield from self._prepare_target(
-                request, cluster=cluster, phase=phase, vouched=vouched
-            )
-            attributes = target.attributes
+            attributes = build_attributes(request, cluster=cluster)
+            target = yield from self._find_target(attributes, phase=phase, vouched=vouched)
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
                 warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")
             if target.ownership.cluster is None and not target.exempt:
                 raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)
-            if target.exempt or is_undecoded:
+            if target.exempt or not target.relevant:
                 return DispatchResult(Response(allowed=True, warnings=limit_warnings(warnings)), target)
             context = yield self.build_context(target, deadline, audit, warnings, trace=trace)
             if phase == "mutating":

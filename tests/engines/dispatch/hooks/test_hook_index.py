@@ -40,13 +40,7 @@ def test_the_cache_is_bounded() -> None:
     compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook()))))
     for number in range(5000):
         compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
-    assert len(compiled._cache) == 4096
-
-
-def test_requests_with_long_names_are_not_cached() -> None:
-    compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", webhook())))
-    compiled.find_relevant(RuleAttributes("CREATE", resource(plural="r" * 100_000), "", True), KIND, ())
-    assert not compiled._cache
+    assert 0 < len(compiled._cache) <= 4096
 
 
 @settings(max_examples=examples(100))

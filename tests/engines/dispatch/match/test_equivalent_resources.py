@@ -1,14 +1,10 @@
 """Resources that share storage are found for custom, bound and built-in resources."""
 
-import gc
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.match import equivalent_resources
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     SCALE,
@@ -215,49 +211,3 @@ def test_the_definition_of_a_resource_is_found() -> None:
     assert find_definition(store, **where) is own
     assert find_definition(store, **where, schema=("provider", "today.widgets.example.org")) is bound
     assert find_definition(store, cluster="consumer", group="apps", resource="deployments") is None
-
-
-def test_definitions_are_cached_until_they_are_replaced() -> None:
-    store = store_of(definition(V1, V2))
-    first = find(store, resource("v1"))
-    assert find(store, resource("v1")) is first
-    store.put(definition(V1))
-    gc.collect()
-    assert find(store, resource("v1")) == (Equivalent(resource("v1"), widget("v1")),)
-
-
-def test_equal_definitions_of_two_clusters_are_cached_separately() -> None:
-    store = store_of(definition(V1, cluster="a"), definition(V1, V2, cluster="b"))
-    assert [len(find(store, resource("v1"), cluster=cluster)) for cluster in ("a", "b", "a")] == [1, 2, 1]
-
-
-def test_the_cache_is_bounded() -> None:
-    store = Store([DEFINITIONS_BY_RESOURCE])
-    for number in range(equivalent_resources._MAX_CACHED + 10):
-        store.put(definition(V1, cluster=f"c{number}"))
-        find(store, resource("v1"), cluster=f"c{number}")
-    assert equivalent_resources._read_definition.cache_info().currsize == equivalent_resources._MAX_CACHED
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.sampled_from(["v1", "status", "scale"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["name", "served", "subresources", "status", "scale", "kind"]), inner, max_size=4
-        )
-    ),
-    max_leaves=8,
-)
-
-
-@given(versions=JSON, names=JSON, scope=JSON)
-def test_definitions_of_any_shape_give_hashable_results(versions: Any, names: Any, scope: Any) -> None:
-    document = schema(cluster="provider")
-    document["spec"] |= {"versions": versions, "names": names, "scope": scope}
-    where: Any = {"cluster": "consumer", "schema": ("provider", "today.widgets.example.org")}
-    for subresource in ("", "scale"):
-        found = find(store_of(document), resource("v1"), subresource=subresource, **where)
-        assert resource("v1") in {one.resource for one in found}
-        assert isinstance(hash(found), int)
-    assert is_namespaced(store_of(document), group="example.org", resource="widgets", **where) in (True, False, None)

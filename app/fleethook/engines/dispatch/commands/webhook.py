@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -70,16 +69,7 @@ _CONCURRENT: Final = 16
 _SET_ON_CREATION: Final = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"})
 
 
-class TriedOperation(StrEnum):
-    """Operations that can be tried with an existing object."""
-
-    CREATE = "CREATE"
-    UPDATE = "UPDATE"
-    DELETE = "DELETE"
-    DELETECOLLECTION = "DELETECOLLECTION"
-
-
-_USUAL: Final = (TriedOperation.CREATE, TriedOperation.UPDATE, TriedOperation.DELETE)
+_USUAL: Final = (Operation.CREATE, Operation.UPDATE, Operation.DELETE)
 
 
 class LocationOptions(NamedTuple):
@@ -149,7 +139,7 @@ def send_objects(
         ),
     ] = None,
     operation: Annotated[
-        list[TriedOperation] | None,
+        list[Operation] | None,
         Option(
             help="Operation to try (default: CREATE, UPDATE, DELETE); may be repeated. DELETECOLLECTION is the DELETE "
             "of an object with its collection or namespace: request.name is empty."
@@ -328,7 +318,7 @@ def _find_namespace(one: InputDocument) -> str:
 def _plan(
     store: Store,
     inputs: Sequence[InputDocument],
-    operations: Sequence[TriedOperation],
+    operations: Sequence[Operation],
     user: JSONObject,
     default_cluster: str | None,
 ) -> Iterator[PlannedRequest]:
@@ -339,9 +329,9 @@ def _plan(
                 yield _plan_one(store, one, recorded)
             continue
         for operation in operations:
-            options = RequestOptions(Operation(operation), user, None, dry_run=True, default_cluster=default_cluster)
+            options = RequestOptions(operation, user, None, dry_run=True, default_cluster=default_cluster)
             sent = one
-            if operation is TriedOperation.CREATE:
+            if operation is Operation.CREATE:
                 kept = as_object(one.document.get("metadata"))
                 metadata = {member: value for member, value in kept.items() if member not in _SET_ON_CREATION}
                 sent = one._replace(document={**one.document, "metadata": metadata})

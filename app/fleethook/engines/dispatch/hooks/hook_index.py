@@ -5,7 +5,6 @@ The webhooks of a configuration are compiled again when it changes.
 
 import asyncio
 from bisect import bisect_left, insort
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -25,10 +24,8 @@ MAX_WEBHOOKS: Final = 1_000
 MAX_NAMES: Final = 10_000
 """Names in the rules of these webhooks. A request is compared with them on the event loop in about 4 ms, and `explain`
 takes 30 ms."""
-# A fleet repeats the same operations on about a hundred resources. A request can name any resource, hence the limit.
+# Answers and the webhooks in them. A fleet repeats the same operations on about a hundred resources.
 _MAX_CACHED: Final = 4096
-# The length of the names in a cached request: no Kubernetes resource has longer names.
-_MAX_CHARACTERS: Final = 2048
 
 
 def explain_excess(hooks: Sequence[Hook]) -> str:
@@ -58,16 +55,15 @@ class HookIndex:
         """Hold webhooks; those of one configuration must be adjacent."""
         self._by_configuration: Final[dict[str, tuple[Hook, ...]]] = {}
         self._names: Final[list[str]] = []
-        self._cache: Final[OrderedDict[_Question, tuple[RelevantHook, ...]]] = OrderedDict()
-        self._cached_hooks = 0
+        self._cache: dict[_Question, tuple[RelevantHook, ...]] = {}
+        self._cached = 0
         self._problem: str | None = ""
         for name, group in groupby(hooks, key=lambda hook: hook.configuration):
             self.replace(name, tuple(group))
 
     def replace(self, configuration: str, hooks: tuple[Hook, ...]) -> None:
         """Replace the webhooks of a configuration."""
-        self._cache.clear()
-        self._cached_hooks = 0
+        self._forget()
         if self._by_configuration.pop(configuration, None) is not None:
             del self._names[bisect_left(self._names, configuration)]
         if hooks:
@@ -111,19 +107,14 @@ class HookIndex:
                 for position, hook in enumerate(self.each())
                 if (invocation := find_invocation(hook, attributes, kind, known)) is not None
             )
-            self._put(question, found)
+            self._cached += 1 + len(found)
+            if self._cached > _MAX_CACHED:
+                self._forget()
+            self._cache[question] = found
         return found
 
-    def _put(self, question: _Question, found: tuple[RelevantHook, ...]) -> None:
-        """Cache an answer, within a number of questions and of webhooks in all answers."""
-        attributes, kind, _ = question
-        if sum(map(len, (attributes.subresource, *attributes.resource, *kind))) > _MAX_CHARACTERS:
-            return
-        self._cache[question] = found
-        self._cached_hooks += len(found)
-        while self._cache and max(len(self._cache), self._cached_hooks) > _MAX_CACHED:
-            _, dropped = self._cache.popitem(last=False)
-            self._cached_hooks -= len(dropped)
+    def _forget(self) -> None:
+        self._cache, self._cached = {}, 0
 
 
 # Values of changed configurations that are compiled on the event loop, in 3 ms. A typical webhook has 40 values.

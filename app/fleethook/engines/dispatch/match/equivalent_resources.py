@@ -20,9 +20,6 @@ from fleethook.model.kcp import API_RESOURCE_SCHEMA
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 
-# The number of definitions whose versions are cached. Those of rarely used definitions are computed again.
-_MAX_CACHED: Final = 1024
-
 
 def _index_resource(_cluster: str, definition: Stored) -> list[tuple[str, str]]:
     spec = as_object(definition.get("spec"))
@@ -46,25 +43,6 @@ class _Storage(NamedTuple):
     namespaced: bool | None
     equivalents: Mapping[str, tuple[Equivalent, ...]]
     """By subresource; ``""`` is the resource itself."""
-
-
-class _Identity:
-    """A definition as a cache key that is compared by identity.
-
-    A store replaces definitions and never changes them. The key holds its definition, so the identity cannot be reused
-    while the entry exists.
-    """
-
-    __slots__ = ("definition",)
-
-    def __init__(self, definition: JSONObject) -> None:
-        self.definition: Final = definition
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.definition is self.definition
-
-    def __hash__(self) -> int:
-        return id(self.definition)
 
 
 def find_equivalents(
@@ -141,14 +119,13 @@ def _find_storage(
 ) -> _Storage | None:
     definition = find_definition(store, cluster=cluster, group=group, resource=resource, schema=schema)
     if definition is not None:
-        return _read_definition(_Identity(definition))
+        return _read_definition(definition)
     # A bound resource without a schema in the store is not a built-in resource.
     return _load_builtins().get((group, resource)) if schema is None else None
 
 
-@functools.lru_cache(maxsize=_MAX_CACHED)
-def _read_definition(key: _Identity) -> _Storage:
-    spec = as_object(key.definition.get("spec"))
+def _read_definition(definition: JSONObject) -> _Storage:
+    spec = as_object(definition.get("spec"))
     scope = spec.get("scope")
     return _Storage(
         namespaced=scope == "Namespaced" if scope in ("Namespaced", "Cluster") else None,

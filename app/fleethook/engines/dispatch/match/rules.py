@@ -6,8 +6,6 @@ Upstream: `Attributes` of k8s.io/apiserver pkg/admission, and pkg/admission/plug
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
@@ -71,17 +69,10 @@ def build_attributes(request: AdmissionRequest, *, cluster: str) -> Attributes:
         msgspec.DecodeError: An object of the review is not JSON.
         StatusError: An object cannot carry the cluster's annotation.
     """
-    outline = build_outline(request, cluster=cluster)
     document, old = request.object, request.old_object
     if request.operation != "CONNECT":
         document = annotate_cluster(document, cluster, where=_OBJECT)
         old = annotate_cluster(old, cluster, where=_OLD_OBJECT)
-    user, options = request.user, request.decoded_options
-    return outline._replace(object=document, old_object=old, user_info=user, options=options)
-
-
-def build_outline(request: AdmissionRequest, *, cluster: str) -> Attributes:
-    """Return the attributes of a review that rules match: those without objects, user and options."""
     kind, resource = _convert_kind(request.kind), _convert_resource(request.resource)
     asked_kind = _convert_kind(request.request_kind) if request.request_kind else kind
     asked_resource = _convert_resource(request.request_resource) if request.request_resource else resource
@@ -95,37 +86,13 @@ def build_outline(request: AdmissionRequest, *, cluster: str) -> Attributes:
         requested=(asked_kind, asked_resource, asked_subresource),
         name=request.name,
         namespace=request.namespace,
-        object=None,
-        old_object=None,
-        user_info=None,
-        options=None,
+        object=document,
+        old_object=old,
+        user_info=request.user,
+        options=request.decoded_options,
         dry_run=bool(request.dry_run),
         size=request.size,
     )
-
-
-def can_stay_undecoded(request: AdmissionRequest, *, cluster: str) -> bool:
-    """Return whether the answer to a review without webhooks is the same if its objects are not decoded.
-
-    It is not the same if `build_attributes` raises, or if adding and removing the cluster's annotation leaves a patch,
-    such as that of ``metadata: null`` to ``{}``. Then the review takes the same way as one with webhooks.
-
-    One answer differs on purpose: a number that Python cannot represent (``1e999``, an integer of thousands of digits)
-    is refused only if it is decoded. kube-apiserver itself refuses such a number, because a float64 of Go cannot have
-    that value, and without webhooks nothing reads it. Finding these numbers takes a third of the time of decoding.
-    """
-    if not request.is_small or not request.is_utf8:
-        return False
-    try:
-        document = request.outline
-        # The options of CONNECT get no annotation. Treating them like other objects decodes more reviews, and never
-        # fewer.
-        forwarded = annotate_cluster(document, cluster, where=_OBJECT)
-        annotate_cluster(request.old_outline, cluster, where=_OLD_OBJECT)
-    except (StatusError, msgspec.DecodeError, RecursionError):
-        return False
-    # The outline of an object without metadata is empty, which log lines cannot tell from an empty object.
-    return (document is None or bool(document)) and restore_annotation(forwarded, document) == document
 
 
 def _convert_kind(kind: Kind) -> GroupVersionKind:
@@ -191,7 +158,7 @@ def restore_annotation(document: JSON, sent: JSON) -> JSON:
 
 def read_claimed_cluster(request: AdmissionRequest) -> str:
     """Return the cluster that the client's object names in ``kcp.io/cluster``, ``""`` if none."""
-    document = request.outline if request.outline is not None else request.old_outline
+    document = request.object if request.object is not None else request.old_object
     annotations = as_object(as_object(as_object(document).get("metadata")).get("annotations"))
     return as_text(annotations.get(CLUSTER_ANNOTATION))
 
