@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import validate_config
 from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain
-from fleethook.engines.interpret.lua.lua_layer import Customizations, record_refusals, validate_scripts
+from fleethook.engines.interpret.lua.lua_layer import Customizations, validate_scripts
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
 from fleethook.interpret.interpreter import interpreter, load
@@ -42,7 +41,7 @@ from fleethook.model.karmada import (
     InterpretReview,
 )
 from fleethook.outbound.client import HookClient
-from fleethook.server.engine_server import EngineServer, Leadership, ServerContext
+from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
@@ -235,13 +234,6 @@ class InterpretServer(EngineServer):
         """End the threads of scripts, and close the client."""
         self.runner.close()
         await self.client.close()
-
-    async def lead(self, leadership: Leadership) -> None:
-        """Report refused customizations as events."""
-        from fleethook.cluster.events import Recorder  # noqa: PLC0415 - only leaders need it
-
-        recorder = Recorder(leadership.connection, component="fleethook", now=lambda: datetime.now(UTC))
-        await record_refusals(self.customizations, recorder)
 
     def _mark_changed(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
         if key.group_kind in _REGISTERED_FROM:

@@ -1,28 +1,21 @@
 """Customizations in the store: changes apply without a restart, and the last valid version stays in use."""
 
-import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.connection import Connection
-from fleethook.cluster.events import Recorder
-from fleethook.cluster.store import Store, key_of
+from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.chain import Handler
 from fleethook.engines.interpret.interpret_server import InterpretServer
 from fleethook.engines.interpret.lua.customization_rules import Rule, read_customization
 from fleethook.engines.interpret.lua.lua_layer import (
-    REASON,
-    Customizations,
     LuaLayer,
     index_rules,
-    record_refusals,
 )
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError
@@ -33,7 +26,6 @@ from fleethook.model.json import JSONObject
 from fleethook.model.karmada import Operation
 from fleethook.settings import Settings
 from tests.asgi_client import call
-from tests.cluster.object_server import ObjectServer
 from tests.engines.interpret.lua.customization_objects import config_map, customization, retention
 
 FOO_IN_LAYER = GroupVersionKind("example.com", "v1", "Foo")
@@ -316,65 +308,6 @@ async def test_scripts_are_measured() -> None:
     rule = 'rule="ResourceInterpreterCustomization a"'
     assert f'fleethook_script_duration_seconds_count{{outcome="answered",{rule}}} 1.0' in text
     assert f'fleethook_script_duration_seconds_count{{outcome="instructions",{rule}}} 1.0' in text
-
-
-BAD = customization("foo", healthInterpretation="function InterpretHealth(")
-OTHER = customization("foo", healthInterpretation="function Other() end")
-GOOD = customization("foo", healthInterpretation="function InterpretHealth(o) return true end")
-
-
-def list_events(server: ObjectServer) -> list[tuple[str, str, str]]:
-    return [(one["reason"], one["involvedObject"]["name"], one["message"]) for one in server.objects.values()]
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
-
-
-@contextlib.asynccontextmanager
-async def recording(store: Store) -> AsyncIterator[ObjectServer]:
-    events = ObjectServer()
-    customizations = Customizations(store, namespace="karmada-system")
-    now = datetime(2026, 6, 1, tzinfo=UTC)
-    recorder = Recorder(cast("Connection", events), component="fleethook", now=lambda: now)
-    task = asyncio.create_task(record_refusals(customizations, recorder))
-    try:
-        await settle()
-        yield events
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-async def change(store: Store, document: Any) -> None:
-    store.put(document)
-    await settle()
-
-
-async def test_an_invalid_customization_gets_one_event_for_each_problem() -> None:
-    store = Store()
-    async with recording(store) as events:
-        await change(store, GOOD)
-        assert list_events(events) == []
-        await change(store, BAD)
-        ((reason, name, message),) = list_events(events)
-        assert (reason, name) == (REASON, "foo")
-        assert "its last valid version stays in use" in message
-        await change(store, config_map("{", namespace="karmada-system"))
-        await change(store, OTHER)
-        assert [name for _, name, _ in list_events(events)] == ["foo", "karmada-config", "foo"]
-        assert [method for method, _ in events.requests] == ["POST"] * 3
-
-
-async def test_a_problem_that_comes_back_is_an_event_again() -> None:
-    store = Store()
-    async with recording(store) as events:
-        await change(store, BAD)
-        store.remove(key_of(BAD))
-        await settle()
-        await change(store, BAD)
-        assert [method for method, _ in events.requests] == ["POST", "PATCH"]
 
 
 CUSTOMIZATIONS = "/validate-config-karmada-io-v1alpha1-resourceinterpretercustomization"

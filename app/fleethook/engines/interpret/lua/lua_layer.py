@@ -1,11 +1,10 @@
-"""Customizations: the last valid version of each in the store, events about refused versions, and their admission."""
+"""Customizations: the last valid version of each in the store, the layer of their scripts, and their admission."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
 from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
@@ -27,7 +26,7 @@ from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, not_for_review
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupKind, GroupVersionKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.tracing.spans import Span, start_child
@@ -187,7 +186,7 @@ class Refused(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The message for logs, Events and readiness."""
+        """The message for logs and readiness."""
         used = "invalid, its last valid version stays in use" if self.in_use else "invalid, not used"
         found = "; ".join(f"{problem.field}: {problem.text}" for problem in self.problems)
         return f"{describe_object(self.document)}: {used}: {found}"
@@ -212,8 +211,6 @@ class Customizations:
         self._good: Final[dict[ObjectKey, list[Rule]]] = {}
         self._refused: Final[dict[ObjectKey, Refused]] = {}
         self._rules: Rules | None = None
-        self.changed: Final = asyncio.Event()
-        """Set whenever the refused objects change."""
         store.subscribe(self._update)
 
     def _update(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
@@ -221,7 +218,7 @@ class Customizations:
             return
         if after is None:
             self._good.pop(key, None)
-            self._clear_refusal(key)
+            self._refused.pop(key, None)
             self._rules = None
             return
         found = read_object(after)
@@ -230,7 +227,7 @@ class Customizations:
             return
         self._good[key] = found.rules
         self._rules = None
-        self._clear_refusal(key)
+        self._refused.pop(key, None)
 
     def _has_rules(self, key: ObjectKey) -> bool:
         if key.group_kind == CUSTOMIZATION:
@@ -240,12 +237,7 @@ class Customizations:
     def _refuse(self, key: ObjectKey, document: JSONObject, found: ParsedRules) -> None:
         refused = Refused(document, tuple(found.problems), key in self._good)
         self._refused[key] = refused
-        self.changed.set()
         _log.error("customization refused: %s", refused.text)
-
-    def _clear_refusal(self, key: ObjectKey) -> None:
-        if self._refused.pop(key, None) is not None:
-            self.changed.set()
 
     def rules(self) -> Rules:
         """Return the rules by kind and operation. Customizations come first, by name, then the ConfigMap."""
@@ -287,37 +279,6 @@ def list_problems(found: ParsedRules, runner: Runner) -> Iterator[Problem]:
         else:
             if name not in functions:
                 yield Problem(rule.place, f"there is no function {name} after its top level has run")
-
-
-if TYPE_CHECKING:
-    from fleethook.cluster.events import Recorder, Reference
-
-REASON = "CustomizationRefused"
-
-
-async def record_refusals(customizations: Customizations, recorder: "Recorder") -> None:
-    """Record an Event whenever the problems of a customization change, until cancelled."""
-    recorded: dict[tuple[str, str, str], str] = {}
-    while True:
-        customizations.changed.clear()
-        current: dict[tuple[str, str, str], str] = {}
-        for refused in list(customizations.refused()):
-            about = _make_reference(refused.document)
-            key = about.kind, about.namespace, about.name
-            current[key] = refused.text
-            if recorded.get(key) != refused.text:
-                await recorder.record(about, "Warning", REASON, refused.text)
-        recorded = current
-        await customizations.changed.wait()
-
-
-def _make_reference(document: object) -> "Reference":
-    from fleethook.cluster.events import Reference  # noqa: PLC0415 - see fleethook.cluster
-
-    object_ = as_object(document)
-    metadata = as_object(object_.get("metadata"))
-    names = (str(metadata.get(name) or "") for name in ("namespace", "name", "uid"))
-    return Reference(str(object_.get("apiVersion")), str(object_.get("kind")), *names)
 
 
 def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str) -> Work[Response]:
