@@ -143,12 +143,6 @@ def test_json_has_all_fields_of_a_finding(write_manifests: WriteManifests) -> No
     ]
 
 
-def test_findings_are_coloured_on_a_terminal(write_manifests: WriteManifests) -> None:
-    directory = write_manifests(WIDGET, configuration("c", "validating", UNSERVED))
-    assert "\x1b[" in lint("-f", directory, FORCE_COLOR="1", TERM="xterm-256color")[1]
-    assert "\x1b[" not in lint("-f", directory)[1]
-
-
 def test_unreadable_manifests_exit_2(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text("kind: [")
     for directory in (tmp_path, tmp_path / "nowhere"):
@@ -177,13 +171,6 @@ def test_new_reports_only_findings_that_the_change_causes(write_yaml: WriteYAML)
     assert {row["field"].partition(".")[0] for row in json.loads(out)} == {"entries[1]"}
     _, out, _ = lint("-f", files, "--change", change, "-o", "json")
     assert {row["field"].partition(".")[0] for row in json.loads(out)} == {"entries[0]", "entries[1]"}
-
-
-def test_a_change_without_new_findings_exits_0(write_yaml: WriteYAML) -> None:
-    files = write_yaml("a.yaml", yurt_app_set(), overrider(entry("nowhere")))
-    assert lint("-f", files)[0] == 1
-    change = write_yaml("b.yaml", yurt_app_set("other"))
-    assert lint("-f", files, "--change", change, "--new") == (0, "", "")
 
 
 def test_new_needs_a_change(write_yaml: WriteYAML) -> None:

@@ -1,6 +1,5 @@
 """Settings from flags, the environment and a file."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -29,16 +28,6 @@ def test_flags_precede_the_environment_and_the_environment_precedes_the_file(
     monkeypatch.setenv("FLEETHOOK_PORT", "1002")
     assert load_settings({}, file).port == 1002
     assert load_settings({"port": 1003}, file).port == 1003
-
-
-@pytest.mark.parametrize("former", [None, "other.yaml"])
-def test_the_environment_is_as_before_for_commands_of_the_same_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: str | None
-) -> None:
-    if former is not None:
-        monkeypatch.setenv(CONFIG_VARIABLE, former)
-    load_settings({}, write(tmp_path, "port: 1001\n"))
-    assert os.environ.get(CONFIG_VARIABLE) == former
 
 
 def test_a_missing_file_and_an_invalid_setting_end_the_command(

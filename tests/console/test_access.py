@@ -5,7 +5,6 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from fleethook.console.access import MAX_BODY_BYTES, RequestGuard
-from tests.asgi_client import call
 from tests.console.visits import console_of, visit
 
 
@@ -95,17 +94,6 @@ async def test_every_answer_has_the_protecting_headers() -> None:
         assert headers["referrer-policy"] == "same-origin"
         assert headers["cross-origin-opener-policy"] == "same-origin"
         assert headers["cross-origin-resource-policy"] == "same-origin"
-
-
-async def test_other_protocols_pass_unchanged() -> None:
-    seen = []
-
-    async def note(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(scope["type"])
-
-    await RequestGuard(note)({"type": "lifespan"}, None, None)
-    assert seen == ["lifespan"]
-    assert (await call(guard(), "/", method="GET", headers={})).status == 421
 
 
 TOKEN = "a-printed-token"

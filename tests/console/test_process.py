@@ -95,11 +95,6 @@ async def test_an_unknown_path_is_a_page_with_the_navigation() -> None:
     assert b'<a href="/">Back to the overview</a>' in answer.body
 
 
-async def test_the_schema_of_the_pages_is_not_served() -> None:
-    for path in ["/docs", "/openapi.json", "/redoc"]:
-        assert (await visit(console_of(), path)).status == 404
-
-
 @pytest.mark.parametrize("path", ["/static/../application.py", "/static/%2e%2e/application.py", "/static//etc/passwd"])
 async def test_only_files_of_the_bundle_are_served(path: Any) -> None:
     assert (await visit(console_of(), path)).status == 404

@@ -13,13 +13,10 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import PartState
 from fleethook.console import rendering
 from fleethook.console.rendering import (
-    count_words,
     describe_age,
-    make_breakable,
     paginate,
     show_time,
     summarize_parts,
-    take_page,
 )
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
@@ -28,16 +25,6 @@ from tests.console.visits import console_of, make_context, visit
 @pytest.mark.parametrize(("page", "expected"), [(-1, 1), (0, 1), (1, 1), (3, 3), (99, 3)])
 def test_a_page_beyond_the_ends_is_the_nearest_one(page: int, expected: int) -> None:
     assert paginate(41, page, 20)[:3] == (expected, 3, 41)
-
-
-def test_no_element_is_one_empty_page() -> None:
-    assert paginate(0, 5, 20) == (1, 1, 0, 0)
-
-
-def test_the_elements_are_those_of_the_nearest_existing_page() -> None:
-    assert take_page("abcde", 0, 2) == ("ab", (1, 3, 5, 0))
-    assert take_page("abcde", 9, 2) == ("e", (3, 3, 5, 4))
-    assert take_page("", 1, 2) == ("", (1, 1, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -67,10 +54,6 @@ def test_times_have_one_format_with_an_age(value: Any, exact: str, shown: str) -
     assert text.striptags() == shown
 
 
-def test_one_thing_is_singular() -> None:
-    assert [count_words(number, "binding") for number in (0, 1, 2)] == ["0 bindings", "1 binding", "2 bindings"]
-
-
 PLURALS = re.compile(
     r"\{\{[^{}]*\}\} (?:more )?(?:clusters|bindings|reviews|findings|fields|files|objects|equal lines|CRDs)\b"
 )
@@ -79,15 +62,6 @@ PLURALS = re.compile(
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
 def test_numbers_before_nouns_use_the_helper(template: Path) -> None:
     assert PLURALS.findall(template.read_text()) == []
-
-
-def test_a_text_that_is_no_time_is_shown_as_text() -> None:
-    assert show_time("<b>", NOW) == "&lt;b&gt;"
-    assert show_time("", NOW) == ""
-
-
-def test_names_break_after_separators_and_stay_text() -> None:
-    assert make_breakable("a/b.yaml:<12") == "a/<wbr>b.<wbr>yaml:&lt;12"
 
 
 def test_the_oldest_part_gives_the_age_and_all_problems_are_named() -> None:
@@ -99,10 +73,6 @@ def test_the_oldest_part_gives_the_age_and_all_problems_are_named() -> None:
     ]
     problems = ("yurtappsets: connection refused",)
     assert summarize_parts(parts) == (60.0, ("webhooks",), ("webhooks: forbidden",), problems)
-
-
-def test_nothing_read_has_no_age() -> None:
-    assert summarize_parts([]).age is None
 
 
 HOSTILE = "<script>alert(1)</script>\"'onerror=alert(1) javascript:alert(1) \u202eevil"

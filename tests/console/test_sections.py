@@ -22,11 +22,6 @@ def test_a_page_belongs_to_the_section_of_its_first_segment(path: Any, title: An
     assert section.title == title
 
 
-@pytest.mark.parametrize("path", ["/static/main.js", "/overridersx", "/nothing"])
-def test_other_paths_have_no_section(path: Any) -> None:
-    assert find_section(path) is None
-
-
 def karmada(kind: str, group: str) -> dict[str, Any]:
     return {"apiVersion": f"{group}/v1alpha1", "kind": kind, "metadata": {"name": "a", "namespace": "b"}}
 

@@ -1,5 +1,4 @@
 import asyncio
-import contextlib
 import math
 import ssl
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.console import server_watch
 from fleethook.console.server_watch import (
     KEPT_SECONDS,
-    MAX_LABEL_CHARACTERS,
     MAX_SERIES,
     REVIEWS,
     LeaseState,
@@ -25,10 +23,8 @@ from fleethook.console.server_watch import (
     check_target,
     read_sample,
 )
-from fleethook.lifetime import run_in_background
 from fleethook.server.metrics import Metrics, certificate_gauge
 from tests.console.metrics_server import MetricsServer, serving_metrics
-from tests.waiting import until
 
 
 def test_the_metrics_of_a_server_are_read() -> None:
@@ -44,16 +40,6 @@ def test_the_metrics_of_a_server_are_read() -> None:
     assert sample.buckets["/a", 0.0025] == 1.0
     assert sample.buckets["/a", 30.0] == 1.0
     assert sample.buckets["/a", math.inf] == 2.0
-
-
-def test_long_labels_are_cut() -> None:
-    line = f'{REVIEWS}{{route="/a",operation="CREATE",outcome="{"<" * 1000}"}} 1\n'
-    assert list(read_sample(line, time=0).reviews) == [("/a", "CREATE", "<" * MAX_LABEL_CHARACTERS)]
-
-
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "1e300"])
-def test_numbers_that_no_counter_has_are_left_out(value: str) -> None:
-    assert read_sample(f'{REVIEWS}{{route="/a",operation="C",outcome="allowed"}} {value}\n', time=0).reviews == {}
 
 
 @pytest.mark.parametrize(
@@ -203,14 +189,6 @@ async def test_a_file_without_authorities_does_not_mean_those_of_the_system(
     assert server.headers == []
 
 
-async def test_hostile_text_is_no_defect(server: MetricsServer) -> None:
-    sampler = MetricsSampler(MetricsTarget(server.url))
-    for body in (b"\xff\x00", REVIEWS.encode() + b'{a="\\', REVIEWS.encode() + b"{" * 100_000, b"", b"\n" * 9_000):
-        server.body = body
-        await sampler.sample()
-        assert sampler.find().problem != ""
-
-
 @pytest.mark.parametrize(
     ("url", "token_file", "reason"),
     [
@@ -231,20 +209,6 @@ def test_only_urls_without_secrets_are_taken(url: str, token_file: Path | None, 
     found = check_target(MetricsTarget(url, None, token_file))
     assert reason in found if reason else found == ""
     assert "secret" not in found
-
-
-async def test_sampling_goes_on_after_a_failure(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_watch, "INTERVAL_SECONDS", 0.0)
-    sampler = MetricsSampler(MetricsTarget(server.url))
-    server.status = 500
-    failures: list[str] = []
-    async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(run_in_background(sampler.run(), name="test", ended=failures.append))
-        await until(lambda: sampler.find().problem)
-        server.status = 200
-        server.count()
-        await until(lambda: sampler.find().increases)
-    assert failures == []
 
 
 LEASE = {"spec": {"holderIdentity": "a"}}
@@ -283,12 +247,6 @@ async def test_an_answer_is_used_for_some_seconds() -> None:
     apiserver.answer = {"spec": {}}
     assert (await watch.find()).lease == {"spec": {}}
     assert len(apiserver.asked) == 2
-
-
-async def test_a_missing_lease_is_an_answer() -> None:
-    apiserver = Apiserver()
-    apiserver.answer = APIError(404, "NotFound", "leases fleethook not found")
-    assert await apiserver.watch().find() == LeaseState(None, is_read=True)
 
 
 async def test_a_failure_is_named_and_keeps_the_last_answer() -> None:

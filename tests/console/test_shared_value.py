@@ -1,15 +1,13 @@
 import asyncio
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.console.shared_value import KeptValue, Memo, Watch
+from fleethook.console.shared_value import Memo, Watch
 from fleethook.model.gvk import GroupKind
 from fleethook.work.threads import Worker
-from tests.console.visits import make_context
 from tests.waiting import NET, until
 
 POD = GroupKind("", "Pod")
@@ -84,14 +82,6 @@ async def test_a_watch_can_be_waited_for() -> None:
     assert await watch.get() == (["a"], True, "")
 
 
-async def test_a_change_of_a_workload_computes_nothing() -> None:
-    store = Store()
-    watch = watch_names(store)
-    await watch.get()
-    store.put({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w", "namespace": "default"}})
-    assert watch.find().is_current
-
-
 @pytest.mark.parametrize("fails_early", [True, False])
 async def test_a_failure_is_named_and_not_repeated_without_a_change(fails_early: bool) -> None:
     calls = []
@@ -115,29 +105,3 @@ async def test_pages_need_not_wait_for_a_watch() -> None:
     assert not watch.find().is_current
     ended.set()
     await until(lambda: watch.find().is_current)
-
-
-def request_of(app: Any) -> Any:
-    return SimpleNamespace(app=app)
-
-
-def make_app() -> Any:
-    return SimpleNamespace(state=SimpleNamespace(context=make_context(), kept_values={}))
-
-
-def test_requests_of_one_application_share_a_value() -> None:
-    kept = KeptValue(lambda _: object())
-    app = make_app()
-    assert kept.find(request_of(app)) is kept.find(request_of(app))
-
-
-def test_two_applications_and_two_values_share_nothing() -> None:
-    one, other = KeptValue(lambda _: object()), KeptValue(lambda _: object())
-    app = make_app()
-    assert one.find(request_of(app)) is not one.find(request_of(make_app()))
-    assert one.find(request_of(app)) is not other.find(request_of(app))
-
-
-def test_the_value_is_made_of_the_context_of_its_application() -> None:
-    app = make_app()
-    assert KeptValue(lambda context: context.store).find(request_of(app)) is app.state.context.store

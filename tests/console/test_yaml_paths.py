@@ -1,7 +1,7 @@
 import pytest
 
 from fleethook.cluster.manifests.yaml_reader import read_values
-from fleethook.console.yaml_paths import dump_yaml, format_value, list_lines
+from fleethook.console.yaml_paths import dump_yaml, list_lines
 
 
 def test_each_line_has_the_path_of_its_member() -> None:
@@ -23,10 +23,6 @@ def test_each_line_of_a_long_text_has_its_path() -> None:
     assert lines[-1].path == ("after",)
 
 
-def test_a_long_line_is_not_wrapped() -> None:
-    assert len(list_lines({"text": "word " * 200})) == 1
-
-
 @pytest.mark.parametrize(
     "text", ["<script>alert(1)</script>", "a\u202eb", "x\x1b[31m", "a\nb", "# no", "- x", "\u2028", "'", '"']
 )
@@ -34,9 +30,3 @@ def test_the_text_of_any_value_is_read_back_and_has_no_active_character(text: st
     dumped = dump_yaml({"name": text, text: ["ü", text]})
     assert read_values(dumped, source="x")[0].value == {"name": text, text: ["ü", text]}
     assert not set("\u202e\x1b\u2028") & set(dumped)
-
-
-def test_a_single_value_has_no_marks_of_a_document() -> None:
-    assert format_value("nginx:2.0") == "nginx:2.0"
-    assert format_value({"a": 1}) == "a: 1"
-    assert format_value(None) == "null"

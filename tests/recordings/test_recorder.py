@@ -23,7 +23,7 @@ from fleethook.recordings.recording_format import FILE_NAME, Record
 from fleethook.recordings.redaction import Redactor
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordSettingError
 from fleethook.settings import Settings
-from tests.recordings.builders import answered, read_lines, read_prefix
+from tests.recordings.builders import answered, read_lines
 from tests.waiting import wait_for
 
 MAX = 1 << 20
@@ -70,14 +70,6 @@ def test_only_the_owner_may_read(directory: Path) -> None:
         os.umask(former)
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(find_only(directory).stat().st_mode) == 0o600
-    files.close()
-
-
-def test_each_write_can_be_read_at_once(directory: Path) -> None:
-    files = RecordFiles(directory, max_bytes=MAX)
-    for count in range(1, 4):
-        files.write(b"[%d]\n" % count)
-        assert len(read_prefix(find_only(directory))) == count + 1
     files.close()
 
 
@@ -157,10 +149,6 @@ class Stuck(Redactor):
         self.entered.set()
         self.released.wait()
         return super().redact(record)
-
-
-def test_all_series_exist_before_the_first_review(metrics: RecordMetrics) -> None:
-    assert read_counts(metrics) == {"recorded": 0, **dict.fromkeys(REASONS, 0)}
 
 
 def test_reviews_are_written_in_their_order(files: RecordFiles, metrics: RecordMetrics, directory: Path) -> None:
@@ -245,17 +233,6 @@ def test_a_full_disk_is_only_counted_and_tried_again_later(
     recorder(review("3"))
     recorder.close()
     assert read_uids(directory) == ["3"]
-
-
-def test_a_failed_write_goes_on_in_a_new_file(files: RecordFiles, directory: Path) -> None:
-    files.write(b"[1]\n")
-    files._file.close()
-    files._file = Path("/dev/full").open("wb")  # noqa: SIM115 - the writer closes it
-    with pytest.raises(OSError, match="No space left"):
-        files.write(noise(100_000))
-    files.write(b"[2]\n")
-    files.close()
-    assert len(list(directory.iterdir())) == 2
 
 
 class Defect(Redactor):

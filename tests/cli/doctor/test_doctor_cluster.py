@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
-from fleethook.cli.doctor.doctor_cluster import Doctor, ServiceName, check_service, find_accounts, find_services
+from fleethook.cli.doctor.doctor_cluster import Doctor, ServiceName, check_service, find_services
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.configuration_objects import ServiceReference, URLReference, webhook_configurations
@@ -43,15 +43,6 @@ def test_a_service_needs_the_port_and_a_ready_endpoint(
 ) -> None:
     found = check_service(NAME, service, slices)
     assert (found.level, found.text, bool(found.remedy)) == (level, text, level != "ok")
-
-
-def test_the_accounts_of_pods_are_found() -> None:
-    pods: list[dict[str, Any]] = [
-        {"metadata": {"namespace": "s"}, "spec": {"serviceAccountName": "fleethook"}},
-        {"metadata": {"namespace": "s"}, "spec": {"serviceAccountName": "fleethook"}},
-        {"metadata": {"namespace": "s"}, "spec": {}},
-    ]
-    assert find_accounts(pods) == {"s/fleethook", "s/default"}
 
 
 CORE = "/api/v1/namespaces/system"

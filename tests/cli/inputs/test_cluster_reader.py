@@ -96,11 +96,3 @@ def test_a_list_that_is_no_list_exits_2(cluster: tuple[Cluster, tuple[str, ...]]
     result = render(*options)
     assert result.exit_code == 2
     assert "/apis/apps.openyurt.io/v1alpha1/yurtappoverriders: the answer is no list of objects: " in result.stderr
-
-
-def test_only_lists_are_requested(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
-    held, options = cluster
-    held.lists = {f"{ALPHA}/yurtappsets": [yurt_app_set("a")], f"{YURT}/v1beta2/nodepools": []}
-    render(*options)
-    assert {method for method, _ in held.requests} == {"GET"}
-    assert not any("watch" in query for query in held.queries.values())

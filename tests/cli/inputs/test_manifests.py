@@ -59,12 +59,6 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (document.source, document.line) == ("<stdin>", 2)
 
 
-def test_values_may_have_any_type(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text("[1]\n---\ntext\n---\na: b\n")
-    assert [(one.value, one.line) for one in read_values(file)] == [([1], 1), ("text", 3), ({"a": "b"}, 5)]
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -81,12 +75,6 @@ def test_unreadable_files_exit_2_with_file_and_line(
         read_values(file)
     assert left.value.code == 2
     assert problem in capsys.readouterr().err
-
-
-def test_a_missing_file_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        read_objects([tmp_path / "missing.yaml"])
-    assert "No such file or directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["lint {}", "replay {} -f .", "lint --kubeconfig {}", "console {}"])

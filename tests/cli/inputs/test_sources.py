@@ -8,8 +8,7 @@ from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, check_op
 from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from fleethook.cluster.store import key_of
-from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
-from tests.builders import entry, image, overrider, yurt_app_set
+from tests.builders import yurt_app_set
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
 from tests.engines.dispatch.builders import binding, definition
@@ -77,21 +76,6 @@ def test_a_namespace_without_objects_is_noted_with_those_of_the_others(
     files = [Path(write_yaml("a.yaml", yurt_app_set()))]
     assert not read_source(SourceOptions(files, namespace="shop"), RESOURCES).documents
     assert capsys.readouterr().err == "note: -n shop: there is no object in this namespace, but in default\n"
-
-
-def test_without_changes_both_lists_are_the_same(write_yaml: WriteYAML) -> None:
-    source = read_source(SourceOptions([Path(write_yaml("a.yaml", yurt_app_set()))]), RESOURCES)
-    assert source.documents is source.before
-    assert not source.changed
-
-
-def test_changes_of_files_are_in_the_store(write_yaml: WriteYAML) -> None:
-    files = [Path(write_yaml("a.yaml", yurt_app_set()))]
-    edit = [Path(write_yaml("b.yaml", overrider(entry("*", items=[image("nginx", "nginx:2")]))))]
-    source = read_source(SourceOptions(files, change=edit), RESOURCES)
-    (key,) = source.changed
-    assert source.store([OVERRIDERS_BY_SUBJECT]).get(*key) is not None
-    assert source.store_before([OVERRIDERS_BY_SUBJECT]).get(*key) is None
 
 
 def test_a_kind_that_the_command_does_not_read_is_noted(

@@ -66,11 +66,6 @@ def test_a_manifest_for_a_cluster_is_in_the_namespace_of_the_context() -> None:
     assert [one.object["metadata"].get("namespace") for one in changed.documents] == ["team", None]
 
 
-def test_a_kind_is_namespaced_if_an_object_of_it_is() -> None:
-    given = documents(named("Widget", "a", namespace="team"))
-    assert overlay(given, change(named("Widget", "a")), namespace="team").keys == {key_of(given[0].object)}
-
-
 @pytest.mark.parametrize("bare_first", [True, False])
 def test_in_files_no_namespace_and_default_are_the_same(*, bare_first: bool) -> None:
     pair = [without_namespace(yurt_app_set()), yurt_app_set(pools=[])]

@@ -84,9 +84,6 @@ def write_files(tmp_path: Path) -> WriteFiles:
     return write
 
 
-NODE_POOL = "apiVersion: apps.openyurt.io/{}\nkind: NodePool\nmetadata: {{name: edge}}\n"
-
-
 def run(*arguments: str) -> tuple[int, str, str]:
     result = invoke(list(arguments))
     return result.exit_code, result.stdout, result.stderr
@@ -145,13 +142,6 @@ def test_each_of_two_overriders_for_a_subject_is_an_error(write_files: WriteFile
     assert run("render", "-f", str(directory))[0] == 1
 
 
-def test_an_object_that_is_defined_twice_is_an_error(write_files: WriteFiles) -> None:
-    directory = write_files(a=SUBJECT, b=GOOD, c=GOOD)
-    ((level, place, text),) = collect_findings(directory)
-    assert (level, place) == ("error", "c.yaml:3")
-    assert text == f"metadata.name: is already defined at {directory / 'b.yaml'}:1; remove one of them"
-
-
 @pytest.mark.parametrize(
     ("kind", "first", "second"),
     [("YurtAppSet", "v1alpha1", "v1beta1"), ("YurtAppSet", "v1beta1", "v1alpha1"), ("NodePool", "v1beta1", "v1beta2")],
@@ -166,22 +156,6 @@ def test_an_object_in_two_versions_is_an_error_that_names_both_lines(
         f"object as in apps.openyurt.io/{second}; remove one of them"
     )
     assert ("error", "b.yaml:4", expected) in collect_findings(directory)
-
-
-def test_an_unknown_version_is_an_error_that_names_the_known_ones(write_files: WriteFiles) -> None:
-    directory = write_files(a=NODE_POOL.format("v1beta2"), b=NODE_POOL.format("v1beta3").replace("edge", "other"))
-    versions = " or ".join(f"apps.openyurt.io/{one}" for one in ("v1alpha1", "v1beta1", "v1beta2"))
-    text = f"apiVersion: NodePool has no version 'v1beta3'; write {versions}"
-    assert collect_findings(directory) == [("error", "b.yaml:1", text)]
-
-
-def test_warnings_are_errors_with_strict(write_files: WriteFiles) -> None:
-    directory = write_files(set=SUBJECT, rule=GOOD.replace("nginx:1.26", "nginx:1.25"))
-    text = "entries[0].items[0]: container app has image nginx:1.25 already (node pool hangzhou)"
-    assert collect_findings(directory) == [("warning", "rule.yaml:9", text)]
-    for command in (("render", "-f"), ("lint", "-f")):
-        assert run(*command, str(directory))[0] == 0
-        assert run(*command, str(directory), "--strict")[0] == 1
 
 
 def test_overriders_without_any_subject_in_the_files_are_a_warning_for_lint(write_files: WriteFiles) -> None:
@@ -240,27 +214,6 @@ def test_the_messages_equal_those_of_admission(write_files: WriteFiles) -> None:
     warned = {("warning", text) for text in answer.warnings}
     assert {(level, text) for level, _, text in collect_findings(directory)} == refused | warned
     assert (len(refused), len(warned)) == (4, 2)
-
-
-def test_lint_shows_code_object_and_message(write_files: WriteFiles) -> None:
-    directory = write_files(set=SUBJECT, rule=GOOD.replace("  - hangzhou\n", "  - hangzou\n"))
-    code, out, errors = run("lint", "-f", str(directory))
-    assert (code, errors) == (1, "")
-    assert out.splitlines() == [
-        f"{directory / 'rule.yaml'}:6: warning [unused-entry]",
-        "  YurtAppOverrider default/demo1: entries[0]: applies to none of the node pools of YurtAppSet demo",
-        f"{directory / 'rule.yaml'}:7: error [unknown-pool]",
-        "  YurtAppOverrider default/demo1: entries[0].pools[0]: YurtAppSet demo has no node pool 'hangzou'; did you mean 'hangzhou'?",
-        "1 error, 1 warning",
-    ]
-
-
-def test_lint_reads_several_directories(write_files: WriteFiles, tmp_path: Path) -> None:
-    directory = write_files(rule=GOOD)
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "set.yaml").write_text(SUBJECT)
-    rule, subject = str(directory / "rule.yaml"), str(tmp_path / "sub")
-    assert run("lint", "-f", rule, "-f", subject, "--strict") == (0, "", "")
 
 
 def test_the_examples_have_no_errors() -> None:

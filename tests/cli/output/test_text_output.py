@@ -74,10 +74,6 @@ def test_text_is_coloured_and_its_own_codes_are_escaped(
     assert capsys.readouterr().out == f"{expected}\n"
 
 
-def test_lines_of_a_text_are_kept_only_if_they_are_intended() -> None:
-    assert (styled("a\nb"), styled("a\nb", keep="\n")) == ("a\\nb", "a\nb")
-
-
 def test_a_hostile_archive_is_described_in_one_line(tmp_path: Path) -> None:
     tarball = tmp_path / "crds.tar.gz"
     for name in ("crds/bases/\u202elmay.yaml", "crds/bases/a\u2028fleethook: whole.yaml", "crds/\x9b2J"):

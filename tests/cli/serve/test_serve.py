@@ -50,17 +50,6 @@ def test_the_command_of_the_readme_gets_the_patch_of_story_2(server: Server) -> 
     assert result["spec"]["replicas"] == 3
 
 
-def test_many_reviews_share_a_connection(server: Server) -> None:
-    connection = server.connect()
-    sockets = set()
-    for _ in range(5):
-        connection.request("POST", MUTATE, REVIEW.read_bytes(), {"Content-Type": "application/json"})
-        assert read_response(connection.getresponse().read())["allowed"]
-        sockets.add(id(connection.sock))
-    connection.close()
-    assert len(sockets) == 1
-
-
 def test_operational_endpoints_answer(server: Server) -> None:
     assert json.loads(server.request("GET", "/healthz")[1]) == {"status": "ok"}
     ready = json.loads(server.request("GET", "/readyz")[1])
@@ -229,12 +218,6 @@ def test_a_start_that_fails_names_the_option_to_change(tmp_path: Path, options: 
     assert (tmp_path / "half" / "tls.crt").read_text() == "x"
 
 
-def test_help_and_version() -> None:
-    assert "Serve admission reviews over HTTPS." in run_command("serve", "--help").stdout
-    assert run_command("--version").stdout.startswith("fleethook ")
-    assert run_command("nonsense").returncode == 2
-
-
 def test_files_of_other_tools_are_skipped_and_an_unreadable_document_delays_readiness_only(tmp_path: Path) -> None:
     manifests = tmp_path / "manifests"
     shutil.copytree(EXAMPLES / "yurtappoverrider" / "story-2", manifests)
@@ -323,15 +306,6 @@ async def test_the_summary_has_the_engines_and_their_reason(
     shown = capsys.readouterr().out
     assert f"  engines:     {line}" in shown
     assert ("objects:     only those in reviews" in shown) == ("hooks" in given)
-
-
-async def test_a_second_start_keeps_the_certificate(
-    tmp_path: Path, stopped: list[Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for _ in range(2):
-        assert await run_server(settings(tmp_path), LogLines())
-    assert capsys.readouterr().out.count("(just created)") == 1
-    assert len(stopped) == 2
 
 
 async def test_the_certificate_has_the_names_by_which_it_is_called(tmp_path: Path, stopped: list[Any]) -> None:

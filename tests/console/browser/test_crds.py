@@ -43,11 +43,3 @@ def test_the_list_leads_to_an_entry(
     page.get_by_role("region", name="Cache entries").get_by_role("link", name=filled.small.key[:12]).click()
     page.get_by_text(CHANGED).wait_for()
     assert not has_sideways_scroll(page)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_pages_have_no_serious_fault_of_accessibility(
-    address: str, filled: FilledCache, open_page: Callable[..., Any], find_faults: Callable[..., Any], scheme: str
-) -> None:
-    for path in ("/crds", f"/crds/entry?key={filled.small.key}"):
-        assert find_faults(open_page(address + path, color_scheme=scheme)) == []

@@ -8,26 +8,11 @@ import pytest
 import yaml
 
 from fleethook.console.sections import list_sections
-from tests.console.browser.conftest import has_sideways_scroll
 from tests.console.printed_addresses import console_with_token
 from tests.serving import EXAMPLES
 
 PATHS = [*(one.path for one in list_sections()), "/search?q=demo"]
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><a href=javascript:alert(3)>x\u202egnp.exe\u2066"
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_page_has_no_serious_fault_of_accessibility(
-    console: str, open_page: Callable[..., Any], find_faults: Callable[..., Any], path: str, scheme: str
-) -> None:
-    assert find_faults(open_page(console + path, color_scheme=scheme)) == []
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_page_fits_a_narrow_screen(console: str, open_page: Callable[..., Any], path: str) -> None:
-    page = open_page(console + path, viewport={"width": 360, "height": 740})
-    assert not has_sideways_scroll(page)
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -9,13 +9,11 @@ import pytest
 import yaml
 
 from tests.builders import API, NEW_IMAGE, entry, image, overrider, pool, rendered, workload, yurt_app_set
-from tests.console.browser.conftest import has_sideways_scroll
 
 POOLS = [f"pool-{number:02}" for number in range(30)]
 SET = yurt_app_set(pools=[pool(name) for name in POOLS])
 RUNNING = [rendered(workload(pool=name), SET, NEW_IMAGE) for name in POOLS[:3]]
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202etxt.exe"
-OVERRIDER = "/overriders/overrider?namespace=default&name=demo1"
 POOL = "/overriders/pool?namespace=default&name=demo&subject=YurtAppSet&pool=pool-05&kind=Deployment"
 
 
@@ -72,16 +70,6 @@ def test_a_narrow_screen_shows_a_unified_difference(overriders_console: str, ope
     removed, added = (row.locator(f"td.{name}").bounding_box() for name in ("removed", "added"))
     assert added["x"] == removed["x"]
     assert added["y"] >= removed["y"] + removed["height"]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/overriders", POOL, f"{OVERRIDER}&at=entries[0].items[0]"])
-def test_the_pages_are_accessible_and_fit_a_phone(
-    overriders_console: str, open_page: Any, find_faults: Any, path: str, scheme: str
-) -> None:
-    page = open_page(overriders_console + path, viewport={"width": 360, "height": 740}, color_scheme=scheme)
-    assert find_faults(page) == []
-    assert not has_sideways_scroll(page)
 
 
 def test_data_of_a_cluster_is_text(start_console: Callable[..., str], tmp_path: Path, open_page: Any) -> None:

@@ -14,12 +14,6 @@ from tests.console.pages.reading import HOSTILE
 from tests.engines.dispatch.builders import binding, configuration, webhook
 from tests.serving import EXAMPLES
 
-PAGES = (
-    "/dispatch",
-    "/dispatch?choice=ws2/example.org/Widget/default/b",
-    "/interpreters",
-    "/interpreters/playground",
-)
 WIDGET = (EXAMPLES / "kcp-widgets" / "testdata" / "widget.yaml").read_text()
 
 
@@ -93,20 +87,6 @@ def test_an_error_in_an_object_is_shown_at_its_line(open_page: Callable[..., Any
     page.get_by_role("button", name="Run").click()
     page.locator("#error-desired").wait_for()
     page.locator(".cm-lint-marker-error").wait_for()
-
-
-@pytest.mark.parametrize("path", PAGES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_accessible(
-    open_page: Callable[..., Any], console: str, find_faults: Callable[[Any], list[str]], path: str, scheme: str
-) -> None:
-    page = open_page(console + path, color_scheme=scheme)
-    assert find_faults(page) == []
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_pages_fit_a_phone(open_page: Callable[..., Any], console: str, path: str) -> None:
-    assert not has_sideways_scroll(open_page(console + path, viewport={"width": 360, "height": 700}))
 
 
 def test_hostile_texts_run_nothing(

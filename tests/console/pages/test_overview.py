@@ -28,12 +28,6 @@ from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads
 from tests.console.visits import console_of, make_context, visit
 
-
-def configuration(webhooks: Any, name: str = "c", kind: str = "ValidatingWebhookConfiguration") -> dict[str, Any]:
-    version = "admissionregistration.k8s.io/v1"
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "webhooks": webhooks}
-
-
 NOW = datetime(2026, 1, 1, 12, 0, 20, tzinfo=UTC)
 SPEC = {
     "holderIdentity": "pod-1_ab", "leaseDurationSeconds": 15, "acquireTime": "2026-01-01T11:00:00.000000Z",
@@ -64,28 +58,8 @@ def test_the_state_follows_holder_and_renewal(changes: dict[str, Any], state: st
     assert describe(**changes).state == state
 
 
-def test_times_of_other_zones_are_shown_in_utc() -> None:
-    assert describe(acquireTime="2026-01-01T13:00:00+02:00").since == "2026-01-01 11:00:00"
-
-
 def test_without_a_lease_there_is_no_leader() -> None:
     assert describe_lease(None, now=NOW) == Leader("absent")
-
-
-@pytest.mark.parametrize("value", ["", "yesterday", 5, [], {}, "0001-01-01T00:00:00+14:00"])
-def test_values_of_another_shape_are_unknown(value: Any) -> None:
-    found = describe(acquireTime=value, renewTime=value, leaseDurationSeconds=value, leaseTransitions=str(value))
-    assert (found.state, found.since, found.renewed, found.transitions) == ("not renewed", "", None, 0)
-
-
-@pytest.mark.parametrize("lease", [{}, {"spec": None}])
-def test_a_lease_without_a_spec_is_released(lease: Any) -> None:
-    assert describe_lease(lease, now=NOW).state == "released"
-
-
-@pytest.mark.parametrize("state", ["leads", "released", "absent"])
-def test_a_leader_that_renews_or_released_the_lease_needs_no_attention(state: Any) -> None:
-    assert list_leader_lines(Leader(state), "") == list_leader_lines(None, "") == []
 
 
 def test_a_lease_that_is_not_renewed_or_not_read_has_a_line() -> None:
@@ -99,13 +73,6 @@ def test_objects_are_counted_by_kind() -> None:
     assert count_objects(context.store) == [(YURT_APP_DAEMON, 1), (YURT_APP_SET, 2)]
 
 
-def test_a_kind_without_objects_is_left_out() -> None:
-    context = make_context(yurt_app_set("a"))
-    (key,) = context.store.keys(YURT_APP_SET)
-    context.store.remove(key)
-    assert count_objects(context.store) == []
-
-
 RATES = Rates([0.0, 60.0], [1.0, 12345.6], [0.001, None], [0.01234, None], {"allowed": [1.0, 0.5]})
 
 
@@ -115,11 +82,6 @@ def test_charts_have_durations_in_milliseconds() -> None:
     assert all(one["times"] == [0.0, 60.0] for one in charts)
     assert charts[1]["lines"] == [{"name": "median", "values": [1.0, None]}, {"name": "99 %", "values": [12.34, None]}]
     assert charts[2]["lines"] == [{"name": "allowed", "values": [1.0, 0.5]}]
-
-
-def test_a_chart_without_a_figure_is_empty() -> None:
-    none = Rates((1.0, 2.0), (0.0, 0.0), (None, None), (None, 0.5), {"allowed": (0.0, 0.0)})
-    assert [one["is_empty"] for one in build_charts(none)] == [True, False, True]
 
 
 def test_rows_are_newest_first_with_three_digits() -> None:
@@ -172,11 +134,6 @@ async def test_recordings_give_charts_and_a_table(tmp_path: Path) -> None:
     assert "0.0167" in page.text
     assert "<option selected>1h</option>" in body
     assert "data-hx-get" not in body.partition('id="rates"')[2].partition(">")[0]
-
-
-async def test_an_unknown_window_is_the_default(tmp_path: Path) -> None:
-    app = console_of(reviews=ReviewIndex(tmp_path))
-    assert "<option selected>15m</option>" in (await visit(app, "/", query="window=%3Cscript%3E")).body.decode()
 
 
 async def test_the_metrics_of_a_server_are_shown_with_their_age() -> None:

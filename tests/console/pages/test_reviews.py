@@ -129,13 +129,6 @@ async def test_an_empty_directory_names_the_command_that_fills_it(tmp_path: Path
     assert "No review matches." not in body
 
 
-async def test_a_search_without_a_result_has_no_slowest_review(bench: Bench) -> None:
-    body = await bench.get("/reviews", text="nothing")
-    assert "0 reviews" in body
-    assert "The slowest took" not in body
-    assert "The slowest took" in await bench.get("/reviews")
-
-
 async def test_the_list_shows_reviews_with_verdicts_and_links(bench: Bench) -> None:
     body = await bench.get("/reviews")
     assert "2 reviews" in body
@@ -283,24 +276,9 @@ async def test_two_pages_with_different_searches_do_not_drop_each_others_jobs(be
     assert "All asked: 2 reviews." in await bench.get("/reviews/replay", resume=1)
 
 
-async def test_a_running_batch_resumes_on_the_same_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 1)
-    monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
-    await record_workloads(tmp_path, *(workload() for _ in range(9)))
-    body = await Bench(tmp_path).get("/reviews/replay", verdict="patched", page=2)
-    assert 'data-hx-get="/reviews/replay?verdict=patched&amp;page=2&amp;resume=1"' in body
-
-
 async def test_a_batch_needs_the_token_of_its_form(bench: Bench) -> None:
     answer = await send_form(bench.app, "/reviews/replay", {"action": "stop"})
     assert answer.status == 403
-
-
-@pytest.mark.parametrize(
-    "place", [{"file": "reviews.jsonl", "line": 1}, {"file": "../x", "line": 2}, {"file": "", "line": -1}]
-)
-async def test_a_place_without_a_review_is_not_found(bench: Bench, place: dict[str, Any]) -> None:
-    assert "there is no review at line" in await bench.get("/reviews/review", 404, **place)
 
 
 async def test_hostile_texts_of_recordings_stay_texts(tmp_path: Path) -> None:

@@ -2,15 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from fleethook.console.reviews.detail import (
-    MAX_DEPTH,
     describe_review,
-    format_json,
     list_changes,
-    list_columns,
-    show_value,
 )
 from fleethook.recordings.recording_format import Call
 from fleethook.recordings.replay.report import DiffLine
@@ -81,39 +75,6 @@ def test_patches_that_cannot_be_used_are_explained() -> None:
     (line,) = list_changes(document, [{"op": "remove", "path": "/missing"}])
     assert line.text.startswith("the patch does not apply: ")
     assert list_changes(5, [{"op": "remove", "path": "/a"}])[0].text.startswith("the patch does not apply")
-
-
-def nest(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = {"a": [value]}
-    return value
-
-
-@pytest.mark.parametrize(
-    ("value", "limit", "is_structure"),
-    [
-        ({"a": [1, {"b": None}]}, 100, True),
-        ([], 100, True),
-        ({"a": "x" * 100}, 100, False),
-        ("text", 100, False),
-        (nest(MAX_DEPTH // 2), 10_000, True),
-        (nest(MAX_DEPTH), 10_000, False),
-    ],
-)
-def test_whole_values_with_few_levels_are_structures(value: Any, limit: int, is_structure: bool) -> None:
-    assert show_value(value, limit).is_structure is is_structure
-
-
-def test_the_columns_of_a_table_are_the_members_of_all_rows() -> None:
-    assert list_columns([{"b": 1, "a": 2}, {"c": 3, "a": 4}]) == ["b", "a", "c"]
-    assert list_columns([{"a": 1}, 5]) == []
-    assert list_columns([]) == []
-
-
-def test_long_values_are_cut() -> None:
-    assert format_json("x" * 50, 10) == "x" * 10 + "… (40 characters left out)"
-    assert format_json({"a": 1}, 100) == '{\n  "a": 1\n}'
 
 
 def test_bodies_of_any_shape_are_shown() -> None:

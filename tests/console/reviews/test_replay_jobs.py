@@ -10,12 +10,10 @@ from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
 from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import (
-    ChangedReview,
     ReplayJob,
     ReviewReplay,
     Start,
     list_rows,
-    select_changed,
 )
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
@@ -55,17 +53,6 @@ async def test_the_outcome_follows_the_objects_of_the_store(entries: list[Entry]
     await replay.close()
 
 
-async def test_the_version_changes_with_the_objects_of_reviews() -> None:
-    store = Store(list_indexes())
-    replay = ReviewReplay(store)
-    for document in objects():
-        store.put(document)
-    assert replay.version == 2
-    store.put(workload())
-    assert replay.version == 2
-    await replay.close()
-
-
 ENTRY = entry_of(asked(name="web"))
 
 
@@ -86,16 +73,6 @@ def test_the_largest_group_comes_first_and_further_ones_are_left_out(monkeypatch
     ]
     monkeypatch.setattr(replay_jobs, "MAX_ROWS", 1)  # type: ignore[attr-defined]
     assert [row.total for row in list_rows(report, examples)] == [3]
-
-
-def test_links_have_pages() -> None:
-    reviews = [ChangedReview("file", line, "x", ("object",)) for line in range(replay_jobs.PAGE_SIZE + 1)]
-    assert select_changed(reviews, 0) == (reviews[: replay_jobs.PAGE_SIZE], (1, 2, replay_jobs.PAGE_SIZE + 1, 0))
-    assert select_changed(reviews, 9) == (
-        reviews[replay_jobs.PAGE_SIZE :],
-        (2, 2, replay_jobs.PAGE_SIZE + 1, replay_jobs.PAGE_SIZE),
-    )
-    assert select_changed([], 1) == ([], (1, 1, 0, 0))
 
 
 DIFFERENCES = (Difference("message", ("a",), ("b",)), Difference("warnings", ("c",), ("d",)))
@@ -163,13 +140,6 @@ async def test_a_request_asks_a_bounded_number_of_reviews(bench: Bench, monkeypa
     job.stop()
     await job.advance(bench.replay, bench.worker)
     assert (job.report.reviews, job.is_stopped, job.is_running, job.is_done) == (4, True, False, False)
-
-
-async def test_further_changes_are_counted_without_a_link(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_jobs, "MAX_CHANGED", 3)
-    job = await bench.begin()
-    await bench.finish(job)
-    assert (len(job.changed), job.report.changed) == (3, 10)
 
 
 async def test_reviews_whose_file_was_deleted_are_counted(bench: Bench) -> None:

@@ -84,12 +84,6 @@ async def test_damaged_and_foreign_files_are_reported_and_the_rest_is_used(tmp_p
     assert [one.place for one in indexed.problems][1:] == ["b.jsonl:1", "c.jsonl:2"]
 
 
-async def test_problems_that_are_kept_are_bounded(tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl", *[b"no JSON"] * 50)
-    indexed = await ReviewIndex(tmp_path).wait()
-    assert (len(indexed.problems), indexed.problem_count) == (review_index.MAX_PROBLEMS, 50)
-
-
 async def test_older_files_beyond_the_limit_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(review_index, "MAX_REVIEWS", 2)
     for age, name in enumerate(("newest", "middle", "oldest")):
@@ -116,27 +110,3 @@ async def test_only_files_of_the_directory_have_a_place(tmp_path: Path) -> None:
     await index.wait()
     assert index.locate("../secret.jsonl", 2) is None
     assert index.locate(str(outside), 2) is None
-
-
-async def test_a_file_that_is_deleted_meanwhile_loses_its_records(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", *reviews("one"))
-    index = ReviewIndex(tmp_path)
-    indexed = await index.wait()
-    path.unlink()
-    assert await index.load(indexed.reviews) == []
-
-
-async def test_one_file_keeps_its_newest_reviews_within_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(review_index, "MAX_REVIEWS", 2)
-    write(tmp_path / "a.jsonl", *reviews("one", "two", "three"))
-    assert names(await ReviewIndex(tmp_path).wait()) == ["two", "three"]
-
-
-async def test_unchanged_files_are_not_joined_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = ReviewIndex(tmp_path)
-    write(tmp_path / "a.jsonl", *reviews("one"))
-    await index.wait()
-    monkeypatch.setattr(review_index, "_join_facts", None)
-    assert names(await index.wait()) == ["one"]

@@ -8,7 +8,6 @@ import pytest
 from fleethook.console.reviews.summary import ReviewSummary, classify, read_recorded_outcome, summarize
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.reader import Entry, read_entries
-from fleethook.recordings.replay.decision_changes import Outcome
 from tests.recordings.recordings import MUTATE, TIME, header, line
 
 KIND = {"group": "apps", "version": "v1", "kind": "Deployment"}
@@ -51,14 +50,6 @@ def test_a_review_without_a_name_has_that_of_its_object(request_: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    "review", [5, [], {"request": 5}, {"request": {"uid": 7}}, {"text": "no JSON"}, {"base64": "*"}]
-)
-def test_a_review_of_any_shape_has_a_summary(review: Any) -> None:
-    found = summarize(entry_of(review, ALLOWED), 0)
-    assert (found.kind, found.name, found.verdict) == ("", "", "allowed")
-
-
-@pytest.mark.parametrize(
     ("status", "answer", "verdict"),
     [
         (200, ALLOWED, "allowed"),
@@ -79,13 +70,3 @@ def test_a_review_of_any_shape_has_a_summary(review: Any) -> None:
 )
 def test_each_answer_has_a_verdict(status: int, answer: Any, verdict: str) -> None:
     assert classify(read_recorded_outcome(entry_of(asked(), answer, status=status))) == verdict
-
-
-def test_a_damaged_answer_has_failed_and_names_its_problem() -> None:
-    outcome = read_recorded_outcome(entry_of(asked(), {"base64": "*"}))
-    assert classify(outcome) == "failed"
-    assert outcome.message[0].startswith("the body is damaged")
-
-
-def test_a_patch_without_operations_changes_nothing() -> None:
-    assert classify(Outcome(200, "allowed", patch=[])) == "allowed"

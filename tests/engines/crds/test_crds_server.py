@@ -10,9 +10,7 @@ from hypothesis import given
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.crds.crds_server import CrdsServer, mutate_karmada, validate_karmada
-from fleethook.engines.crds.instance.karmada_instance import build_default_patch
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
-from fleethook.patch import apply
 from fleethook.settings import Settings
 from tests.engines.crds.anything import JSON, TARBALLS
 from tests.server.reviews.asking_routes import ask, review
@@ -26,38 +24,6 @@ async def test_the_routes_of_instances_set_defaults_and_validate() -> None:
     wrong = {**instance, "spec": {"crdTarball": {"httpSource": {"url": "ftp://a"}}}}
     assert (await ask(routes[paths.MUTATE_KARMADA], review(instance, kind)))["allowed"]
     assert not (await ask(routes[paths.VALIDATE_KARMADA], review(wrong, kind)))["allowed"]
-
-
-POLICY = [{"op": "add", "path": "/spec/crdTarball/crdDownloadPolicy", "value": "IfNotPresent"}]
-
-
-@pytest.mark.parametrize("tarball", [{}, {"httpSource": {"url": "https://h/"}}, {"crdDownloadPolicy": None}])
-def test_a_tarball_without_a_policy_gets_upstreams(tarball: Any) -> None:
-    assert build_default_patch({"spec": {"crdTarball": tarball}}) == POLICY
-
-
-@pytest.mark.parametrize(
-    "karmada",
-    [
-        {}, {"spec": None}, {"spec": {}}, {"spec": {"crdTarball": None}}, {"spec": {"crdTarball": 5}}, {"spec": []},
-        {"spec": {"crdTarball": {"crdDownloadPolicy": "Always"}}}, {"spec": {"crdTarball": {"crdDownloadPolicy": ""}}},
-    ],
-)  # fmt: skip
-def test_nothing_else_is_written(karmada: Any) -> None:
-    assert build_default_patch(karmada) == []
-
-
-def test_only_the_policy_is_defaulted() -> None:
-    spec = {"suspend": True, "components": {"etcd": {}}, "crdTarball": {"httpSource": {"later": 1}}}
-    karmada = {"spec": spec, "status": {"conditions": []}}
-    patched = apply(karmada, build_default_patch(karmada))
-    tarball = {"crdDownloadPolicy": "IfNotPresent", "httpSource": {"later": 1}}
-    assert patched == {**karmada, "spec": {**spec, "crdTarball": tarball}}
-
-
-def test_the_defaults_are_put_in_once() -> None:
-    karmada = {"spec": {"crdTarball": {}}}
-    assert build_default_patch(apply(karmada, build_default_patch(karmada))) == []
 
 
 BAD = {"httpSource": {"url": "bad-url"}}
@@ -75,11 +41,6 @@ def review_of(document: Any, old: Any = None, **fields: Any) -> AdmissionRequest
         "oldObject": old, **fields,
     }  # fmt: skip
     return msgspec.json.decode(json.dumps(request), type=AdmissionRequest)
-
-
-def test_the_policy_is_put_in() -> None:
-    (operation,) = mutate_karmada(review_of(karmada({}))).patch
-    assert operation == {"op": "add", "path": "/spec/crdTarball/crdDownloadPolicy", "value": "IfNotPresent"}
 
 
 def test_an_instance_without_tarball_fields_is_admitted_unchanged() -> None:

@@ -28,13 +28,6 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def place(cache: Cache, url: str, data: bytes) -> Path:
-    path = cache.path(Source(url).key)
-    path.mkdir(parents=True)
-    (path / TARBALL).write_bytes(data)
-    return path
-
-
 def down(origin: Origin) -> None:
     origin.answer = hangs_up
 
@@ -88,13 +81,6 @@ def test_a_damaged_tarball_counts_as_absent(cache: Cache) -> None:
         assert bring(cache, origin.url).result == "downloaded"
         assert len(origin.asked) == 2
     assert cache.entry(path.name) is not None
-
-
-def test_a_tarball_without_a_record_counts_as_absent(cache: Cache) -> None:
-    with serving(tarball(OLD)) as origin:
-        place(cache, origin.url, NEW)
-        assert failure(cache, origin.url, NEVER).exit is Exit.NOT_CACHED
-        assert bring(cache, origin.url).result == "downloaded"
 
 
 def test_many_threads_of_a_cold_cache_end_with_one_complete_entry(cache: Cache) -> None:
@@ -165,11 +151,6 @@ def test_stale_if_error_serves_the_entry_with_a_warning(cache: Cache, answer: ob
     assert "using the entry last confirmed at 20" in got.warnings[0]
 
 
-def test_stale_if_error_has_nothing_to_serve_from_a_cold_cache(cache: Cache) -> None:
-    with serving(hangs_up) as origin:
-        assert failure(cache, origin.url, ALWAYS, stale_if_error=True).exit is Exit.NETWORK
-
-
 @pytest.mark.parametrize(
     ("answer", "code"),
     [(says(status="404 Not Found"), Exit.HTTP), (tarball(OLD[:-3], etag='"v2"'), Exit.INTEGRITY)],
@@ -184,20 +165,6 @@ def test_a_permanent_error_does_not_fall_back_to_a_stale_entry(cache: Cache, ans
 
 
 # --- Never ------------------------------------------------------------------------------------------------------------
-
-
-def test_never_uses_the_entry(cache: Cache, request: pytest.FixtureRequest) -> None:
-    with serving(tarball(OLD)) as origin:
-        bring(cache, origin.url)
-    request.getfixturevalue("no_sockets")
-    assert bring(cache, origin.url, NEVER).result == "cached"
-
-
-def test_never_without_an_entry_is_not_cached_and_makes_nothing(cache: Cache, no_sockets: None, tmp_path: Path) -> None:
-    error = failure(cache, "http://user:secret@local", NEVER)
-    assert error.exit is Exit.NOT_CACHED
-    assert "secret" not in str(error)
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- Pinned, strict ---------------------------------------------------------------------------------------------------

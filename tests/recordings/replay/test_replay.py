@@ -12,7 +12,7 @@ from aiohttp import web
 
 from fleethook.app import Fleethook
 from fleethook.recordings.reader import Entry, read_entries
-from fleethook.recordings.replay.replay import Replayed, batch, replay_reviews
+from fleethook.recordings.replay.replay import Replayed, replay_reviews
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
 from tests.engines.dispatch.builders import (
@@ -95,37 +95,10 @@ async def test_a_body_that_is_no_review_is_refused_again() -> None:
     assert kinds(await replay(made.entries(), [SUBJECT])) == [()] * 4
 
 
-async def test_reviews_with_the_same_uid_are_all_replayed() -> None:
-    async with recording(SUBJECT, images("nginx:2.0")) as made:
-        for _ in range(3):
-            await made.ask(MUTATE, admission(workload()))
-    assert kinds(await replay(made.entries(), [SUBJECT, images("nginx:3.0")])) == [("object",)] * 3
-
-
-async def test_a_route_that_this_build_lacks_is_told() -> None:
-    record = line({}, {}, route="/later", path="/later")
-    assert (await replay(entries_of(record), []))[0].unknown_route
-    entries = await record_workloads(SUBJECT)
-    assert all(one.unknown_route for one in await replay(entries, [], engines=frozenset({"crds"})))
-
-
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 503])
 async def test_answers_that_depend_on_the_server_are_not_compared(status: int) -> None:
     found = await replay(entries_of(line({}, {"kind": "Status"}, status=status)), [])
     assert found[0].skipped == f"the server answered HTTP {status}"
-
-
-async def test_a_refusal_for_lack_of_capacity_is_not_compared() -> None:
-    message = "512 requests of logical cluster ws3 are being answered; try again later"
-    status = {"code": 429, "reason": "TooManyRequests", "message": message}
-    answer = {"kind": "AdmissionReview", "response": {"uid": "u-1", "allowed": False, "status": status}}
-    found = await replay(entries_of(line(admission(workload()), answer)), [SUBJECT])
-    assert found[0].skipped == "the server was overloaded"
-
-
-async def test_damaged_base64_of_a_body_is_not_compared() -> None:
-    (found,) = await replay(entries_of(line({"base64": "%"}, {})), [])
-    assert "damaged" in found.skipped
 
 
 def entries_of(*records: bytes) -> list[Entry]:
@@ -231,17 +204,6 @@ async def test_the_labels_of_a_namespace_come_from_the_record_if_the_source_lack
     assert kinds(await replay(made.entries() * 2, objects(one))) == [(), ()]
     silver = await replay(made.entries(), [*objects(one), namespace("ws3", tier="silver")])
     assert kinds(silver) == [("verdict", "code", "message")]
-
-
-async def test_the_labels_of_a_record_are_those_of_its_review_only(server: Webhooks) -> None:
-    server.answers["/w"] = deny("no", code=403)
-    one = hook(server, "/w", "w.example.org", namespaceSelector={"matchLabels": {"tier": "gold"}})
-    async with recording(*objects(one)) as made:
-        for tier in ("gold", "silver"):
-            made.app.store.put(namespace("ws3", tier=tier))
-            await made.ask(VALIDATE, review())
-    assert [json.loads(one.answer)["response"]["allowed"] for one in made.reviews] == [False, True]
-    assert kinds(await replay(made.entries(), objects(one))) == [(), ()]
 
 
 async def test_the_caller_that_returned_is_refused_again(server: Webhooks) -> None:
@@ -408,10 +370,3 @@ async def test_a_cancellation_keeps_the_results_so_far() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert len(found) == 2
-
-
-def test_portions_are_limited_by_number_and_by_size() -> None:
-    entries = entries_of(*[line({"text": "x" * size}, {}) for size in (10, 10, 10, 5_000, 10)])
-    assert [len(one) for one in batch(iter(entries), count=2, size=10_000)] == [2, 2, 1]
-    assert [len(one) for one in batch(iter(entries), count=10, size=1_000)] == [4, 1]
-    assert list(batch(iter(()), count=2, size=1)) == []

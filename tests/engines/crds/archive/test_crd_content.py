@@ -2,29 +2,9 @@
 
 import pytest
 
-from fleethook.engines.crds.archive.crd_content import ArchiveLimits, Content, YAMLBudget, name_patched_crd
+from fleethook.engines.crds.archive.crd_content import ArchiveLimits, Content
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import crd, members, patch
-
-
-@pytest.mark.parametrize(("packed", "unpacked"), [(1, 100), (10, 100), (11, 110), (99, 500)])
-def test_the_ratio_applies_to_files_above_a_size_and_below_the_limit(packed: int, unpacked: int) -> None:
-    assert ArchiveLimits(unpacked_bytes=500, ratio=10, ratio_from_bytes=100).max_unpacked(packed) == unpacked
-
-
-def test_the_files_of_a_tarball_share_a_budget() -> None:
-    budget = YAMLBudget(ArchiveLimits(yaml_bytes=10, yaml_nodes=2))
-    budget.take_bytes("a.yaml", 10)
-    for _ in range(2):
-        budget.take_node("a.yaml")
-    for take, text in (
-        (lambda: budget.take_bytes("b.yaml", 1), "b.yaml: .* more than 10 bytes together"),
-        (lambda: budget.take_node("b.yaml"), "b.yaml: .* more than 2 nodes together"),
-    ):
-        with pytest.raises(CRDsError, match=text) as caught:
-            take()
-        assert caught.value.exit is Exit.LIMIT
-
 
 DIRECTORIES = {"crds", "crds/bases", "crds/patches"}
 WORKS = crd("works", "work.karmada.io")
@@ -120,12 +100,6 @@ def test_a_name_that_is_not_of_its_group_is_refused(name: str, group: str) -> No
     assert refusal(**{"crds/bases/x.yaml": body.encode()}) == text
 
 
-@pytest.mark.parametrize("member", [b"works.work.karmada.io", b"group: work.karmada.io"])
-def test_a_refusal_is_short_however_long_the_name_is(member: bytes) -> None:
-    body = WORKS.replace(member, b"group: " * member.startswith(b"group") + b"x" * 100_000)
-    assert len(refusal(**{"crds/bases/x.yaml": body})) < 1200
-
-
 @pytest.mark.parametrize(
     ("body", "text"),
     [
@@ -194,11 +168,3 @@ def test_files_that_the_operator_ignores_are_warned_of() -> None:
         "crds/bases/y.yml is not applied: only files named *.yaml are",
         "crds/patches/y.yml is not applied: only files named *.yaml are",
     )
-
-
-def test_a_mark_in_front_of_the_only_document_makes_it_no_second() -> None:
-    assert warnings(**{"crds/bases/x.yaml": crd("xs", "x.karmada.io", document="---\n") + b"...\n"}) == ()
-
-
-def test_the_patched_crd_is_in_the_group_upstream_has_fixed() -> None:
-    assert name_patched_crd("crds/patches/policy.karmada.io_x.yaml") == "x.work.karmada.io"

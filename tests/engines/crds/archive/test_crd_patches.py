@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.crd_content import ArchiveLimits, Tree
+from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.archive.crd_patches import (
     CA_BUNDLE,
     NAME,
@@ -38,10 +38,6 @@ def refused(**given: Any) -> str:
     return str(raised.value)
 
 
-def test_missing_arguments_give_no_values() -> None:
-    assert build_values() == {}
-
-
 def test_certificates_go_in_as_they_are() -> None:
     bundle = b"# our own\n" + PEM + PEM
     values = build_values(name="demo", namespace="test", ca_pem=bundle)
@@ -55,12 +51,6 @@ def test_a_text_that_could_end_another_is_refused(text: str) -> None:
     assert refused(namespace=text) == f"the namespace is {text!r}, which is not a DNS label"
     called = f"{text}-karmada-webhook"
     assert refused(name=text) == f"the webhook of {text!r} would be called {called!r}, which is not a DNS label"
-
-
-def test_a_name_may_be_as_long_as_its_webhooks() -> None:
-    longest = "karmada" + "a" * (63 - len("karmada-webhook"))
-    assert len(build_values(name=longest)["{{name}}"]) == 63
-    assert "which is not a DNS label" in refused(name=f"{longest}a")
 
 
 @pytest.mark.parametrize(
@@ -117,10 +107,6 @@ def test_a_placeholder_without_a_value_is_reported_with_its_path(text: str, code
     assert (raised.value.exit, str(raised.value)) == (code, words)
 
 
-def test_other_braces_are_left_alone() -> None:
-    assert substitute("p", "a: {b: {c: 1}} {name} {{name}}{{name}}", {"{{name}}": "x"}) == "a: {b: {c: 1}} {name} xx"
-
-
 WORKS = "works.work.karmada.io"
 PATH = "crds/patches/webhook_in_works.yaml"
 VALUES = {"{{caBundle}}": "Q0E=", "{{name}}": "demo-karmada-webhook", "{{namespace}}": "test"}
@@ -159,11 +145,6 @@ def test_a_patch_sets_the_conversion_and_nothing_else() -> None:
     found = render_crds(given.crds, build_patches(given, VALUES))
     assert found == {WORKS: {**before, "spec": {**before["spec"], "conversion": CONVERSION}}}
     assert given.crds == {WORKS: before}, "what was given is not changed"
-
-
-def test_a_crd_without_a_patch_stays_as_it_is() -> None:
-    crds = {WORKS: works()}
-    assert render_crds(crds, []) == crds
 
 
 def test_only_the_file_name_selects_the_crd() -> None:
@@ -253,15 +234,6 @@ def test_a_patch_for_a_missing_crd_is_reported() -> None:
     path = "crds/patches/webhook_in_policies.yaml"
     words = f"{path} patches policies.work.karmada.io, which the tarball does not have"
     assert problem("a: 1", path) == (Exit.ARCHIVE, words)
-
-
-def test_all_patches_share_one_budget() -> None:
-    texts = {f"crds/patches/{name}_in_works.yaml": "a: b\n" for name in "xyz"}
-    given = Tree({WORKS: works()}, texts)
-    assert len(build_patches(given, VALUES, ArchiveLimits(yaml_nodes=9))) == 3
-    with pytest.raises(CRDsError, match=r"^crds/patches/z_in_works\.yaml: .* 8 nodes together$") as raised:
-        build_patches(given, VALUES, ArchiveLimits(yaml_nodes=8))
-    assert raised.value.exit is Exit.LIMIT
 
 
 PATCH = "crds/patches/webhook_in_works.yaml"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.archive.crd_content import ArchiveLimits
 from fleethook.engines.crds.cache import tarball_cache
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, Entry, Origin
@@ -95,11 +94,6 @@ def test_an_entry_that_differs_from_its_record_is_not_returned(cache: Cache, dam
     assert cache.entry(KEY) is None
 
 
-@pytest.mark.parametrize("key", ["", "..", "x" * 64, "A" * 64, "0" * 63, "0" * 64 + "\n"])
-def test_only_digests_are_keys(cache: Cache, key: str) -> None:
-    assert failure(lambda: cache.entry(key)).exit is Exit.USAGE
-
-
 # --- Committing -------------------------------------------------------------------------------------------------------
 
 
@@ -127,10 +121,6 @@ def test_a_tarball_that_is_refused_leaves_the_old_entry(
     assert failure(lambda: put(cache, tarball, **options)).exit is code
     assert cache.entry(KEY) == before
     assert left_over(cache) == []
-
-
-def test_limits_are_those_of_the_cache(tmp_path: Path) -> None:
-    assert failure(lambda: put(Cache(tmp_path, limits=ArchiveLimits(entries=3)))).exit is Exit.LIMIT
 
 
 def test_a_confirmation_is_recorded(tmp_path: Path) -> None:
@@ -281,8 +271,3 @@ def test_pruning_removes_old_entries_then_those_beyond_the_size(tmp_path: Path) 
     assert [entry.key for entry in cache.prune(older_than=age, max_bytes=most)] == keys[1:2]
     assert [entry.key for entry in cache.entries()] == keys[2:]
     assert left_over(cache) == []
-
-
-def test_an_entry_with_a_future_date_counts_as_new(tmp_path: Path) -> None:
-    put(at(tmp_path, 20))
-    assert at(tmp_path, 1).prune(older_than=timedelta(days=1)) == []

@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.engines.crds.instance.tarball_validation import find_problems
 from fleethook.engines.crds.tarball_source import Source
-from tests.engines.crds.origin import Origin, endless, says, serving, tarball
+from tests.engines.crds.origin import Origin, endless, serving, tarball
 from tests.engines.crds.tarballs import build, release, small
 
 RELEASE = release()
@@ -109,18 +109,6 @@ def test_an_untrusted_certificate_has_the_exit_code_of_tls(run: Any, tmp_path: P
 def test_each_failure_has_its_exit_code(run: Any, origin: Origin, arguments: Any, code: int, text: str) -> None:
     shown = run("fetch", *(one.format(url=origin.url) for one in arguments), code=code)
     assert text in shown.stderr
-
-
-def test_a_malformed_response_has_the_exit_code_of_http(run: Any) -> None:
-    with serving(says(b"no", status="404 Not Found")) as origin:
-        shown = run("fetch", origin.url, code=21)
-    assert "404" in shown.stderr
-
-
-def test_a_tarball_without_crds_is_refused(run: Any, tmp_path: Path) -> None:
-    with serving(tarball(build({"crds/": None, "crds/bases/": None}))) as origin:
-        run("fetch", origin.url, code=24)
-    assert run("cache", "ls").stdout == "the cache is empty\n"
 
 
 def test_a_tarball_without_end_is_too_large(run: Any) -> None:

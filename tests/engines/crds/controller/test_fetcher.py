@@ -110,18 +110,6 @@ async def test_all_waiters_learn_of_the_request_to_the_origin() -> None:
     assert len(told) == 3
 
 
-async def test_all_waiters_get_the_error() -> None:
-    def work(_: SharedCall[int]) -> int:
-        raise CRDsError(Exit.HTTP, "404", transient=True)
-
-    flights: SingleFlight[int] = SingleFlight()
-    first, second = (flights.join("a", work, name="a") for _ in range(2))
-    for flight in (first, second):
-        with pytest.raises(CRDsError, match="404") as caught:
-            await flight.wait(never)
-        assert caught.value.exit is Exit.HTTP
-
-
 async def test_a_defect_is_a_failure_with_a_name_and_not_a_worker_that_hangs() -> None:
     def work(_: SharedCall[int]) -> int:
         raise ZeroDivisionError("by zero")
@@ -154,26 +142,6 @@ async def test_a_cancelled_waiter_does_not_affect_the_others() -> None:
         await waiting[0]
     go.set()
     assert await waiting[1] == 7
-
-
-async def test_the_thread_can_run_a_coroutine_on_the_loop() -> None:
-    async def double(number: int) -> int:
-        return 2 * number
-
-    assert await SharedCall(lambda flight: flight.call(double(4)), name="a").wait(never) == 8
-
-
-def test_a_thread_that_ends_after_its_loop_does_no_harm() -> None:
-    go = threading.Event()
-
-    async def begin() -> None:
-        SharedCall(lambda _: go.wait(NET), name="orphan")
-
-    asyncio.run(begin())
-    orphan = next(thread for thread in threading.enumerate() if thread.name == "orphan")
-    go.set()
-    orphan.join(NET)
-    assert not orphan.is_alive()
 
 
 @pytest.fixture

@@ -77,13 +77,6 @@ def test_an_invalid_spec_has_no_retry() -> None:
     assert outcome.retry == "never"
 
 
-def test_long_messages_are_shortened() -> None:
-    outcome = report_failed(CRDsError(Exit.ARCHIVE, "x" * 100_000))
-    assert len(outcome.prepared.message) == 4096
-    # The longest that an apiserver takes has 32,768 characters.
-    assert len(outcome.ready.message) < 32_768
-
-
 def test_conditions_during_a_download_and_a_deletion() -> None:
     ready, crds = report_download("https://m/c.tar.gz")
     assert ready == ("Ready", "False", "Progressing", "karmada init job is in progressing")

@@ -44,16 +44,6 @@ def patch(status: Any, *findings: Condition, whole: bool = True, generation: int
     return status_patch({"status": status}, findings, generation=generation, whole=whole, now=NOW)
 
 
-def test_a_first_condition_is_written() -> None:
-    wanted = {"conditions": [condition(READY), condition(PREPARED)], "observedGeneration": 1}
-    assert patch(None, READY, PREPARED) == {"status": wanted}
-
-
-def test_unchanged_conditions_are_not_written() -> None:
-    said = {"conditions": [condition(READY), condition(PREPARED)], "observedGeneration": 1, "secretRef": {"name": "x"}}
-    assert patch(said, READY, PREPARED) is None
-
-
 def test_a_time_of_transition_changes_with_the_status_only() -> None:
     old = "2020-01-01T00:00:00Z"
     said = {"conditions": [condition(READY._replace(reason="Other"), since=old)], "observedGeneration": 1}
@@ -72,12 +62,6 @@ def test_beside_the_operator_nothing_but_the_condition_is_written() -> None:
     theirs = {"type": "Ready", "status": "True"}
     said = {"conditions": [theirs], "observedGeneration": 7}
     assert patch(said, PREPARED, whole=False) == {"status": {"conditions": [theirs, condition(PREPARED)]}}
-
-
-def test_another_generation_is_written() -> None:
-    said = {"conditions": [condition(READY)], "observedGeneration": 1}
-    change = patch(said, READY, generation=2)
-    assert change["status"] == {"conditions": [condition(READY, generation=2)], "observedGeneration": 2}
 
 
 def test_malformed_statuses_are_replaced() -> None:
@@ -295,17 +279,6 @@ async def test_a_deleted_instance_without_our_finalizer_is_not_written(origin: O
     made.see()
     assert await made.look()
     assert made.api.asked == []
-
-
-async def test_a_permanent_error_is_retried_after_minutes(
-    origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = bench(origin, cache)
-    origin.answer = says(status="404 Not Found")
-    later: list[tuple[ObjectKey, float]] = []
-    monkeypatch.setattr(made.controller.queue, "add_after", lambda key, seconds: later.append((key, seconds)))
-    assert await made.look()
-    assert later == [(KEY, 300.0)]
 
 
 async def test_an_unchanged_success_records_no_event(origin: Origin, cache: Cache) -> None:

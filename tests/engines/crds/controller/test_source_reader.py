@@ -65,10 +65,6 @@ def test_any_proxy_gets_its_user(url: str, with_user: str) -> None:
     assert resolved({"s": {"username": b"u", "password": b"p"}}, proxy=proxy).proxy_url == with_user
 
 
-def test_without_references_nothing_is_looked_at() -> None:
-    assert resolved({}) == Source(URL)
-
-
 @pytest.mark.parametrize(
     ("data", "text"),
     [
@@ -84,12 +80,6 @@ def test_a_missing_key_is_named_and_values_are_not(data: dict[str, bytes], text:
     with pytest.raises(CRDsError) as caught:
         resolved({"s": data}, secretRef={"name": "s"})
     assert (str(caught.value), caught.value.exit, caught.value.transient) == (text, Exit.USAGE, False)
-
-
-def test_a_secret_that_is_not_there_may_still_come() -> None:
-    with pytest.raises(CRDsError, match="there is no Secret s") as caught:
-        resolved({}, secretRef={"name": "s"})
-    assert caught.value.transient
 
 
 BODY = build(small())

@@ -1,6 +1,5 @@
 """Tests of the rules for an origin's response."""
 
-import base64
 import logging
 import socket
 import ssl
@@ -22,20 +21,16 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import http_requests
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import (
-    Address,
     Deadline,
     Request,
-    Validators,
-    build_credential_headers,
     build_tls_context,
-    check_credentials,
     find_redirect,
     parse_address,
     send_request,
 )
 from fleethook.engines.crds.tarball_source import Credentials, Source
 from fleethook.outbound.endpoint import PrivateAddressError
-from tests.engines.crds.origin import Asked, head, proxying, says, serving
+from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection
 from tests.waiting import NET
 
@@ -54,27 +49,6 @@ def request_to(url: str, ca_pem: bytes = b"", **given: object) -> Request:
 def get(request: Request, deadline: Deadline) -> tuple[int, bytes]:
     with send_request(request, deadline) as response:
         return response.status, response.read(decode_content=False)
-
-
-def test_a_response_comes_undecoded_with_its_status(deadline: Deadline) -> None:
-    with serving(says(b"\x1f\x8b", status="404 Not Found", content_encoding="gzip")) as origin:
-        assert get(request_to(origin.url, origin.ca_pem), deadline) == (404, b"\x1f\x8b")
-    asked = origin.asked[0].headers
-    assert (asked["host"], asked["accept"], asked["accept-encoding"]) == (f"127.0.0.1:{origin.port}", "*/*", "identity")
-
-
-def test_a_redirect_is_not_followed(deadline: Deadline) -> None:
-    with serving(says(status="302 Found", location="/elsewhere")) as origin:
-        assert get(request_to(origin.url, origin.ca_pem), deadline)[0] == 302
-    assert len(origin.asked) == 1
-
-
-def test_a_private_host_is_refused_if_private_addresses_are_not_allowed(deadline: Deadline) -> None:
-    with serving(says(b"ok")) as origin:
-        with pytest.raises(ProtocolError) as raised:
-            get(request_to(origin.url, origin.ca_pem, allow_private=False), deadline)
-        assert isinstance(raised.value.args[1], PrivateAddressError)
-        assert origin.connections == 0
 
 
 def test_the_checked_address_is_dialled_and_no_other(deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,14 +72,6 @@ def test_the_checked_address_is_dialled_and_no_other(deadline: Deadline, monkeyp
             get(request, deadline)
         assert isinstance(raised.value.args[1], PrivateAddressError)
         assert origin.connections == 1
-
-
-def test_a_proxy_gets_its_credentials_and_the_origin_does_not(deadline: Deadline) -> None:
-    with serving(says(b"ok")) as origin, proxying(origin, credentials="us@er:pass") as proxy:
-        url = proxy.url.replace("us@er", "us%40er")
-        assert get(request_to(origin.url, proxy_url=url), deadline) == (200, b"ok")
-    assert "proxy-authorization" in proxy.asked[0].headers
-    assert "proxy-authorization" not in origin.asked[0].headers
 
 
 @pytest.mark.parametrize(
@@ -157,11 +123,6 @@ def test_an_address_has_no_userinfo_and_no_fragment(
     assert parse_address(url) == (plain, origin, userinfo)
 
 
-@pytest.mark.parametrize("url", ["ftp://h/", "/a", "https://", "http://[::1"])
-def test_another_url_is_no_address(url: str) -> None:
-    assert parse_address(url) is None
-
-
 @pytest.mark.parametrize(
     ("status", "location", "target"),
     [
@@ -183,50 +144,6 @@ def test_a_redirect_is_relative_to_its_url(status: int, location: str, target: s
 def test_a_redirect_to_a_weaker_scheme_is_refused(location: str, message: str) -> None:
     with pytest.raises(AttemptError, match=message):
         find_redirect(302, {"Location": location}, URL)
-
-
-ADDRESS = Address("https://h/c", ("https", "h", 443), "")
-TAGS = Validators('"e"', "Mon, 01 Jun 2026 00:00:00 GMT")
-
-
-def build(credentials: Credentials, userinfo: str = "", *, own: bool = True) -> dict[str, str]:
-    source = Source("https://h/c", credentials=credentials)
-    return build_credential_headers(source, ADDRESS._replace(userinfo=userinfo), own=own)
-
-
-def basic(pair: str) -> dict[str, str]:
-    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-
-
-def test_a_mirror_of_another_origin_gets_its_own_userinfo_only() -> None:
-    given = Credentials(headers=(("X-Token", "t"),), username="u", password="p")
-    assert build(given) == {"X-Token": "t", **basic("u:p")}
-    assert build(given, own=False) == {}
-    assert build(given, "m:n", own=False) == basic("m:n")
-
-
-def test_a_pair_is_decoded_and_sent_as_utf8() -> None:
-    assert build(Credentials(), "%C3%BC:p%40") == basic("ü:p@")
-    assert build(Credentials(), "token") == basic("token:")
-
-
-def test_an_authorization_header_takes_the_place_of_a_pair() -> None:
-    given = Credentials(headers=(("authorization", "Bearer t"),), username="u")
-    assert build(given, "a:b") == {"authorization": "Bearer t"}
-
-
-@pytest.mark.parametrize("header", [("X Y", "t"), ("X-Token", "secret\r\nEvil: 1"), ("X-Token", "secret\u20ac")])
-def test_a_header_that_cannot_be_sent_is_refused_without_its_value(header: tuple[str, str]) -> None:
-    with pytest.raises(CRDsError, match="of the source's credentials cannot be sent") as caught:
-        check_credentials(Source("https://h/c", credentials=Credentials(headers=(header,))))
-    assert caught.value.exit is Exit.USAGE
-    assert "secret" not in str(caught.value)
-
-
-def test_validators_that_are_no_header_values_are_not_sent() -> None:
-    assert Validators('"e"\n', "x" * 1025).usable() == Validators()
-    assert TAGS.usable() == TAGS
-    assert Validators("e").headers() == {"If-None-Match": "e"}
 
 
 NOW = datetime.now(UTC)
@@ -295,11 +212,6 @@ def test_the_client_certificate_is_presented_to_the_origin_only(tmp_path: Path, 
     source = Source(ORIGIN, ca_pem=AUTHORITY.certificate_pem, credentials=KNOWN)
     shown = shake_hands(build_tls_context(source, identified=identified), tmp_path)
     assert shown == (ssl.PEM_cert_to_DER_cert(CLIENT.decode()) if identified else None)
-
-
-def test_names_and_certificates_are_verified() -> None:
-    context = build_tls_context(Source(ORIGIN), identified=False)
-    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
 @pytest.mark.parametrize(

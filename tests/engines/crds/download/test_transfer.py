@@ -10,10 +10,10 @@ import pytest
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import Deadline, Validators, parse_address
-from fleethook.engines.crds.download.transfer import REDIRECTS, Job, Received, TarballFile, transfer
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.download.transfer import Job, Received, TarballFile, transfer
+from fleethook.engines.crds.tarball_source import Source
 from tests.engines.crds.downloading import BODY
-from tests.engines.crds.origin import Origin, chunked, redirects, says, serving, tarball
+from tests.engines.crds.origin import Origin, chunked, says, serving
 from tests.waiting import NET
 
 
@@ -77,10 +77,6 @@ def test_an_existing_file_or_link_is_not_written_to(path: Path, tmp_path: Path) 
     assert not (tmp_path / "elsewhere").exists()
 
 
-BASIC = Credentials(username="user", password="pass")
-TAGS = Validators('"v1"', "Mon, 02 Jan 2006 15:04:05 GMT")
-
-
 @pytest.fixture
 def partial(into: Path) -> Iterator[TarballFile]:
     with TarballFile(into, max_bytes=1 << 20) as made:
@@ -104,74 +100,9 @@ def refuse(origin: Origin, partial: TarballFile, text: str, **given: Any) -> Att
     return raised.value
 
 
-def test_the_body_is_written_with_its_validators(partial: TarballFile, into: Path) -> None:
-    seen: list[tuple[int, int | None]] = []
-    with serving(tarball(BODY)) as origin:
-        found = attempt(origin, partial, progress=lambda done, total: seen.append((done, total)))
-    assert found == Received(changed=True, validators=TAGS, url=origin.url)
-    assert into.read_bytes() == BODY
-    assert partial.size == len(BODY)
-    assert seen[-1] == (len(BODY), len(BODY))
-
-
-def test_known_validators_save_the_body_and_are_kept(partial: TarballFile) -> None:
-    with serving(tarball(BODY, last_modified=None)) as origin:
-        found = attempt(origin, partial, validators=TAGS)
-    assert found == Received(changed=False, validators=TAGS, url=origin.url)
-    assert partial.size == 0
-
-
 def test_not_modified_without_a_condition_is_an_error(partial: TarballFile) -> None:
     with serving(says(status="304 Not Modified")) as origin:
         assert refuse(origin, partial, "304").exit is Exit.HTTP
-
-
-def test_credentials_follow_redirects_within_their_origin_only(partial: TarballFile) -> None:
-    with serving(tarball(BODY)) as other, serving(redirects("/again"), again=redirects(other.url)) as origin:
-        found = attempt(origin, partial, credentials=BASIC)
-    assert [asked.path for asked in origin.asked] == ["/crds.tar.gz", "/again"]
-    assert all("authorization" in asked.headers for asked in origin.asked)
-    assert "authorization" not in other.asked[0].headers
-    assert found.url == other.url
-
-
-def test_a_redirect_back_does_not_restore_credentials(partial: TarballFile) -> None:
-    with serving(says()) as other, serving(redirects(other.url), back=tarball(BODY)) as origin:
-        other.answer = redirects(f"{origin.base}/back")
-        attempt(origin, partial, credentials=BASIC)
-    assert ["authorization" in asked.headers for asked in origin.asked] == [True, False]
-
-
-def test_redirects_have_an_end(partial: TarballFile) -> None:
-    with serving(redirects("/crds.tar.gz")) as origin:
-        assert refuse(origin, partial, f"more than {REDIRECTS} redirects").exit is Exit.HTTP
-    assert len(origin.asked) == REDIRECTS + 1
-
-
-@pytest.mark.parametrize(
-    ("allowed", "fits"),
-    [
-        (("127.0.0.1",), True),
-        (("LOCALHOST", "127.0.0.1"), True),
-        ((".0.0.1",), True),
-        (("example.org",), False),
-        ((".example.org",), False),
-        (("0.0.1",), False),
-    ],
-)
-def test_only_allowed_hosts_are_asked(partial: TarballFile, allowed: tuple[str, ...], fits: bool) -> None:
-    with serving(tarball(BODY)) as origin:
-        if fits:
-            assert attempt(origin, partial, allow_hosts=allowed).changed
-        else:
-            refuse(origin, partial, "its host is not one of the allowed hosts", allow_hosts=allowed)
-        assert len(origin.asked) == fits
-
-
-def test_a_private_address_is_refused_by_name_of_the_url(partial: TarballFile) -> None:
-    with serving(tarball(BODY)) as origin:
-        failure = refuse(origin, partial, f"{origin.url}: ", allow_private=False)
-        assert (origin.connections, failure.again) == (0, False)
 
 
 def test_a_body_of_another_kind_is_refused(partial: TarballFile) -> None:

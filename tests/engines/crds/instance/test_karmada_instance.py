@@ -11,7 +11,6 @@ from fleethook.engines.crds.instance.karmada_instance import (
     Instance,
     build_ownership_patch,
     build_release_patch,
-    build_release_url,
     cascades_deletion,
     is_being_deleted,
     is_release,
@@ -19,7 +18,6 @@ from fleethook.engines.crds.instance.karmada_instance import (
     needs_reconcile,
     parse_release,
     read_instance_release,
-    webhook_name,
 )
 
 
@@ -56,11 +54,6 @@ def test_another_version_is_an_error_of_the_caller(version: str) -> None:
     assert caught.value.exit is Exit.USAGE
 
 
-def test_a_release_has_its_url() -> None:
-    url = "https://github.com/karmada-io/karmada/releases/download/v1.10.0/crds.tar.gz"
-    assert build_release_url("v1.10.0") == url
-
-
 def read(**tags: Any) -> Instance:
     components = {name: {"imageTag": tag} for name, tag in tags.items()}
     return read_instance_release({"spec": {"components": components}})
@@ -93,18 +86,6 @@ def test_a_tag_that_is_no_release_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize("karmada", [{}, {"spec": None}, {"spec": {"components": []}}])
-def test_an_instance_without_tags_has_no_release_and_no_warning(karmada: dict[str, Any]) -> None:
-    assert read_instance_release(karmada) == Instance("", "")
-
-
-@pytest.mark.parametrize(
-    ("instance", "prefix"), [("demo", "demo-karmada"), ("karmada", "karmada"), ("my-karmada", "my-karmada")]
-)
-def test_a_name_has_karmada_once(instance: str, prefix: str) -> None:
-    assert webhook_name(instance) == f"{prefix}-webhook"
-
-
 def karmada(*, spec: Any = None, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": "demo", "namespace": "ns", **metadata}, "spec": {} if spec is None else spec}
 
@@ -127,10 +108,6 @@ def test_an_instance_of_the_same_name_with_another_uid_needs_reconciliation() ->
 def test_a_suspended_instance_needs_no_reconciliation_even_if_deleted(before: dict[str, Any] | None) -> None:
     assert not needs_reconcile(before, karmada(spec={"suspend": True}))
     assert not needs_reconcile(before, karmada(spec={"suspend": True}, deletionTimestamp="2026-01-01T00:00:00Z"))
-
-
-def test_a_resumed_instance_needs_reconciliation() -> None:
-    assert needs_reconcile(karmada(spec={"suspend": True}), karmada(spec={"suspend": False}))
 
 
 @pytest.mark.parametrize("spec", [None, 7, [], {"suspend": "true"}, {"suspend": 1}, {"suspend": None}])
@@ -161,12 +138,6 @@ def test_finalizer_label_and_defaults_are_added_at_once() -> None:
         "metadata": {"finalizers": ["others", FINALIZER], "labels": {CASCADE_LABEL: "false"}},
         "spec": {"crdTarball": {"crdDownloadPolicy": "IfNotPresent"}},
     }
-
-
-def test_a_complete_instance_needs_no_patch() -> None:
-    had = {"finalizers": [FINALIZER], "labels": {CASCADE_LABEL: "true"}}
-    assert build_ownership_patch(karmada(**had)) is None
-    assert build_ownership_patch(karmada(spec={"crdTarball": {"crdDownloadPolicy": "Always"}}, **had)) is None
 
 
 def test_a_merge_patch_of_the_label_takes_no_other_label_away() -> None:

@@ -69,10 +69,6 @@ def test_every_member_has_its_place() -> None:
     assert chosen({"httpSource": {"caSecretRef": {"name": "c"}}}).references == SecretReferences(authorities="c")
 
 
-def test_the_url_stays_unchanged_because_it_is_the_key() -> None:
-    assert chosen({"httpSource": {"url": "HTTP://User:pw@Local/?x=1"}}).source.url == "HTTP://User:pw@Local/?x=1"
-
-
 def test_a_version_is_that_release_and_keeps_how_it_is_got_at() -> None:
     found = chosen({"version": "v1.8.0", "httpSource": {"proxy": {"proxyURL": "http://p"}}}, version="no version")
     assert found.source == Source(release("v1.8.0"), proxy_url="http://p")
@@ -126,18 +122,6 @@ def test_a_url_or_a_version_comes_before_the_images() -> None:
         assert found.warnings == ()
 
 
-def test_the_images_of_others_have_versions_of_their_own() -> None:
-    others = {
-        "etcd": {"local": {"imageTag": "3.5.9"}}, "karmadaAPIServer": {"imageTag": "v1.31.3"},
-        "kubeControllerManager": {"imageTag": "v1.31.3"}, "karmadaWebhook": {"imageTag": "v1.10.0"},
-    }  # fmt: skip
-    assert chosen(components=others, follow_instance=True).warnings == ()
-
-
-def test_prereleases_are_releases() -> None:
-    assert chosen(components=tagged("v1.12.0-rc.1"), follow_instance=True).source.url == release("v1.12.0-rc.1")
-
-
 def test_invalid_fields_are_refused_with_upstreams_message() -> None:
     with pytest.raises(CRDsError) as caught:
         chosen({"httpSource": {"url": "bad-url"}})
@@ -158,11 +142,6 @@ def test_an_unknown_member_is_refused_however_deep_it_is() -> None:
         deep = {"later": deep}
     with pytest.raises(CRDsError, match=r"crdTarball.later: Forbidden: unknown field.*httpSource.later: Forbidden"):
         chosen({"later": deep, "httpSource": {"url": URL, "proxy": None, "later": deep}})
-
-
-def test_members_that_are_null_count_as_absent() -> None:
-    http = {"url": URL, "proxy": None, "sha256": None, "secretRef": None}
-    assert chosen({"version": None, "localSource": None, "httpSource": http}).source == Source(URL)
 
 
 @given(TARBALLS, TARBALLS)

@@ -50,12 +50,6 @@ def test_image_tags_that_disagree_are_warned_of_where_they_could_matter() -> Non
         assert not list(find_warnings({"spec": {"components": components, "crdTarball": tarball}}))
 
 
-def test_each_origin_gets_its_warnings_up_to_the_limit_of_mirrors() -> None:
-    mirrors = ["http://m/", "https://m/", 5, "*", *["http://m/"] * 6]
-    fields = [one.partition(": ")[0].removeprefix(f"{HTTP}.") for one in warned(url="http://u:p@h/", mirrors=mirrors)]
-    assert fields == ["url", "url", "mirrors[0]", *(f"mirrors[{number}]" for number in range(4, 8))]
-
-
 @pytest.mark.parametrize(
     ("tarball", "expected"),
     [

@@ -6,10 +6,9 @@ import pytest
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.pages import crd_entries
-from fleethook.engines.crds.pages.crd_entries import inspect_entries, read_content, read_page
-from tests.console.crd_cache import CHANGED, FilledCache, fill_cache
+from fleethook.engines.crds.pages.crd_entries import read_content, read_page
+from tests.console.crd_cache import FilledCache, fill_cache
 
 
 @pytest.fixture
@@ -42,32 +41,7 @@ def test_a_page_has_the_entries_of_its_keys_only(filled: FilledCache, monkeypatc
     assert {(page.total, page.pages) for page in pages} == {(2, 2)}
 
 
-def test_the_content_has_each_file_with_its_digest(filled: FilledCache) -> None:
-    content = read_content(filled.cache, filled.small.key)
-    assert content.listed.state == "ready"
-    assert content.manifest is not None
-    assert content.manifest.sha256 == filled.small.sha256
-    assert CHANGED in content.manifest.files
-
-
-def test_a_damaged_entry_has_no_content(filled: FilledCache) -> None:
-    (filled.small.path / TARBALL).write_bytes(b"other")
-    content = read_content(filled.cache, filled.small.key)
-    assert (content.listed.state, content.manifest) == ("changed", None)
-
-
 def test_a_world_writable_entry_is_refused(filled: FilledCache) -> None:
     (filled.small.path / TARBALL).chmod(0o666)
     content = read_content(filled.cache, filled.small.key)
     assert (content.listed.state, content.manifest) == ("refused", None)
-
-
-def test_missing_and_invalid_keys_are_errors(filled: FilledCache) -> None:
-    for key, code in (("0" * 64, Exit.NOT_CACHED), ("../x", Exit.USAGE)):
-        with pytest.raises(CRDsError) as caught:
-            read_content(filled.cache, key)
-        assert caught.value.exit is code
-
-
-def test_keys_without_an_entry_are_left_out(filled: FilledCache) -> None:
-    assert list(inspect_entries(filled.cache, ["0" * 64, filled.small.key])) == [filled.small.key]

@@ -9,16 +9,13 @@ from urllib.parse import urlencode
 
 import msgspec
 import pytest
-from hypothesis import given
 
 from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
 from fleethook.console.process import create_console
 from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, Listed, Record, State
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.pages import crd_entries, crds
 from fleethook.engines.crds.pages.crds import (
-    MAX_CONDITIONS,
     ConditionView,
     InstanceView,
     choose_step,
@@ -34,7 +31,6 @@ from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read
 from tests.console.visits import console_of, make_context, visit
-from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"
 SHA = "ab" * 32
@@ -59,12 +55,6 @@ def test_an_http_source_has_the_key_of_its_entry_policy_and_pin() -> None:
     assert (view.namespace, view.name, view.problem) == ("test", "one", "")
 
 
-def test_credentials_of_a_url_are_hidden() -> None:
-    view = describe(karmada(url="https://user:hunter2@h/x?token=hunter2"))
-    assert "hunter2" not in str(view._replace(key=""))
-    assert any("has credentials" in text for text in view.warnings)
-
-
 def test_without_a_source_the_operator_chooses_the_release() -> None:
     document = karmada(sha256=SHA)
     document["spec"]["components"] = {"karmadaWebhook": {"imageTag": "v1.18.0"}}
@@ -73,12 +63,6 @@ def test_without_a_source_the_operator_chooses_the_release() -> None:
     assert view.source == "the release of Karmada's operator; the images are of v1.18.0"
     assert describe(karmada()).source == "the release of Karmada's operator"
     assert "v0.0.0" not in str(describe(karmada()))
-
-
-def test_a_version_names_the_release_and_its_entry() -> None:
-    view = describe(karmada(version="v1.10.0"))
-    assert view.source.endswith("/v1.10.0/crds.tar.gz")
-    assert view.key == Source(view.source).key
 
 
 @pytest.mark.parametrize(
@@ -97,29 +81,6 @@ def test_an_invalid_instance_shows_the_problem() -> None:
     assert "spec.crdTarball.httpSource" in view.problem
     assert "\u202e" not in view.problem
     assert (view.source, view.key, view.policy) == ("", "", "")
-
-
-def test_a_path_that_utf_8_cannot_encode_is_a_problem() -> None:
-    view = describe(karmada(localSource={"path": "/\ud800"}))
-    assert "surrogates not allowed" in view.problem
-    assert view.key == ""
-
-
-def test_conditions_of_any_type_are_texts() -> None:
-    good = {"type": "Ready", "status": "True", "reason": "Completed", "message": "a\u202eb", "lastTransitionTime": "t"}
-    document = {**karmada(), "status": {"conditions": [good, 5, {"type": {}, "message": None}]}}
-    first, *others = describe(document).conditions
-    assert first == ("Ready", "True", "Completed", "a\\u202eb", "t")
-    assert [tuple(one) for one in others] == [("",) * 5] * 2
-    many = {**karmada(), "status": {"conditions": [good] * 99}}
-    assert len(describe(many).conditions) == MAX_CONDITIONS
-    for status in (None, 5, {"conditions": {}}):
-        assert describe({**karmada(), "status": status}).conditions == ()
-
-
-@given(TARBALLS)
-def test_no_crd_tarball_is_an_error(tarball: Any) -> None:
-    describe({**karmada(), "spec": {"crdTarball": tarball}})
 
 
 @pytest.mark.parametrize(
@@ -170,11 +131,6 @@ def test_an_instance_that_is_not_ready_has_a_next_step(tarball: Any, entry: List
     words = shlex.split(step.command)
     if words[0] == "fleethook":  # The options exist.
         assert invoke([*words[1:], "--help"]).exit_code == 0
-
-
-def test_a_ready_instance_has_no_next_step() -> None:
-    view = describe(karmada(url=URL, sha256=SHA))
-    assert choose_step(view, None, make_context(), Cache(Path("D"))).command == ""
 
 
 async def test_an_instance_that_is_not_ready_is_diagnosed_at_its_anchor(filled: FilledCache) -> None:
@@ -235,36 +191,12 @@ async def test_the_list_shows_entries_with_url_digest_and_state(filled: FilledCa
     assert page.text.count("ready") == 2
 
 
-async def test_an_empty_cache_is_shown(tmp_path: Path) -> None:
-    page = await get(console_of(crd_cache=tmp_path / "none"), "/crds")
-    assert "The cache has no entry. This command downloads" in page.text
-    assert "The source has no Karmada object. This command" in page.text
-
-
-async def test_the_default_cache_is_that_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    page = await get(console_of(), "/crds")
-    assert f"fleethook crds --data-dir {tmp_path}/fleethook cache ls" in page.text
-
-
 async def test_a_cache_that_cannot_be_read_leaves_the_instances(filled: FilledCache, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "cache").write_text("")
     page = await get(console_of(karmada("alpha"), crd_cache=tmp_path / "other"), "/crds")
     assert "Not a directory" in page.text
     assert "test/alpha" in page.text
-
-
-async def test_the_list_has_pages(filled: FilledCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crd_entries, "PAGE_SIZE", 1)
-    monkeypatch.setattr(crds, "INSTANCES_PER_PAGE", 1)
-    app = console(filled, karmada("alpha"), karmada("beta"))
-    page = await get(app, "/crds", "page=2&instances=1")
-    assert "alpha" in page.text
-    assert "beta" not in page.text
-    assert "/crds?page=1&instances=1" in page.addresses
-    assert "/crds?page=2&instances=2" in page.addresses
-    assert "beta" in (await get(app, "/crds", "instances=99")).text
 
 
 async def test_one_entry_lists_its_files_and_its_instances(filled: FilledCache) -> None:
@@ -371,7 +303,3 @@ def test_invalid_instances_and_warnings_have_a_line() -> None:
         AttentionLine("error", "Karmada ns/k in c", "no URL", "/0"),
         AttentionLine("warning", "Karmada ns/k in c", "old", "/0"),
     ]
-
-
-def test_a_ready_instance_has_no_line() -> None:
-    assert list_lines(conditions=(condition("Ready", "True"),)) == []

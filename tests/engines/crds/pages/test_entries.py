@@ -5,9 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fleethook.engines.crds.archive.unpacked_tree import FileDigest, Manifest
 from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, Listed
-from fleethook.engines.crds.pages.crd_entries import describe_entry, list_files
+from fleethook.engines.crds.pages.crd_entries import describe_entry
 from tests.console.crd_cache import FilledCache, fill_cache
 
 
@@ -54,9 +53,3 @@ def test_credentials_and_control_characters_of_a_record_are_hidden(filled: Fille
     assert "hunter2" not in view.url
     assert "\u202e" not in view.url
     assert view.warnings == ("a\\x1bb",)
-
-
-def test_files_are_sorted_by_path() -> None:
-    digest = FileDigest(1, "0" * 64)
-    files = list_files(Manifest("", 0, {"crds/b": digest, "crds/a\u202e": digest}))
-    assert [(one.path, one.size) for one in files] == [("crds/a\\u202e", 1), ("crds/b", 1)]
