@@ -6,13 +6,13 @@ import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
     check_selections,
     known_pools,
 )
+from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     entry,

@@ -18,7 +18,6 @@ from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.workload_admission import has_trigger
 from fleethook.engines.overrider.controller.status import Result
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.controller.workload_client import RequiredVersions
 from fleethook.engines.overrider.controller.workload_decision import (
     Action,
     Decision,
@@ -30,8 +29,8 @@ from fleethook.engines.overrider.controller.workload_decision import (
     retry,
     summarize_unstored,
 )
+from fleethook.engines.overrider.controller.workload_writes import Backoff, RequiredVersions
 from fleethook.engines.overrider.controller.workloads import Workloads
-from fleethook.engines.overrider.controller.write_backoff import Backoff
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.plan.subject_plans import LongCompilation

@@ -5,8 +5,7 @@ from typing import Final
 
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.engines.overrider.controller.owner_controller import is_behind
-from fleethook.engines.overrider.controller.subject_state import find_overriders
+from fleethook.engines.overrider.controller.subject_state import find_overriders, is_behind
 from fleethook.engines.overrider.controller.workloads import Change, Workloads
 from fleethook.engines.overrider.subject.owner_index import Binding, find_binding
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools, same_input

@@ -1,14 +1,10 @@
-"""Collects the state of a subject: its overriders, workloads and node pools."""
+"""Collects the state of a subject: its overriders, workloads and node pools, and the progress of its controller."""
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, PartialObject, StoreView
-from fleethook.engines.overrider.controller.owner_controller import (
-    DAEMONS_WITHOUT_CONTROLLER,
-    describe_lack_of_controller,
-)
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.subject.owner_index import (
@@ -19,7 +15,11 @@ from fleethook.engines.overrider.subject.owner_index import (
     overriders_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.subject_members import has_no_daemon_controller, pools_of_subject
+from fleethook.engines.overrider.subject.subject_members import (
+    DAEMONS_WITHOUT_CONTROLLER,
+    has_no_daemon_controller,
+    pools_of_subject,
+)
 from fleethook.engines.overrider.subject.unreached_workloads import (
     Gaps,
     Orphan,
@@ -27,10 +27,11 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
     describe_lack_of_pools,
     is_former,
 )
-from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON
+from fleethook.model.json import JSONObject, as_object, list_objects
+from fleethook.model.openyurt import API_VERSION, NODE_POOL, YURT_APP_DAEMON
 
 _MAX_NAMED = 5
+_CONVERTED: Final = "templateType"
 # Workloads between two turns of other requests, at some 3 µs each.
 _SORTED_AT_ONCE = 500
 
@@ -204,12 +205,63 @@ async def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, 
 def _find_no_controller(binding: Binding, store: StoreView, *, has_no_workloads: bool) -> str:
     """Return the reason why no controller creates a subject's workloads, ``""`` if one seems to.
 
+    OpenYurt's controllers write a status into each subject that they reconcile.
+
     Args:
         binding: The subject.
-        store: The objects from which the reason is derived.
+        store: The subjects, the node pools and, if the server watches them, the CustomResourceDefinitions.
         has_no_workloads: Whether no controller has ever created a workload of the subject.
     """
     kind, cluster = binding.group_kind, binding.cluster
     if kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
         return DAEMONS_WITHOUT_CONTROLLER
-    return describe_lack_of_controller(kind, cluster=cluster, store=store) if has_no_workloads else ""
+    # The first subject with a status ends the search, so it is long only if no controller reconciles any.
+    if not has_no_workloads or any(_was_reconciled(subject) for subject in store.each(cluster, kind)):
+        return ""
+    return (
+        f"no controller of OpenYurt reconciles {kind.kind}s in this cluster, as none of them has a status: check "
+        "that yurt-manager runs, and which controllers its argument --controllers disables"
+    )
+
+
+def _was_reconciled(subject: JSONObject) -> bool:
+    """Return whether a controller has ever written a subject's status.
+
+    OpenYurt's conversion between v1alpha1 and v1beta1 gives every object a status: zeros, empty strings and, in
+    v1alpha1, the type of the template (v1.7.0, pkg/apis/apps/v1alpha1/yurtappset_conversion.go).
+    """
+    status = as_object(subject.get("status"))
+    return any(value for name, value in status.items() if name != _CONVERTED)
+
+
+def is_behind(subject: JSONObject, *, lacks_pools: bool) -> bool:
+    """Return whether the subject's controller reports that it has not written all workloads.
+
+    OpenYurt 1.5 and later report a generation as observed when all workloads are written (v1.7.0, yurtappset:
+    Reconcile). OpenYurt 1.4 does so too if a write was refused.
+
+    Args:
+        subject: The subject.
+        lacks_pools: Whether a node pool has no workload.
+    """
+    observed = as_object(subject.get("status")).get("observedGeneration")
+    generation = subject["metadata"].get("generation")
+    if isinstance(observed, int) and isinstance(generation, int) and observed < generation:
+        return True
+    return reports_refusal(subject, lacks_pools=lacks_pools)
+
+
+def reports_refusal(subject: JSONObject, *, lacks_pools: bool) -> bool:
+    """Return whether the controller of OpenYurt 1.4 reports a refused write, which it does not retry.
+
+    Source: v1.4.4, pkg/yurtmanager/controller/yurtappset: managePools.
+
+    Args:
+        subject: The subject.
+        lacks_pools: Whether a node pool has no workload. The condition of a refused creation may outlive the pool.
+    """
+    if subject.get("apiVersion") != API_VERSION:
+        return False
+    conditions = list_objects(as_object(subject.get("status")).get("conditions"))
+    failed = {one.get("type") for one in conditions if one.get("status") == "False"}
+    return "PoolUpdated" in failed or (lacks_pools and "PoolProvisioned" in failed)

@@ -11,8 +11,8 @@ from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView, free_in_slices
-from fleethook.engines.overrider.controller.workload_client import WorkloadClient
 from fleethook.engines.overrider.controller.workload_decision import Drift, KnownDrift, Unstored, detect_drift
+from fleethook.engines.overrider.controller.workload_writes import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import (
     OTHER_VERSION_INDEXES,

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.controller.owner_controller import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, selects_any, uses_labels
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.subject_members import (
+    DAEMONS_WITHOUT_CONTROLLER,
     NodePoolView,
     PoolSelection,
     depends_on_node_pools,

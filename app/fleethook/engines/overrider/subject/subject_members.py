@@ -222,6 +222,11 @@ _NODE_POOLS: Final = f"nodepools.{GROUP}"
 # 2266 and 2309). It still installs the CustomResourceDefinition of YurtAppDaemons.
 _VERSION_SINCE_1_7: Final = "v1beta2"
 
+DAEMONS_WITHOUT_CONTROLLER: Final = (
+    "OpenYurt 1.7 and later, which serve NodePools as v1beta2, have no controller for YurtAppDaemons: use a YurtAppSet "
+    "v1beta1 with nodepoolSelector"
+)
+
 
 def has_no_daemon_controller(store: NodePoolView, cluster: str) -> bool:
     """Return whether a cluster's OpenYurt is too new to have a controller for YurtAppDaemons."""
