@@ -23,10 +23,8 @@ from fleethook.model.openyurt import (
 
 BOUND_CONDITION: Final = "bound-to-an-overrider"
 # cel-go refuses expressions of more than 100,000 code points (parser/options.go), and each apiserver compiles each
-# change. The lists of one expression hold about 2,000 subjects.
+# change. The lists hold about 2,000 subjects.
 MAX_LISTS_BYTES: Final = 60 * 1024
-# Each list is in two expressions, and etcd stores objects of 1.5 MiB (``--max-request-bytes``).
-MAX_CONDITIONS: Final = 4
 
 # RFC 1123 subdomain, as kube-apiserver requires of names. An overrider may name its subject by any text, but only a
 # valid name can have workloads.
@@ -89,47 +87,28 @@ _NAMESPACES: Final = re.compile(r"request\.namespace in \[([^\]]*)\]")
 _EVERYWHERE: Final = "request.namespace != ''"
 
 
-class _Shard(NamedTuple):
-    """The subjects of one condition: those of the namespaces from ``low`` up to ``high``."""
-
-    selection: Selection
-    low: str = ""
-    high: str = ""
-    """The first namespace of the next condition, ``""`` for none."""
-
-    def guard(self, expression: str) -> str:
-        """Return an expression that holds for all other namespaces."""
-        others = [f"request.namespace < '{self.low}'"] if self.low else []
-        others += [f"request.namespace >= '{self.high}'"] if self.high else []
-        return f"{' || '.join(others)}\n|| ({expression})" if others else expression
-
-
 def write_conditions(selection: Selection, *, optional: bool) -> list[JSONObject]:
     """Return the conditions that select the workloads of overriders for a webhook.
 
     A webhook with ``failurePolicy: Fail`` gets the workloads of the listed subjects. An ``optional`` webhook gets the
     other rendered workloads, and those that the controller triggers. No workload is sent to both.
 
-    If the list of subjects is too long for one condition, each condition decides about some namespaces. The optional
-    webhook gets all workloads of namespaces that do not fit, so a long list never makes more writes fail.
+    The optional webhook gets all workloads of namespaces whose subjects do not fit into the list, so a long list never
+    makes more writes fail.
 
     Returns:
-        The conditions, none if the webhook gets no workload at all.
+        The condition, none if the webhook gets no workload at all.
     """
-    known = selection._replace(subjects=_keep_valid(selection.subjects))
+    known = _fit(selection._replace(subjects=_keep_valid(selection.subjects)))
     if not optional and not known.subjects:
         return []
-    write = _select_rest if optional else _select_listed
-    return [
-        {"name": f"{BOUND_CONDITION}-{number}" if number > 1 else BOUND_CONDITION, "expression": one.guard(write(one))}
-        for number, one in enumerate(_split(known), start=1)
-    ]
+    expression = _select_rest(known) if optional else _write_list(known.subjects)
+    return [{"name": BOUND_CONDITION, "expression": expression}]
 
 
 def find_conditions(webhook: JSONObject) -> list[JSONObject]:
     """Return the conditions of a registered webhook that `write_conditions` has made."""
-    present = webhook.get("matchConditions") or ()
-    return [one for one in present if re.fullmatch(rf"{BOUND_CONDITION}(-\d+)?", one["name"])]
+    return [one for one in webhook.get("matchConditions") or () if one["name"] == BOUND_CONDITION]
 
 
 def read_conditions(expressions: Collection[str]) -> Selection:
@@ -145,38 +124,24 @@ def _keep_valid(subjects: Collection[SubjectName]) -> frozenset[SubjectName]:
     return frozenset(one for one in subjects if _NAME.fullmatch(one.namespace) and _NAME.fullmatch(one.name))
 
 
-def _split(selection: Selection) -> list[_Shard]:
-    """Return the shards; the last one has the namespaces that do not fit."""
-    shards: list[list[SubjectName]] = [[]]
-    lows, size, left = [""], 0, set(selection.namespaces)
+def _fit(selection: Selection) -> Selection:
+    """Return the subjects that fit into the list, and the namespaces of the others."""
+    kept: list[SubjectName] = []
+    size, left = 0, set(selection.namespaces)
     for namespace, found in groupby(sorted(selection.subjects), key=lambda one: one.namespace):
         subjects = list(found)
         length = len(f'"{namespace}":[],') + sum(len(f'"{one.kind}/{one.name}",') for one in subjects)
-        if size + length > MAX_LISTS_BYTES and size and len(shards) < MAX_CONDITIONS and length <= MAX_LISTS_BYTES:
-            shards.append([])
-            lows.append(namespace)
-            size = 0
         if size + length > MAX_LISTS_BYTES:
             left.add(namespace)
         else:
-            shards[-1] += subjects
+            kept += subjects
             size += length
-    made = []
-    for subjects, low, high in zip(shards, lows, [*lows[1:], ""], strict=True):
-        namespaces = frozenset(
-            one for one in left if one == EVERY_NAMESPACE or (low <= one and (not high or one < high))
-        )
-        made.append(_Shard(Selection(selection.subjects.intersection(subjects), namespaces), low, high))
-    return made
+    return Selection(frozenset(kept), frozenset(left))
 
 
-def _select_listed(shard: _Shard) -> str:
-    return _write_list(shard.selection.subjects) or "false"
-
-
-def _select_rest(shard: _Shard) -> str:
+def _select_rest(selection: Selection) -> str:
     """Return the condition of rendered and triggered workloads, and of namespaces, without the listed subjects."""
-    listed, namespaces = _write_list(shard.selection.subjects), _write_namespaces(shard.selection.namespaces)
+    listed, namespaces = _write_list(selection.subjects), _write_namespaces(selection.namespaces)
     sent = "\n|| ".join(filter(None, (_RENDERED, namespaces, _TOUCHED)))
     return f"!{listed}\n&& ({sent})" if listed else sent
 
