@@ -1,7 +1,6 @@
 """Keep a store equal to the objects of an apiserver."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -13,8 +12,6 @@ from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSel
 from fleethook.cluster.store import ObjectKey, PartState, Store, Stored, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-
-_log: Final = logging.getLogger(__name__)
 
 # Objects of a live list that are compared between two iterations of the event loop; most are stored already.
 _SLICE: Final = 100
@@ -84,8 +81,6 @@ class KubernetesSource:
         self._cached: Final = frozenset(cached)
         self._needed: Final = frozenset(self._informers.keys() - set(advisory))
         self._unread: Final = set(self._informers)
-        # Kinds for which the apiserver refused a field selector: their definition lists no such field.
-        self._unselectable: Final[set[tuple[str, GroupKind]]] = set()
         store.subscribe(self._definition_changed)
 
     @property
@@ -131,10 +126,9 @@ class KubernetesSource:
     def _definition_changed(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
         if key.group_kind != DEFINITIONS.group_kind or after is None:
             return
-        for group_kind, informer in self._informers.items():
+        for informer in self._informers.values():
             if informer.resource.name == key.name:
                 informer.ask_again()
-                self._unselectable.difference_update([one for one in self._unselectable if one[1] == group_kind])
 
     def informer(self, group_kind: GroupKind) -> Informer:
         """Return the informer of a kind; raises KeyError if there is none."""
@@ -203,27 +197,19 @@ class KubernetesSource:
 
         If the apiserver refuses the field selector, the complete namespace is listed.
         """
-        group_kind, namespace = selection.by.group_kind, selection.namespace
-        if (cluster, group_kind) in self._unselectable:
-            await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
-            return
-        try:
-            await self._read_selected(selection, cluster=cluster)
-        except APIError as error:
-            if error.code != _BAD_REQUEST:
-                raise
-            if (cluster, group_kind) not in self._unselectable:
-                _log.info("%s: reading complete namespaces: %s", self._informers[group_kind].resource.name, error)
-            self._unselectable.add((cluster, group_kind))
-            await self.read_namespace(group_kind, cluster=cluster, namespace=namespace)
+        kind, namespace = selection.by.group_kind, selection.namespace
 
-    async def _read_selected(self, selection: FieldSelection, *, cluster: str) -> None:
         def stored() -> list[ObjectKey]:
             return [key_of(one) for one in self._store.find(selection.by, cluster, selection.key)]
 
         query = {"fieldSelector": selection.selector}
-        kind = selection.by.group_kind
-        await self._read_list(kind, stored, cluster=cluster, namespace=selection.namespace, query=query)
+        try:
+            await self._read_list(kind, stored, cluster=cluster, namespace=namespace, query=query)
+        except APIError as error:
+            if error.code != _BAD_REQUEST:
+                raise
+            # The definition lists no such field, or kube-apiserver is older than 1.31.
+            await self.read_namespace(kind, cluster=cluster, namespace=namespace)
 
     async def _read_list(
         self,

@@ -7,10 +7,9 @@ has, and copies it to a ConfigMap of each shard
 (pkg/reconciler/apis/identitycache/api_export_identity_controller.go).
 """
 
-import heapq
-import itertools
+import asyncio
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,9 +17,6 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.resources import BUILT_IN, KCP, WatchedResource, api_path
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import API_EXPORT
-
-if TYPE_CHECKING:
-    from asyncio import Future
 
 EVERY_CLUSTER: Final = "/clusters/*"
 """The prefix of the paths that read all logical clusters of a kcp."""
@@ -206,18 +202,13 @@ class Progress:
         self.place = ""
         self.seen = 0
         self.changed = 0
-        self._waiting: Final[list[tuple[int, int, Future[None]]]] = []
-        self._tickets: Final = itertools.count()
+        self._advanced: asyncio.Event | None = None
 
     async def wait_for(self, resource_version: int) -> None:
         """Return as soon as all changes up to ``resource_version`` have been seen."""
-        if self.seen >= resource_version:
-            return
-        from asyncio import get_running_loop  # noqa: PLC0415 - commands that read manifests run no event loop
-
-        future: Future[None] = get_running_loop().create_future()
-        heapq.heappush(self._waiting, (resource_version, next(self._tickets), future))
-        await future
+        while self.seen < resource_version:
+            self._advanced = self._advanced or asyncio.Event()
+            await self._advanced.wait()
 
     def restart(self, place: str) -> None:
         """Record that a complete list was read."""
@@ -234,7 +225,6 @@ class Progress:
         """Record a bookmark: no other change has a lower resourceVersion."""
         self.place = place
         self.seen = max(self.seen, as_number(place))
-        while self._waiting and self._waiting[0][0] <= self.seen:
-            future = heapq.heappop(self._waiting)[2]
-            if not future.done():
-                future.set_result(None)
+        if self._advanced is not None:
+            self._advanced.set()
+            self._advanced = None
