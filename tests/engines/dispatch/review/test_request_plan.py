@@ -78,3 +78,11 @@ def test_a_body_without_a_name_is_noted_and_has_no_metadata_under_connect() -> N
     )
     assert planned.request.namespace == "default"
     assert msgspec.json.decode(planned.request.object_raw) == body
+
+
+@pytest.mark.parametrize(("spec", "replicas"), [({"replicas": 5}, {"replicas": 5}), ({}, {"replicas": 1})])
+def test_a_workload_sent_to_scale_has_its_replicas(spec: dict[str, Any], replicas: dict[str, Any]) -> None:
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    options = NO_OPTIONS._replace(resource="deployments.apps/scale")
+    scale = msgspec.json.decode(plan_request(store_of(), document(deployment), options).request.object_raw)
+    assert (scale["kind"], scale["spec"]) == ("Scale", replicas)

@@ -7,7 +7,12 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.match.equivalent_resources import find_definition, find_equivalents, is_namespaced
+from fleethook.engines.dispatch.match.equivalent_resources import (
+    SCALE,
+    find_definition,
+    find_equivalents,
+    is_namespaced,
+)
 from fleethook.engines.dispatch.match.rest_mapping import DestinationError, choose_destination, needs_metadata
 from fleethook.engines.dispatch.match.rules import read_claimed_cluster
 from fleethook.engines.dispatch.schema_owner import find_owner
@@ -18,7 +23,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.server.reviews.codec import BadReviewError, decode_review
 from fleethook.workload_schema.admission_objects import show_objects
-from fleethook.workload_schema.defaults import knows_defaults
+from fleethook.workload_schema.defaults import knows_defaults, set_defaults
 from fleethook.workload_schema.schema_defaults import CustomVersion, find_version
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
@@ -227,7 +232,9 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     if kind.group_kind == own.group_kind:
         kind = own
     else:
-        document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _keep_names(metadata)}
+        replicas = as_object(set_defaults(document).get("spec")).get("replicas")
+        spec = {"spec": {"replicas": replicas}} if kind == SCALE and replicas is not None else {}
+        document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _keep_names(metadata), **spec}
     if operation is Operation.CONNECT:
         # The options of CONNECT, such as PodExecOptions, have no metadata.
         document = {name: value for name, value in document.items() if name != "metadata"}
