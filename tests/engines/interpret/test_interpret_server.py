@@ -14,7 +14,7 @@ from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.interpret_server import (
-    InterpretMetrics,
+    CallDurations,
     InterpretServer,
     interpret_routes,
     list_resources,
@@ -78,16 +78,12 @@ def test_a_refused_customization_counts() -> None:
 
 
 def test_names_that_users_choose_are_bounded() -> None:
-    metrics = InterpretMetrics()
+    durations = CallDurations("seconds", "Durations.", "rule")
     for number in range(250):
-        metrics.count_hook_call(f"hook-{number}", "answered", 0.5)
-        metrics.count_script(f"rule-{number}", "answered", 0.5)
-    samples = read_samples(metrics.collectors())
-    for name, label in (("fleethook_hook_call", "hook"), ("fleethook_script", "rule")):
-        counts = {one: value for one, value in samples.items() if one.startswith(f"{name}_duration_seconds_count")}
-        assert len(counts) == 201
-        (others,) = (value for one, value in counts.items() if f'{label}="other"' in one)
-        assert others == 50
+        durations.count(f"rule-{number}", "answered", 0.5)
+    counts = {one: value for one, value in read_samples([durations]).items() if one.startswith("seconds_count")}
+    assert len(counts) == 201
+    assert [value for one, value in counts.items() if 'rule="other"' in one] == [50]
 
 
 @pytest.mark.parametrize(

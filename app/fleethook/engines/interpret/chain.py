@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol
 
 from fleethook.engines.interpret.native import NATIVE, find_native
 from fleethook.engines.interpret.review.answer_validation import validate_answer
@@ -12,8 +12,6 @@ from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.work.threads import Done, Work, begin
-
-T = TypeVar("T")
 
 _NOT_FOUND: Final = 404
 
@@ -26,11 +24,8 @@ def ignore_call(name: str, outcome: str, seconds: float) -> None:
     del name, outcome, seconds
 
 
-class OffLoop(Protocol):
-    """Runs a function in a thread."""
-
-    def __call__(self, function: Callable[..., T], *arguments: Any) -> Awaitable[T]:
-        """Return the result of the function; raises its errors."""
+OffLoop = Callable[..., Awaitable[Any]]
+"""Runs a function in a thread with the other arguments; returns its result, or raises its errors."""
 
 
 class Handler(NamedTuple):

@@ -133,39 +133,17 @@ def list_resources(settings: Settings) -> Followed:
 _MAX_NAMES: Final = 200
 
 
-class InterpretMetrics:
-    """Counts and times the calls of webhooks and of scripts."""
+class CallDurations(Observations):
+    """The duration of calls by name and outcome, with series for the first names that users choose."""
 
-    def __init__(self) -> None:
-        """Prepare."""
-        self._calls: Final = Observations(
-            "fleethook_hook_call_duration_seconds",
-            "Duration of calls of interpreter webhooks, by outcome: answered, failed, ignored. Names beyond 200 "
-            "count as `other`.",
-            ["hook", "outcome"],
-            buckets=SECONDS_BUCKETS,
-        )
-        self._scripts: Final = Observations(
-            "fleethook_script_duration_seconds",
-            "Duration of Lua scripts, by rule and outcome: answered, or the kind of the error. Names beyond 200 count "
-            "as `other`.",
-            ["rule", "outcome"],
-            buckets=SECONDS_BUCKETS,
-        )
-        self._hook_names: Final = FirstNames(_MAX_NAMES)
-        self._rule_names: Final = FirstNames(_MAX_NAMES)
+    def __init__(self, metric: str, text: str, label: str) -> None:
+        """Prepare; ``label`` is for the name."""
+        super().__init__(metric, text, [label, "outcome"], buckets=SECONDS_BUCKETS)
+        self._first: Final = FirstNames(_MAX_NAMES)
 
-    def count_hook_call(self, hook: str, outcome: str, seconds: float) -> None:
-        """Count one call of a webhook."""
-        self._calls.add((self._hook_names.add_label(hook), outcome), seconds)
-
-    def count_script(self, rule: str, outcome: str, seconds: float) -> None:
-        """Count one call of a script."""
-        self._scripts.add((self._rule_names.add_label(rule), outcome), seconds)
-
-    def collectors(self) -> Sequence[Collector]:
-        """Return both metrics."""
-        return self._calls, self._scripts
+    def count(self, name: str, outcome: str, seconds: float) -> None:
+        """Count one call."""
+        self.add((self._first.add_label(name), outcome), seconds)
 
 
 class InterpretServer(EngineServer):
@@ -188,19 +166,30 @@ class InterpretServer(EngineServer):
         if self.registers:
             store.subscribe(self._mark_changed)
         self.client: Final = HookClient(allow_private=True, fixed=parse_fixed_addresses(settings.resolve))
-        self.metrics: Final = InterpretMetrics()
+        self._calls: Final = CallDurations(
+            "fleethook_hook_call_duration_seconds",
+            "Duration of calls of interpreter webhooks, by outcome: answered, failed, ignored. Names beyond 200 "
+            "count as `other`.",
+            "hook",
+        )
+        self._scripts: Final = CallDurations(
+            "fleethook_script_duration_seconds",
+            "Duration of Lua scripts, by rule and outcome: answered, or the kind of the error. Names beyond 200 count "
+            "as `other`.",
+            "rule",
+        )
         self.customizations: Final = Customizations(store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner()
         self.runner.prepare()
         make_hooks = RecordedHookLayer if context.is_replay else WebhookLayer
         self.chain: Final = assemble_chain(
             self.customizations,
-            make_hooks(store, self.client, observe=self.metrics.count_hook_call),
+            make_hooks(store, self.client, observe=self._calls.count),
             [one for source in settings.interpreters for one in load(source)],
             self.runner,
             bundle=settings.bundle,
             conventions=settings.interpret_conventions,
-            observe=self.metrics.count_script,
+            observe=self._scripts.count,
             traces=context.traces_calls,
         )
 
@@ -218,7 +207,7 @@ class InterpretServer(EngineServer):
     def collectors(self) -> Iterator[Collector]:
         """Yield the metrics of calls, and the gauges of scripts."""
         counts = self.customizations.counts
-        yield from self.metrics.collectors()
+        yield from (self._calls, self._scripts)
         yield Gauges("fleethook_scripts", "Lua scripts of customizations in use.", lambda: [({}, counts()[0])])
         yield Gauges(
             "fleethook_customizations_refused",
