@@ -160,7 +160,7 @@ class World:
         self.calls.append(
             RecordedCall(hook.cluster, hook.uid, url, f"{kind.api_version} {kind.kind}", resource, seen_as)
         )
-        return WebhookResponse(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
+        return WebhookResponse(allowed=True)
 
     async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> DispatchResult:
         deadline = Deadline(time.monotonic() + NET)

@@ -1,7 +1,7 @@
 """Dispatches one review: finds the owner of its schema, calls that cluster's webhooks and merges their answers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -43,19 +43,8 @@ from fleethook.workload_schema.schema_defaults import find_version
 NAMESPACE: Final = GroupKind("", "Namespace")
 
 
-class ConvertObject(Protocol):
-    """Converts objects between versions of a resource."""
-
-    async def __call__(
-        self,
-        document: JSON,
-        kind: GroupVersionKind,
-        *,
-        target: "Target",
-        deadline: Deadline,
-        trace: CallTrace | None = None,
-    ) -> JSON:
-        """Return the object in the given version, and note the answer of a webhook; raises StatusError."""
+ConvertObject = Callable[..., Awaitable[JSON]]
+"""Converts objects between versions, as `fleethook.engines.dispatch.converter.ObjectConverter` does."""
 
 
 class Target(NamedTuple):

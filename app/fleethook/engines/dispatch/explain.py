@@ -206,7 +206,7 @@ async def _explain_hook(
         predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
         nearest_miss=nearest,
         sent_as=_format_kind(relevant.invocation.kind) if relevant is not None else "",
-        notes=tuple(_list_hook_notes(hook, attributes, relevant)) if barrier is None else (),
+        notes=tuple(_list_hook_notes(hook, attributes)) if barrier is None else (),
     )
 
 
@@ -310,7 +310,7 @@ def _format_kind(kind: GroupVersionKind | None) -> str:
     return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
 
 
-def _list_hook_notes(hook: Hook, attributes: Attributes, relevant: RelevantHook | None) -> list[str]:
+def _list_hook_notes(hook: Hook, attributes: Attributes) -> list[str]:
     notes: list[str] = []
     if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
         notes.append("it does not support dry runs (sideEffects), so the dry run is refused")
@@ -322,10 +322,6 @@ def _list_hook_notes(hook: Hook, attributes: Attributes, relevant: RelevantHook 
         notes.append(f"the call fails: {error}")
     else:
         notes += [f"it gets an AdmissionReview of {version}"] if version != "v1" else []
-    if relevant is not None and relevant.invocation.resource != attributes.resource and hook.conditions:
-        notes.append(
-            "its matchConditions see request.kind in the matched version, but request.resource in the requested version"
-        )
     return notes
 
 
@@ -340,8 +336,6 @@ def _list_notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]]) 
                 "of one request"
             )
     called = [one for one in found["mutating"] if one.decision == "call"]
-    if len(called) > 1:
-        notes.append("each later mutating webhook is matched against the object as earlier ones change it")
     seconds = sum(one.timeout_seconds for one in called)
     if seconds > BUDGET_SECONDS:
         notes.append(

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
-from fleethook.engines.dispatch.call.call_trace import decode_response, encode_failure, encode_response
+from fleethook.engines.dispatch.call.call_trace import decode_response, encode_failure
 from fleethook.engines.dispatch.dispatch_errors import too_many_requests
 from fleethook.model.admission import Status
 from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
@@ -74,10 +75,9 @@ def test_responses_of_webhooks_survive_the_way_through_json() -> None:
         warnings=("a", "b"),
         audit_annotations={"k": "v"},
     )
-    assert decode_response(encode_response(response)) == response
-    least = WebhookResponse(allowed=True, patch=b"", patch_type="", status=None, warnings=(), audit_annotations={})
-    assert encode_response(least) == {"allowed": True}
-    assert decode_response({"allowed": True}) == least
+    assert decode_response(msgspec.to_builtins(response)) == response
+    assert msgspec.to_builtins(WebhookResponse(allowed=True)) == {"allowed": True}
+    assert decode_response({"allowed": True}) == WebhookResponse(allowed=True)
 
 
 def test_the_status_of_a_refusal_is_json() -> None:

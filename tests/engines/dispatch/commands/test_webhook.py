@@ -119,10 +119,10 @@ def test_a_webhook_without_an_answer_fails_under_each_policy(example: Example, t
     result = run("-f", str(file), "--objects", str(EXAMPLE), "--operation", "CREATE")
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-2:] == ["hooks/ignore.example.org: 7 failed", "hooks/fail.example.org: 7 failed"]
-    moved = run("-f", str(file), "--objects", str(EXAMPLE), "--url", f"fail.example.org={example.url}/validate",
+    moved = run("-f", str(file), "--objects", str(EXAMPLE), "--url", f"{example.url}/validate",
                 "--ca-file", str(example.authority), "-o", "json")  # fmt: skip
     outcomes = {one["webhook"]: one for one in json.loads(moved.stdout)["webhooks"]}
-    assert (outcomes["hooks/fail.example.org"]["failed"], outcomes["hooks/ignore.example.org"]["failed"]) == (7, 21)
+    assert {one["failed"] for one in outcomes.values()} == {7}
 
 
 def widget(name: str, size: int, **metadata: Any) -> dict[str, Any]:
@@ -259,8 +259,7 @@ def test_wrong_input_is_refused_with_its_reason(tmp_path: Path) -> None:
         (("--objects", "x"), "give the webhook configurations: -f FILE"),
         (("-f", str(EXAMPLE / "ws2.yaml"), *objects), "there are no webhook configurations in"),
         (("-f", str(wrong), *objects), f"{wrong}:1: webhooks[0].sideEffects: "),
-        (("-f", str(plain), *objects, "--url", "x=https://h"), "--url: there is no webhook x; there are w.example.org"),
-        (("-f", str(plain), *objects, "--url", "http://h"), "--url http://h: give an https URL, or WEBHOOK=URL"),
+        (("-f", str(plain), *objects, "--url", "http://h"), "--url http://h: give an https URL"),
         (("-f", str(plain), *objects, "--url", "https://h", "--ca-file", "/no"), "--ca-file /no: No such file"),
         (("-f", str(plain), *objects, "--in-cluster"), "give only one of --objects and --in-cluster"),
         (("-f", str(plain), *objects, "--resource", "pods"), "--resource needs a cluster"),

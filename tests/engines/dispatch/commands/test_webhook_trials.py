@@ -133,17 +133,6 @@ def test_many_outcomes_of_a_kind_are_counted_unless_verbose(capsys: pytest.Captu
     assert (out.count("refused  CREATE"), "allowed  CREATE Widget default/last, c/w" in out) == (MAX_SHOWN + 2, True)
 
 
-@pytest.mark.parametrize("output", Output)
-def test_webhooks_of_both_phases_with_one_name_are_told_apart(
-    capsys: pytest.CaptureFixture[str], output: Output
-) -> None:
-    one = tried("a", "allowed")
-    other = one._replace(trial=msgspec.structs.replace(one.trial, phase="validating"))
-    print_results([one, other], output, verbose=False)
-    out = capsys.readouterr().out
-    assert ("c (mutating)/w" in out, "c (validating)/w" in out) == (True, True)
-
-
 def test_a_request_that_is_refused_before_any_webhook_has_no_webhook(capsys: pytest.CaptureFixture[str]) -> None:
     unclear = tried("a", "failed", message="no owner")
     unclear = unclear._replace(trial=msgspec.structs.replace(unclear.trial, configuration="", webhook=""))

@@ -23,12 +23,11 @@ V2 = {"name": "v2", "served": True}
 @pytest.mark.parametrize(
     ("group", "resource", "suggested"),
     [
-        ("apps", "deploymnets", "deployments of apps/v1"),
-        ("", "deployments", "deployments of apps/v1"),
-        ("networking", "ingresses", "ingresses of networking.k8s.io/v1"),
-        ("", "pod", "pods of v1"),
-        ("events.k8s.io", "event", "events of events.k8s.io/v1"),
-        ("policy", "podses", "pods of v1"),
+        ("apps", "deploymnets", "deployments"),
+        ("", "deployments", "deployments of apps"),
+        ("networking", "ingresses", "ingresses of networking.k8s.io"),
+        ("", "pod", "pods"),
+        ("events.k8s.io", "event", "events"),
     ],
 )
 def test_a_similar_built_in_resource_is_suggested(group: str, resource: str, suggested: str) -> None:

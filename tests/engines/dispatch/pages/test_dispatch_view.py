@@ -18,7 +18,6 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
     VerdictTree,
     explain_form,
     format_object,
-    is_near_miss,
     list_choices,
     plan_form,
     read_choice,
@@ -61,30 +60,13 @@ async def explain_widget(*webhooks: dict[str, Any], **members: Any) -> VerdictTr
     return await explain_in(store_of(*provide_webhooks(*webhooks)), form)
 
 
-async def test_near_misses_come_first_among_the_skipped_webhooks() -> None:
-    far = webhook(
-        "far.example.org",
-        objectSelector={"matchLabels": {"a": "b"}},
-        matchConditions=[{"name": "no", "expression": "false"}],
-    )
-    near = webhook("near.example.org", matchConditions=[{"name": "grows", "expression": "object.spec.size > 1"}])
-    called = webhook("called.example.org")
-    tree = await explain_widget(far, near, called)
-    assert [(one.hook.webhook, one.hook.decision, one.is_near_miss) for one in tree.validating] == [
-        ("called.example.org", "call", False),
-        ("near.example.org", "skip", True),
-        ("far.example.org", "skip", False),
-    ]
-    assert all(not is_near_miss(one.hook) for one in tree.validating if one.hook.decision == "call")
-
-
 async def test_the_user_and_the_stored_object_reach_conditions() -> None:
     expression = "request.userInfo.username == 'ada' && 'ops' in request.userInfo.groups && oldObject.spec.size == 3"
     hook = webhook(matchConditions=[{"name": "who", "expression": expression}])
     old = json.dumps(widget(size=3))
     rest = {"operation": "UPDATE", "user": "ada", "groups": "dev, ops"}
-    assert (await explain_widget(hook, **rest, old=old)).validating[0].hook.decision == "call"
-    assert (await explain_widget(hook, **rest)).validating[0].hook.decision == "skip"
+    assert (await explain_widget(hook, **rest, old=old)).explanation.validating[0].decision == "call"
+    assert (await explain_widget(hook, **rest)).explanation.validating[0].decision == "skip"
 
 
 async def test_a_cluster_scoped_object_is_named_without_a_namespace() -> None:
@@ -95,7 +77,7 @@ async def test_a_cluster_scoped_object_is_named_without_a_namespace() -> None:
 async def test_a_review_can_be_pasted() -> None:
     made = json.dumps(review(widget(size=1)))
     tree = await explain_in(store_of(*provide_webhooks(webhook())), RequestForm(made, "c"))
-    assert tree.validating[0].hook.decision == "call"
+    assert tree.explanation.validating[0].decision == "call"
 
 
 async def test_guesses_and_unknown_clusters_are_noted() -> None:

@@ -5,7 +5,7 @@ Error texts are those of an apiserver, and so are the limits of warnings (pkg/en
 
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -25,16 +25,16 @@ class ReviewError(ValueError):
     """No review can be sent, or the response is invalid."""
 
 
-class WebhookResponse(NamedTuple):
+class WebhookResponse(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The response of a webhook."""
 
     allowed: bool
-    patch: bytes
+    patch: bytes = b""
     """The JSON Patch, ``b""`` for none."""
-    patch_type: str
-    status: Status | None
-    warnings: tuple[str, ...]
-    audit_annotations: dict[str, str]
+    patch_type: str = ""
+    status: Status | None = None
+    warnings: tuple[str, ...] = ()
+    audit_annotations: dict[str, str] = {}
 
     def denial(self, name: str) -> RejectedError:
         """Return the denial of the webhook with that name."""

@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -54,11 +54,8 @@ class Deadline(NamedTuple):
             raise timed_out()
 
 
-class Observe(Protocol):
-    """Observes each call of a webhook."""
-
-    def __call__(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
-        """Record the outcome of a call, its HTTP status (0 without) and its duration."""
+Observe = Callable[..., None]
+"""Observes each call: the webhook, and by name the outcome, the HTTP status (0 without) and the seconds."""
 
 
 class WebhookCaller:
@@ -172,12 +169,10 @@ class Audit:
 
     Attributes:
         annotations: The recorded annotations.
-        dropped: The invalid keys that webhooks sent.
     """
 
     def __init__(self) -> None:
         self.annotations: Final[dict[str, str]] = {}
-        self.dropped: Final[list[str]] = []
         self._patches = 0
 
     def record_call(self, hook: Hook, *, round_number: int, mutated: bool) -> None:
@@ -214,13 +209,11 @@ class Audit:
         self._add(f"{_OWN}.{prefix}/index_{hook.position}", _encode(value))
 
     def record_annotations(self, hook: Hook, annotations: dict[str, str]) -> None:
-        """Record the audit annotations of a webhook's response, prefixed by its name."""
+        """Record the audit annotations of a webhook's response, prefixed by its name. Invalid keys are left out."""
         for name, value in annotations.items():
             key = f"{hook.name}/{name}"
             if is_dns1123_subdomain(hook.name) and "/" not in name and label_key_problem(key) is None:
                 self._add(key, value)
-            else:
-                self.dropped.append(key)
 
     def _add(self, key: str, value: str) -> None:
         self.annotations.setdefault(key, value)

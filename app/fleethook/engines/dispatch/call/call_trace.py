@@ -1,10 +1,8 @@
 """Collects the answers from outside the process on which the decision about one review depends.
 
-A recording keeps them, so that a replay decides again without webhooks and without an apiserver. `encode_response` and
-`decode_response`, `encode_failure` and `decode_failure` convert between the errors and answers of calls and JSON.
+A recording keeps them, so that a replay decides again without webhooks and without an apiserver.
 """
 
-import base64
 from collections.abc import Mapping
 from typing import Final
 
@@ -22,7 +20,7 @@ from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
-msgspec.json.Decoder(Status)
+msgspec.json.Decoder(WebhookResponse)
 
 
 class CallTrace:
@@ -47,7 +45,7 @@ class CallTrace:
             except (CallingError, StatusError) as error:
                 self.calls.append(noted._replace(error=str(error), failure=encode_failure(error)))
                 raise
-            self.calls.append(noted._replace(answer=encode_response(response)))
+            self.calls.append(noted._replace(answer=msgspec.to_builtins(response)))
             return response
 
         return call_and_note
@@ -94,38 +92,11 @@ def name_hook(hook: Hook) -> str:
     return f"{hook.phase}/{hook.uid}"
 
 
-def encode_response(response: WebhookResponse) -> JSONObject:
-    """Return the response of a webhook as JSON. Members without a value are left out."""
-    members: JSONObject = {"allowed": response.allowed}
-    if response.patch:
-        members["patch"] = base64.b64encode(response.patch).decode("ascii")
-        members["patchType"] = response.patch_type
-    if response.status is not None:
-        members["status"] = msgspec.to_builtins(response.status)
-    if response.warnings:
-        members["warnings"] = response.warnings
-    if response.audit_annotations:
-        members["auditAnnotations"] = response.audit_annotations
-    return members
-
-
 def decode_response(members: Mapping[str, JSON]) -> WebhookResponse:
-    """Return the response of a webhook that `encode_response` encoded.
-
-    Raises:
-        ValueError: The members are not those of a response.
-    """
+    """Return the response of a webhook from its members as JSON; raises ValueError."""
     try:
-        status = members.get("status")
-        return WebhookResponse(
-            allowed=members["allowed"] is True,
-            patch=base64.b64decode(members.get("patch", ""), validate=True),
-            patch_type=str(members.get("patchType", "")),
-            status=None if status is None else msgspec.convert(status, Status),
-            warnings=tuple(msgspec.convert(members.get("warnings", []), list[str])),
-            audit_annotations=msgspec.convert(members.get("auditAnnotations", {}), dict[str, str]),
-        )
-    except (KeyError, TypeError, msgspec.ValidationError) as error:
+        return msgspec.convert(members, WebhookResponse)
+    except msgspec.ValidationError as error:
         raise ValueError(f"not the answer of a webhook: {error}") from error
 
 

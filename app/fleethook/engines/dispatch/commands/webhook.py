@@ -104,13 +104,9 @@ class LocationOptions(NamedTuple):
         ),
     ] = ""
     url: Annotated[
-        list[str] | None,
-        Option(
-            metavar="[WEBHOOK=]URL",
-            help="Send reviews to this URL in place of that of a webhook, or of all webhooks. A URL without path keeps "
-            "the path. May be repeated.",
-        ),
-    ] = None
+        str,
+        Option(help="Send reviews to this URL in place of those of the webhooks. A URL without path keeps the path."),
+    ] = ""
     ca_file: Annotated[Path | None, Option(help="Certificate authorities of --url, in place of caBundle.")] = None
 
     @property
@@ -194,7 +190,8 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
     if not files:
         fail("give the webhook configurations: -f FILE")
     found = read_manifests(files, reading)
-    urls = _parse_urls(location.url or ())
+    if location.url and (urlsplit(location.url).scheme != "https" or not urlsplit(location.url).hostname):
+        fail(f"--url {location.url}: give an https URL")
     bundle = _read_bundle(location.ca_file)
     wanted = [one for one in found.documents if key_of(one.object).group_kind in PHASES.values()]
     others = len(found.documents) - len(wanted)
@@ -203,7 +200,7 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
             f"note: {others:,} objects of -f are no webhook configurations, and not sent: give them by --objects"
         )
     warn_about(wanted, set(PHASES.values()))
-    configurations = [_move(one, urls, bundle) for one in wanted]
+    configurations = [_move(one, location.url, bundle) for one in wanted]
     for one in configurations:
         if location.kcp and not location.cluster and not cluster_of(one.object):
             fail(f"{one.place}: the logical cluster is unknown: give --cluster NAME")
@@ -212,10 +209,6 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
         fail_input(errors)
     if not configurations:
         fail(f"there are no webhook configurations in {', '.join(map(str, files))}")
-    names = {as_object(webhook).get("name") for one in configurations for webhook in _list_webhooks(one)}
-    unknown = sorted(urls.keys() - names - {""})
-    if unknown:
-        fail(f"--url: there is no webhook {', '.join(unknown)}; there are {', '.join(sorted(map(str, names)))}")
     return configurations
 
 
@@ -224,19 +217,6 @@ def _list_problems(configuration: Document) -> Iterator[ManifestError]:
     defaulted = set_defaults(configuration.object)
     for problem in configuration_problems(kind, defaulted):
         yield ManifestError(configuration.source, configuration.line, f"{problem.field}: {problem.text}")
-
-
-def _parse_urls(texts: Sequence[str]) -> dict[str, str]:
-    """Return the URLs of ``--url`` by the name of their webhook, ``""`` for all webhooks."""
-    urls: dict[str, str] = {}
-    for text in texts:
-        name, found, url = text.partition("=")
-        # A URL may have "=" in its query.
-        name, url = (name, url) if found and "/" not in name else ("", text)
-        if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:
-            fail(f"--url {text}: give an https URL, or WEBHOOK=URL")
-        urls[name] = url
-    return urls
 
 
 def _read_bundle(file: Path | None) -> str:
@@ -250,22 +230,18 @@ def _read_bundle(file: Path | None) -> str:
         fail(f"--ca-file {file}: {error.strerror}")
 
 
-def _move(configuration: Document, urls: Mapping[str, str], bundle: str) -> Document:
-    """Return a configuration whose webhooks are at other URLs."""
+def _move(configuration: Document, url: str, bundle: str) -> Document:
+    """Return a configuration whose webhooks are at another URL, and have another caBundle."""
     webhooks: list[JSON] = []
     for webhook in _list_webhooks(configuration):
-        name, members = as_object(webhook).get("name"), as_object(webhook)
-        url = urls.get(name if isinstance(name, str) else "", urls.get(""))
-        config = as_object(members.get("clientConfig"))
-        if url is not None:
+        config = dict(as_object(as_object(webhook).get("clientConfig")))
+        if url:
             moved = {member: value for member, value in config.items() if member != "service"}
             config = {**moved, "url": _keep_path(url, config)}
         if bundle:
-            config = {**config, "caBundle": bundle}
-        webhooks.append({**members, "clientConfig": config} if url is not None or bundle else webhook)
-    if not webhooks:
-        return configuration
-    return configuration._replace(object={**configuration.object, "webhooks": webhooks})
+            config["caBundle"] = bundle
+        webhooks.append({**as_object(webhook), "clientConfig": config} if url or bundle else webhook)
+    return configuration._replace(object={**configuration.object, "webhooks": webhooks}) if webhooks else configuration
 
 
 def _keep_path(url: str, config: Mapping[str, JSON]) -> str:

@@ -155,26 +155,11 @@ def print_results(tried: Sequence[TriedWebhook], output: Output, *, verbose: boo
     if output is Output.JSON:
         _print_json(tried)
         return
-    tried = _tell_apart(tried)
     if output is Output.JUNIT:
         called = [one for one in tried if one.trial.outcome != "not sent"]
         print_junit("fleethook webhook test", [_make_case(one) for one in called])
     else:
         _print_text(tried, verbose=verbose)
-
-
-def _tell_apart(tried: Sequence[TriedWebhook]) -> list[TriedWebhook]:
-    """Add the phase to configurations of both kinds with the same name and the same webhook."""
-    phases: dict[str, set[str]] = {}
-    for one in tried:
-        phases.setdefault(one.webhook, set()).add(one.trial.phase)
-    return [_add_phase(one) if one.trial.webhook and len(phases[one.webhook]) > 1 else one for one in tried]
-
-
-def _add_phase(one: TriedWebhook) -> TriedWebhook:
-    trial = one.trial
-    configuration = f"{trial.configuration} ({trial.phase})"
-    return one._replace(trial=msgspec.structs.replace(trial, configuration=configuration))
 
 
 def _print_text(tried: Sequence[TriedWebhook], *, verbose: bool) -> None:
@@ -232,8 +217,7 @@ def _print_json(tried: Sequence[TriedWebhook]) -> None:
         name = {"namespace": request.namespace, "name": request.name}
         results.append({**place, **name, **msgspec.to_builtins(trial)})
     summary = [
-        {"notSent" if name == "not sent" else name: value for name, value in row.items()}
-        for row in _summarize(_tell_apart(tried))
+        {"notSent" if name == "not sent" else name: value for name, value in row.items()} for row in _summarize(tried)
     ]
     write_json({"webhooks": summary, "results": results})
 

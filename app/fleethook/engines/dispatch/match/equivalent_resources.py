@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import Index, Stored, StoreView
-from fleethook.model.formats.text import nearest
+from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.kcp import API_RESOURCE_SCHEMA
@@ -156,26 +156,13 @@ def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]
     return {subresource: tuple(equivalents) for subresource, equivalents in found.items()}
 
 
-def list_versions(group: str, resource: str) -> list[tuple[str, str]]:
-    """Return version and kind of each version in which kube-apiserver serves a built-in resource in a group."""
-    storage = _load_builtins().get((group, resource))
-    found = storage.equivalents.get("", ()) if storage is not None else ()
-    return [(one.resource.version, one.kind.kind) for one in found if one.kind and one.resource.group == group]
-
-
 def suggest_builtin(group: str, resource: str) -> str:
     """Return the end of a message that suggests a built-in resource for an unknown one, ``""`` if none is similar."""
     known = _load_builtins()
-    all_names = [name for _, name in known]
-    of_group = [name for one, name in known if one == group]
-    name = resource if resource in all_names else nearest(resource, of_group) or nearest(resource, all_names)
-    groups = sorted((one != group, one) for one, found in known if found == name)
-    versions = [(one, *found) for _, one in groups for found in list_versions(one, name or "")]
-    # Stable versions are shorter than those such as v1beta1.
-    if not versions:
-        return ""
-    best, version, _ = min(versions, key=lambda one: (one[0] != groups[0][1], len(one[1])))
-    return f"; did you mean {name} of {GroupVersionKind(best, version, '').api_version}?"
+    elsewhere = sorted(one for one, name in known if name == resource)
+    if elsewhere and group not in elsewhere:
+        return f"; did you mean {resource} of {elsewhere[0] or 'the core group'}?"
+    return suggestion(resource, [name for one, name in known if one == group and name != resource])
 
 
 def is_builtin(group: str, resource: str) -> bool:

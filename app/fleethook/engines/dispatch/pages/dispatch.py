@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.attention import Attention, AttentionLine, FindingCount, ObjectFinding, list_object_lines
+from fleethook.console.attention import Attention, FindingCount, ObjectFinding, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FieldError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
@@ -90,40 +90,15 @@ async def find_attention(request: Request) -> Attention:
     """Return the findings about webhook configurations and bindings."""
     found = DISPATCH.find(request).findings.find()
     shown = found.value or ()
-    listed = [one for one in shown if not _stops_every_call(one)]
-    lines = list_failing_lines(one for one in shown if _stops_every_call(one))
-    lines += list_object_lines(
-        (ObjectFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in listed),
-        {_describe(one): object_url(find_key(one)) for one in listed},
-        lambda code, kind: next(object_url(find_key(one)) for one in listed if (one.code, one.kind) == (code, kind)),
+    lines = list_object_lines(
+        (ObjectFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in shown),
+        {_describe(one): object_url(find_key(one)) for one in shown},
+        lambda code, kind: next(object_url(find_key(one)) for one in shown if (one.code, one.kind) == (code, kind)),
     )
     counts = Counter((one.level, one.code, one.kind) for one in shown)
     first = {(one.level, one.code, one.kind): object_url(find_key(one)) for one in reversed(shown)}
     rows = [FindingCount(*key, total, first[key]) for key, total in counts.items()]
     return Attention(lines, rows, found.is_current, (found.problem,) if found.problem else ())
-
-
-def list_failing_lines(findings: Iterable[WebhookFinding]) -> list[AttentionLine]:
-    """Return a line for each configuration with findings about webhooks of which every call fails."""
-    by_object: dict[tuple[str, str, str], list[WebhookFinding]] = {}
-    for one in findings:
-        by_object.setdefault((one.cluster, one.kind, one.configuration), []).append(one)
-    return [
-        AttentionLine(
-            "failing",
-            _describe(found[0]),
-            _name_webhook(found[0]) + (f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""),
-            object_url(find_key(found[0])),
-        )
-        for found in by_object.values()
-    ]
-
-
-def _stops_every_call(finding: WebhookFinding) -> bool:
-    """Return whether a finding is about authorities that are not valid."""
-    _, _, text = finding.text.partition(".clientConfig.caBundle: ")
-    is_refused = finding.code == "invalid" or (finding.code == "suspicious" and text.startswith("every call"))
-    return (bool(text) and is_refused) or finding.code == "expired-authority"
 
 
 def _name_webhook(finding: WebhookFinding) -> str:

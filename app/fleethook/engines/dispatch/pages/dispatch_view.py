@@ -13,7 +13,7 @@ from fleethook.console.yaml_paths import dump_yaml
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Explanation, explain
+from fleethook.engines.dispatch.explain import BUDGET_SECONDS, Explanation, explain
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
     Operation,
@@ -62,22 +62,11 @@ class RequestForm:
 
 
 @dataclass(frozen=True)
-class HookBranch:
-    """A webhook in the verdict tree: the decision, all filters, and the rule that nearly matched."""
-
-    hook: ExplainedHook
-    is_near_miss: bool
-    """Whether only one filter skips the webhook, or a rule matches except for one member."""
-
-
-@dataclass(frozen=True)
 class VerdictTree:
-    """The explanation of a request, with near misses first among the skipped webhooks."""
+    """The explanation of a request."""
 
     subject: str
     explanation: Explanation
-    mutating: tuple[HookBranch, ...]
-    validating: tuple[HookBranch, ...]
     notes: tuple[str, ...]
 
 
@@ -109,8 +98,6 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     return VerdictTree(
         subject=planned.subject,
         explanation=found,
-        mutating=sort_branches(found.mutating),
-        validating=sort_branches(found.validating),
         notes=tuple(_list_notes(store, planned, found)),
     )
 
@@ -159,20 +146,6 @@ def _read_object(field: str, text: str) -> JSONObject | None:
         raise FormFieldError(field, problem, found.line)
     document: JSONObject = found.value
     return document
-
-
-def sort_branches(hooks: tuple[ExplainedHook, ...]) -> tuple[HookBranch, ...]:
-    """Return the webhooks in the order of calls: those that decide first, then near misses, then all others."""
-    branches = [HookBranch(one, is_near_miss(one)) for one in hooks]
-    return tuple(sorted(branches, key=lambda one: (one.hook.decision == "skip", not one.is_near_miss)))
-
-
-def is_near_miss(hook: ExplainedHook) -> bool:
-    """Return whether a skipped webhook would be called but for one filter."""
-    if hook.decision != "skip":
-        return False
-    refusing = sum(not one.ok for one in hook.predicates)
-    return bool(hook.nearest_miss) or refusing == 1
 
 
 def _list_notes(store: StoreView, planned: PlannedRequest, found: Explanation) -> Iterator[str]:

@@ -3,11 +3,12 @@
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fleethook.engines.dispatch.hooks.hooks import Hook
 from fleethook.outbound.client import HookClient
 from fleethook.server.metrics import SECONDS_BUCKETS, Counts, FirstNames, Gauges, Observations
 
@@ -48,22 +49,6 @@ _USUAL: Final = frozenset({0, 200, 400, 401, 403, 404, 429, 500, 502, 503, 504})
 
 # Few: there is a series for each of them and each cluster. `fleethook_review_duration_seconds` has more.
 _BUCKETS: Final = (0.005, 0.05, 0.5, 5.0, 30.0)
-
-
-class CalledWebhook(Protocol):
-    """The members of a webhook that the metrics of its calls name."""
-
-    @property
-    def cluster(self) -> str:
-        """The logical cluster of its configuration."""
-
-    @property
-    def uid(self) -> str:
-        """Its configuration and name."""
-
-    @property
-    def phase(self) -> str:
-        """Mutating or validating."""
 
 
 class DispatchMetrics:
@@ -112,7 +97,7 @@ class DispatchMetrics:
         """Count one request beyond the quota of its cluster."""
         self._refused.add((self._find_label(cluster, is_known=is_known),))
 
-    def count_webhook_call(self, hook: CalledWebhook, *, outcome: str, code: int, seconds: float) -> None:
+    def count_webhook_call(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
         cluster, name = self._webhook_names.add_label(hook.cluster, hook.uid)
         self._webhooks.add((cluster, name, hook.phase, outcome, group_code(code)))
