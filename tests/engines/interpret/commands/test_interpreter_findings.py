@@ -27,6 +27,8 @@ def lint(*paths: Path | str) -> tuple[int, str]:
         ('print("seen"', 'seen = true print("seen"', 0, "line 2: seen is set as a global"),
         ("return observed", "if observedObj then return true end -- observed", 0, "line 1: InterpretHealth does not return a value on every path"),
         ("observedObj.status.ready", "observdObj.status.ready", 0, "observdObj is undefined"),
+        (CUSTOMIZATION, f"{CUSTOMIZATION}\n---\n{CUSTOMIZATION.replace('name: game', 'name: other')}", 1, "conflicting with InterpreterOperation(InterpretHealth) of existing ResourceInterpreterCustomization game"),
+        (CUSTOMIZATION.partition("customizations:")[2], " {}", 0, "spec.customizations: it changes nothing: it has no script"),
         ("kind: Game", "kind: No", 1, "spec.target.kind: must be a string, not false: quote it"),
         ("luaScript", "luascript", 1, "healthInterpretation.luascript: is not a field of healthInterpretation; did you mean luaScript?"),
     ],

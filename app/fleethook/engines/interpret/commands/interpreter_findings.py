@@ -7,7 +7,7 @@ from fleethook.cli.inputs.sources import SourceOptions
 from fleethook.cli.output.findings_output import Row
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import Store, key_of
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
 
 if TYPE_CHECKING:
@@ -31,13 +31,20 @@ def lint_interpreters(documents: Sequence[Document], _store: Store, _options: So
     from fleethook.engines.interpret.lua.runner import Runner  # noqa: PLC0415 - it needs Lua
 
     runner, lines = Runner(), FieldLines()
-    return [row for one in linted for row in _list_rows(one, runner, lines)]
+    rows: list[Row] = []
+    with_target: dict[str, list[JSONObject]] = {}
+    for one in linted:
+        target = as_object(one.object.get("spec")).get("target")
+        earlier = with_target.setdefault(f"{key_of(one.object)[:2]} {target}", [])
+        rows += _list_rows(one, earlier, runner, lines)
+        earlier.append(one.object)
+    return rows
 
 
-def _list_rows(document: Document, runner: "Runner", lines: FieldLines) -> Iterator[Row]:
+def _list_rows(document: Document, earlier: Sequence[JSONObject], runner: "Runner", lines: FieldLines) -> Iterator[Row]:
     """Yield the mistakes in an object with their lines in its file."""
     key = key_of(document.object)
-    for code, field, text in _find_mistakes(document.object, runner):
+    for code, field, text in _find_mistakes(document.object, earlier, runner):
         place = f"{document.source}:{lines.line(document, field)}" if document.line else document.place
         yield Row(
             MEANINGS[code][0], code, key.cluster, key.group_kind.kind, key.namespace, key.name,
@@ -45,8 +52,16 @@ def _list_rows(document: Document, runner: "Runner", lines: FieldLines) -> Itera
         )  # fmt: skip
 
 
-def _find_mistakes(document: JSONObject, runner: "Runner") -> Iterator[tuple[str, str, str]]:
-    """Yield code, field and text of each mistake."""
+def _find_mistakes(
+    document: JSONObject, earlier: Sequence[JSONObject], runner: "Runner"
+) -> Iterator[tuple[str, str, str]]:
+    """Yield code, field and text of each mistake.
+
+    Args:
+        document: The object.
+        earlier: Objects with the same target. Admission refuses a customization with a rule that one of them has.
+        runner: Runs scripts.
+    """
     from fleethook.engines.interpret.hooks.hook_configuration import (  # noqa: PLC0415 - it needs libraries for TLS
         CONFIGURATIONS,
         problems,
@@ -56,6 +71,7 @@ def _find_mistakes(document: JSONObject, runner: "Runner") -> Iterator[tuple[str
         list_unportable,
     )
     from fleethook.engines.interpret.lua.lua_layer import (  # noqa: PLC0415 - as above
+        find_conflicts,
         has_scripts,
         list_problems,
         read_object,
@@ -66,6 +82,9 @@ def _find_mistakes(document: JSONObject, runner: "Runner") -> Iterator[tuple[str
         yield from ((INVALID, *one) for one in problems(group_kind, document))
     elif has_scripts(document):
         read = read_object(document)
-        yield from ((INVALID, *one) for one in list_problems(read, runner))
+        conflicts = find_conflicts(document, read, earlier) if group_kind == CUSTOMIZATION else ()
+        yield from ((INVALID, *one) for one in (*list_problems(read, runner), *conflicts))
+        if group_kind == CUSTOMIZATION and not (read.rules or read.problems):
+            yield SUSPICIOUS, "spec.customizations", "it changes nothing: it has no script"
         for rule in read.rules:
             yield from ((SUSPICIOUS, rule.place, text) for text in (*list_findings(rule), *list_unportable(rule)))

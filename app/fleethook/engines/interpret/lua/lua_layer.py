@@ -312,7 +312,7 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
 def _judge_scripts(document: JSONObject, others: Iterable[JSONObject], runner: Runner) -> Response:
     """Return the answer to the review of an object with scripts. It compiles them, and reads nothing that changes."""
     found = read_object(document)
-    problems = [*list_problems(found, runner), *_find_conflicts(document, found, others)]
+    problems = [*list_problems(found, runner), *find_conflicts(document, found, others)]
     warnings = [f"{rule.place}: {text}" for rule in found.rules for text in list_findings(rule)]
     return refuse_problems(problems, warnings=warnings)
 
@@ -327,7 +327,7 @@ def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response |
     return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
-def _find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[Problem]:
+def find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[Problem]:
     """Yield the rules that another customization also has, except dependencies, because the layer unites these."""
     key = key_of(document)
     mine: dict[tuple[GroupVersionKind, Operation], Rule] = {
