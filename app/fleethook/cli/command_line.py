@@ -61,13 +61,17 @@ class Group(click.Group):
     """A command with commands of its own, each of which is imported when it runs."""
 
     def __init__(
-        self, text: str, specs: Mapping[str, CommandSpec | Function], function: Function | None = None, **settings: Any
+        self,
+        text: str,
+        specs: Mapping[str, "CommandSpec | Function | Group"],
+        function: Function | None = None,
+        **settings: Any,
     ) -> None:
         """Prepare.
 
         Args:
             text: Its help.
-            specs: Its commands by name.
+            specs: Its commands by name: each a `CommandSpec`, a function or a `Group`.
             function: Declares the options that may precede the command's name, and runs before the command.
             settings: Other arguments of Click.
         """
@@ -93,7 +97,9 @@ class Group(click.Group):
     def summarize(self, name: str) -> str:
         """Return the first paragraph of a command's help."""
         spec = self._specs[name]
-        text = spec.summary if isinstance(spec, CommandSpec) else inspect.getdoc(spec) or ""
+        if isinstance(spec, CommandSpec):
+            return spec.summary
+        text = (spec.help if isinstance(spec, click.Command) else inspect.getdoc(spec)) or ""
         return " ".join(text.partition("\n\n")[0].split())
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
