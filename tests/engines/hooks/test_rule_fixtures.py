@@ -227,7 +227,8 @@ def test_a_definition_gives_objects_their_defaults(boats: tuple[Rule, ...]) -> N
     ((_, fixture),) = read_rule_fixtures({"tests": [test]})
     assert run_rule_fixture(boats, fixture, [BOAT_DEFINITION]).differences == []
     assert run(boats, **test, store=[BOAT_DEFINITION]).differences == []
-    assert run_rule_fixture(boats, fixture).error.endswith("no such key: size")
+    hint = "if it has a default, give the CustomResourceDefinition of Boat beside the tests"
+    assert run_rule_fixture(boats, fixture).error.endswith(f"no such key: size; {hint}")
 
 
 def test_a_patch_changes_the_object_with_defaults_and_an_expected_object_needs_none(boats: tuple[Rule, ...]) -> None:

@@ -21,6 +21,7 @@ from fleethook.patch.fixture_tests import (
     resolve_object,
 )
 from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.defaults import knows_defaults
 from fleethook.workload_schema.schema_defaults import find_kind_version
 
 _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
@@ -171,7 +172,7 @@ def run_rule_fixture(
         # The failure policy decides, so the expected verdict would hide a mistake in the rule.
         for text in (answer.message, *answer.warnings):
             if any(text.startswith(rule.failure) for rule in asked):
-                return RuleFixtureResult(name, text, "", [])
+                return RuleFixtureResult(name, text + _explain_missing(text, fixture), "", [])
     found: JSONObject = {
         "allowed": answer.allowed, "matched": answer.matched, "message": answer.message, "code": answer.code,
         "warnings": list(answer.warnings), "patch": list(answer.patch), "object": answer.object,
@@ -181,6 +182,19 @@ def run_rule_fixture(
         expected = expected | {"object": _show(fixture, expected["object"])}
     differences = [one for member, value in expected.items() for one in compare_member(member, value, found[member])]
     return RuleFixtureResult(name, "", "" if answer.matched or "matched" in expected else answer.reason, differences)
+
+
+_MISSING: Final = ("no such key", "has no member", "KeyError")
+"""Parts of the errors of rules in CEL and in Python that read a missing member."""
+
+
+def _explain_missing(failure: str, fixture: RuleFixture) -> str:
+    """Return the end of the message about a missing member that may have a default."""
+    document, store = fixture.document, fixture.arguments["store"]
+    is_known = knows_defaults(document) or find_kind_version(store, document) is not None
+    if is_known or not any(one in failure for one in _MISSING):
+        return ""
+    return f"; if it has a default, give the CustomResourceDefinition of {document['kind']} beside the tests"
 
 
 def _show(fixture: RuleFixture, document: JSONObject) -> JSONObject:
