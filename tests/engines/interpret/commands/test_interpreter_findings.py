@@ -85,7 +85,7 @@ def test_lint_loads_interpreters_in_python(tmp_path: Path, text: str, problem: s
 def test_lint_finds_mistakes_of_scripts_with_their_lines(tmp_path: Path) -> None:
     file = tmp_path / "interpreters.yaml"
     scripts = {
-        "replicaResource": {"luaScript": "function GetReplicas(o) return 1, {resourceRequests = {}} end"},
+        "replicaResource": {"luaScript": "function GetReplicas(o) count = 1 return count end"},
         "healthInterpretation": {"luaScript": "function InterpretHealth(o"},
     }
     spec = {"target": {"apiVersion": "example.com/v1", "kind": "Foo"}, "customizations": scripts}
@@ -99,7 +99,7 @@ def test_lint_finds_mistakes_of_scripts_with_their_lines(tmp_path: Path) -> None
         ("invalid-interpreter", places[0], "foo"),
         ("suspicious-interpreter", places[1], "foo"),
     ]
-    assert "did you mean resourceRequest?" in rows[1]["text"]
+    assert "count is set as a global" in rows[1]["text"]
     assert result.exit_code == 1
     file.write_text(written.replace("InterpretHealth(o", "InterpretHealth(o) return true end"))
     assert invoke(["lint", "-f", str(file)]).exit_code == 0

@@ -3,7 +3,6 @@ import json
 import pytest
 
 from fleethook.engines.interpret.lua.customization_rules import (
-    FUNCTIONS,
     ParsedRules,
     list_findings,
     list_unportable,
@@ -203,31 +202,6 @@ def test_findings_are_about_the_users_script() -> None:
     ]
     [body] = config(f"{ENTRY}health.lua: if runtimeObj.x then desiredObj.x = 1 end").rules
     assert list(list_findings(body)) == []
-
-
-@pytest.mark.parametrize(
-    ("member", "body", "expected"),
-    [
-        ("replicaResource", "return 1, {resourceRequests = {}}", ["resourceRequests; did you mean resourceRequest?"]),
-        ("replicaResource", "return 1, {['nodeClaims'] = {}}", ["nodeClaims; did you mean nodeClaim?"]),
-        ("componentResource", "local c = {}\nc.name, c.replica = 'a', 2 return {c}", ["replica; did you mean replicas?"]),
-        ("dependencyInterpretation", "return {{version = 'v1', kind = 'A', name = 'a'}}",
-         ["version; did you mean apiVersion?"]),
-        # Members that the script reads are its own, and those of an object or of a Pod are no mistakes.
-        ("componentResource", "local c = {replica = 1} return {{name = 'a', replicas = c.replica}}", []),
-        ("componentResource", "local c = {replica = 1} return {{name = 'a', replicas = c['replica']}}", []),
-        ("componentResource", "return {{name = 'a', replicas = desiredObj.spec.replica}}", []),
-        ("replicaResource", "return 1, require('kube').accuratePodRequirements({spec = {resources = {}}})", []),
-        ("replicaRevision", "desiredObj.spec.replica = desiredReplica return desiredObj", []),
-    ],
-)  # fmt: skip
-def test_misspelt_members_of_an_answer_are_found(member: str, body: str, expected: list[str]) -> None:
-    function = next(one for one in FUNCTIONS if one.member == member)
-    script = f"function {function.name}({', '.join(function.parameters)}) {body} end"
-    [rule] = customization(**{member: script}).rules
-    line = 1 + body.count("\n")
-    found = [f"line {line}: no member of the answer has the name {one}" for one in expected]
-    assert list(list_findings(rule)) == found
 
 
 @pytest.mark.parametrize(

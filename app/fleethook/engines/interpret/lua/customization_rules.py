@@ -17,9 +17,7 @@ from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script, wrap_body
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program
-from fleethook.engines.interpret.review.answer_validation import list_known_members
 from fleethook.model.formats.field_errors import Problem
-from fleethook.model.formats.text import nearest
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import RETENTION_KEY, Operation
@@ -60,9 +58,6 @@ def reads_documents(script: Script) -> bool:
     """Return whether a script reads a global that has the name of a document of Karmada's functions."""
     return not script.reads.keys().isdisjoint(_DOCUMENTS)
 
-
-# Scripts also build Pod templates, whose members have less similar names, such as "resources".
-_MIN_SIMILARITY: Final = 0.8
 
 # Lua truncates longer names in its messages.
 _MAX_NAME_LENGTH: Final = 55
@@ -332,10 +327,6 @@ def list_findings(rule: Rule) -> Iterator[str]:
         if finding.text.startswith(f"function {rule.function.name} is global"):
             continue
         yield f"line {finding.line}: {finding.text}"
-    known = list_known_members(rule.function.operation)
-    for name, line in rule.script.unread.items():
-        if name not in known and (close := nearest(name, known, similarity=_MIN_SIMILARITY)):
-            yield f"line {line}: no member of the answer has the name {name}; did you mean {close}?"
     finished = rule.script.functions.get(rule.function.name)
     if finished is not None and not finished.returns:
         yield f"line {finished.line}: {rule.function.name} does not return a value on every path"

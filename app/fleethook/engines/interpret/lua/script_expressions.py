@@ -211,8 +211,6 @@ class ExpressionParser(Cursor, abc.ABC):
         self._edits: Final = Rewriter(source)
         self._portability: Final = Portability()
         self._reads: Final[list[tuple[int, str]]] = []
-        self._set_members: Final[dict[str, int]] = {}
-        self._read_members: Final[set[str]] = set()
         self._bodies: Final[dict[tuple[int, int], FunctionInfo]] = {}
         self._scope = Scope(None, function=Function(top=True, vararg=False, returned=[]))
         self._depth = 0
@@ -274,8 +272,8 @@ class ExpressionParser(Cursor, abc.ABC):
             kind, name = found.kind, found.name
         return Operand(kind, token.start, self._before.end, name=name)
 
-    def _suffixed(self, *, assigned: bool = False) -> _Suffixed:
-        """Read a variable or a call, or with ``assigned`` the target of an assignment or a call."""
+    def _suffixed(self) -> _Suffixed:
+        """Read a variable or a call."""
         first = self._now
         found = self._primary()
         library = first.text if found.name.startswith(" (global") else ""
@@ -286,9 +284,8 @@ class ExpressionParser(Cursor, abc.ABC):
                 member = self._name()
                 found = _Suffixed("index", f" (field '{member}')")
                 self._portability.field(f"{library}.{member}", token.line)
-                self._note_member(member, token.line, is_set=assigned and self._is("=", ","))
             elif self._is("["):
-                found = self._bracketed(assigned=assigned)
+                found = self._bracketed()
             elif self._accept(":"):
                 name = self._name()
                 self._portability.method(name, token.line)
@@ -315,20 +312,12 @@ class ExpressionParser(Cursor, abc.ABC):
         self._expect(")", opened=opened)
         return _Suffixed("other", kind="other" if inner.kind == "literal" else inner.kind)
 
-    def _note_member(self, name: str, line: int, *, is_set: bool) -> None:
-        if is_set:
-            self._set_members.setdefault(name, line)
-        else:
-            self._read_members.add(name)
-
-    def _bracketed(self, *, assigned: bool) -> _Suffixed:
+    def _bracketed(self) -> _Suffixed:
         opened = self._next()
         key = self._now
         self._expression()
         literal = self._before is key and key.kind == "string"
         closed = self._expect("]", opened=opened)
-        if literal:
-            self._note_member(key.text[1:-1], key.line, is_set=assigned and self._is("=", ","))
         return _Suffixed("index", brackets=None if literal else (opened, closed))
 
     def _arguments(self, name: str) -> None:
@@ -364,13 +353,10 @@ class ExpressionParser(Cursor, abc.ABC):
                 self._expression()
                 if self._before is key and key.kind in ("string", "number"):
                     keys.append(key.text)
-                if self._before is key and key.kind == "string":
-                    self._note_member(key.text[1:-1], key.line, is_set=True)
                 computed |= self._before is not key or key.kind != "string"
                 self._expect("]", opened=bracket)
                 self._expect("=")
             elif self._now.kind == "name" and self._peek().text == "=" and self._peek().kind == "operator":
-                self._note_member(self._now.text, self._now.line, is_set=True)
                 keys.append(f'"{self._name()}"')
                 self._next()
             else:

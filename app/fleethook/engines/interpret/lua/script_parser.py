@@ -31,8 +31,6 @@ class Script(NamedTuple):
     """Code that does not run in Karmada."""
     reads: dict[str, int]
     """The globals that it reads, each with its first line."""
-    unread: dict[str, int]
-    """The members that it sets but never reads, by their literal names, each with a line."""
 
 
 def parse_script(source: str, *, known: frozenset[str] = frozenset()) -> Script:
@@ -73,9 +71,8 @@ class _Parser(ExpressionParser):
         portability = list(self._portability.findings())
         findings = list(self._list_findings())
         reads = {name: line for line, name in reversed(self._reads)}
-        unread = {name: line for name, line in self._set_members.items() if name not in self._read_members}
         assigned = frozenset(self._assigned)
-        return Script(self._edits.text(), self._functions, findings, assigned, portability, reads, unread)
+        return Script(self._edits.text(), self._functions, findings, assigned, portability, reads)
 
     def _list_findings(self) -> Iterator[ScriptWarning]:
         seen = set[str]()
@@ -242,7 +239,7 @@ class _Parser(ExpressionParser):
 
     def _expression_statement(self) -> bool:
         first = self._now
-        target = self._suffixed(assigned=True)
+        target = self._suffixed()
         targets = [target.what]
         if not self._is("=", ","):
             if target.what != "call":
@@ -251,7 +248,7 @@ class _Parser(ExpressionParser):
         names = [(first.line, first.text)] if target.what == "name" else []
         while self._accept(","):
             token = self._now
-            targets.append(self._suffixed(assigned=True).what)
+            targets.append(self._suffixed().what)
             if targets[-1] == "name":
                 names.append((token.line, token.text))
         if "call" in targets:

@@ -4,7 +4,6 @@ Source: karmada v1.16 pkg/resourceinterpreter/customized/webhook/request, pkg/ut
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -112,17 +111,6 @@ def list_unknown_members(operation: Operation, answer: Answer) -> Iterator[str]:
     if operation in _ANSWERS:
         name, shape = _ANSWERS[operation]
         yield from _find_unknown(getattr(answer, name), shape, name)
-
-
-@lru_cache
-def list_known_members(operation: Operation) -> tuple[str, ...]:
-    """Return the names of all members that an answer may have, at any depth; none if it may have any members."""
-    waiting, found = [shape for _, shape in filter(None, (_ANSWERS.get(operation),))], dict[str, None]()
-    while waiting:
-        shape = waiting.pop()
-        waiting += shape if isinstance(shape, list) else shape.values() if isinstance(shape, dict) else ()
-        found.update(dict.fromkeys(shape if isinstance(shape, dict) else ()))
-    return tuple(found)
 
 
 def _find_unknown(value: JSON, shape: Any, where: str) -> Iterator[str]:
