@@ -1,10 +1,6 @@
-import asyncio
-import gc
-import weakref
 from typing import Any
 
-import fleethook.cluster.store as store_module
-from fleethook.cluster.store import Index, ObjectKey, PartialObject, Store, free_in_slices, key_of
+from fleethook.cluster.store import Index, ObjectKey, PartialObject, Store, key_of
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
@@ -159,28 +155,3 @@ def test_a_copy_has_some_kinds_and_knows_all_clusters() -> None:
     assert store.find(index, "", "a") == ()
     assert list(copied.keys(GroupKind("", "Other"))) == []
     assert (copied.knows("c"), copied.has(GroupKind("", "Other")), copied.knows("d")) == (True, True, False)
-
-
-class Kept:
-    """An object that can be referenced weakly."""
-
-
-async def test_each_iteration_of_the_event_loop_frees_one_slice() -> None:
-    objects = [Kept() for _ in range(2 * store_module._SLICE + 1)]
-    alive: weakref.WeakSet[Kept] = weakref.WeakSet(objects)
-    gc.disable()
-    try:
-        left = []
-        free_in_slices(objects)
-        for _ in range(4):
-            left.append(len(alive))
-            await asyncio.sleep(0)
-    finally:
-        gc.enable()
-    assert left == [store_module._SLICE + 1, 1, 0, 0]
-
-
-async def test_an_empty_list_needs_no_iteration() -> None:
-    objects: list[Kept] = []
-    free_in_slices(objects)
-    assert objects == []

@@ -267,21 +267,17 @@ class Store:
         copied._kinds.update(self._kinds)
         return copied
 
-    def drain(self) -> list[Stored]:
-        """Remove all objects without calling subscribers, and return them.
+    def clear(self) -> None:
+        """Forget all objects, without calling subscribers.
 
-        The store of a former leader is in a reference cycle, and `fleethook.work.garbage` hid it
-        from the garbage collector. The caller frees the returned objects.
+        The store of a former leader is in a reference cycle, and `fleethook.work.garbage` hid it from the garbage
+        collector.
         """
-        drained = [
-            stored for kinds in self._objects.values() for objects in kinds.values() for stored in objects.values()
-        ]
         for entries in self._entries.values():
             entries.clear()
         self._objects.clear()
         self._sizes.clear()
         self._kinds.clear()
-        return drained
 
     def _remove(self, key: ObjectKey) -> Stored | None:
         namespaces = self._objects.get(key[:2], {})
@@ -364,16 +360,3 @@ class Source(Protocol):
 
 class StaleError(Exception):
     """The objects that the answer depends on cannot be read now, so the caller has to retry."""
-
-
-# Freeing this many complete objects takes about 10 ms.
-_SLICE: Final = 200
-
-
-def free_in_slices(objects: list[Stored]) -> None:
-    """Empty a list that holds the last references to its objects; each iteration of the event loop frees a slice."""
-    import asyncio  # noqa: PLC0415 - commands that read manifests run no event loop
-
-    del objects[-_SLICE:]
-    if objects:
-        asyncio.get_running_loop().call_soon(free_in_slices, objects)

@@ -59,8 +59,6 @@ ABSENT_SECONDS: Final = 10.0
 # After a shorter stream the informer pauses; otherwise it would reconnect in a tight loop.
 _SHORT_STREAM_SECONDS: Final = 1.0
 _TRIES_BEFORE_RELIST: Final = 3
-# Events that are handled between two iterations of the event loop.
-_SLICE: Final = 5
 # A starting apiserver refuses a list once or twice. After more refusals, every replica is assumed to be refused.
 _TRIES_BEFORE_REFUSED: Final = 3
 # While one version replaces another, kube-apiserver answers 404 to both for a second or two: it removes the old one
@@ -108,8 +106,8 @@ class Informer:
         self.noted: Callable[[], None] = lambda: None
         self._reader: Final = reader
         self._required: Final = is_required(resource, prefix)
-        self._pause: Final = pause
-        self._lister: Final = Lister(resource, reader, store, prefix=prefix, pause=pause or _let_others_go_on)
+        self._pause: Final = pause or _let_others_go_on
+        self._lister: Final = Lister(resource, reader, store, prefix=prefix, pause=self._pause)
         self._watching: asyncio.Timeout | None = None
         self._store: Final = store
         self._absences: Final = DiscoveryPauses(absent_seconds, sleep=sleep)
@@ -343,16 +341,11 @@ class Informer:
         async with self._reader.lines(self._lister.path(self.resource), query=query, idle=_IDLE_SECONDS) as lines:
             self._heard_at = time.monotonic()
             self._clear_problem()
-            handled = 0
             async for line in lines:
                 # Events that arrived together are read without waiting.
-                if self._pause is not None:
-                    await self._pause()
-                elif handled % _SLICE == _SLICE - 1:
-                    await _let_others_go_on()
+                await self._pause()
                 self._handle(line)
                 self._heard_at = time.monotonic()
-                handled += 1
                 if not received:
                     received = True
                     # Not when a stream opens: streams that end at once must keep the back-off growing.

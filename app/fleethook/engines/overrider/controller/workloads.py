@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import WORKLOADS
-from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView, free_in_slices
+from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView
 from fleethook.engines.overrider.controller.workload_decision import Drift, KnownDrift, Unstored, detect_drift
 from fleethook.engines.overrider.controller.workload_writes import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -256,7 +256,7 @@ class Workloads:
         """Forget all workloads after the watch has ended: they take most of a leader's memory."""
         self._subscribers.clear()
         self._drifts.clear()
-        free_in_slices(self._store.drain())
+        self._store.clear()
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a deleted workload."""
