@@ -1,4 +1,4 @@
-"""A fifth engine is a folder with an entry point; all its contributions are found."""
+"""An engine of another distribution is a folder with an entry point; its contributions are found."""
 
 import subprocess
 import sys
@@ -22,9 +22,6 @@ ENGINE = """
         settings="greeter.greeter_settings:GreeterSettings",
         commands={"greet": CommandSpec("greeter.greet:greet", "Print a greeting.")},
         webhooks="greeter.greet:list_webhooks",
-        doctor="greeter.registration:CHECKS",
-        uninstall="greeter.registration:REMOVAL",
-        lint="greeter.greet:lint",
         page="greeter.pages.greetings:PAGE",
     )
 """
@@ -91,29 +88,7 @@ FILES = {
             from fleethook.cluster.registration.configuration_objects import VALIDATING, Webhook
 
             return [Webhook("pods.greeter.example.org", VALIDATING, "/greet", "", "v1", ("pods",), {}, ())]
-
-        def lint(documents, store, options):
-            from fleethook.cli.output.findings_output import Row
-
-            return [Row("warning", "greeting", "", "Namespace", "", "a", "", "", f"{len(documents)} documents", "f")]
     ''',
-    "greeter/registration.py": """
-        from fleethook.cli.doctor.doctor_cluster import EngineChecks, run_allowed
-        from fleethook.cli.doctor.doctor_checks import Diagnosis
-        from fleethook.cli.uninstall.uninstall_cluster import Action, EngineRemoval, Row
-
-        async def examine(doctor):
-            yield Diagnosis("ok", "greetings", f"{len(await doctor.list_items('/api/v1/pods'))} greetings")
-
-        async def restore(uninstaller):
-            uninstaller.add(Row(Action.CLEANED, "Pod", "default", "a", "greeting"))
-
-        CHECKS = EngineChecks(
-            check_configurations=lambda found: [Diagnosis("note", "greetings", f"{len(found)} configurations")],
-            examine_objects=lambda doctor: run_allowed("greetings", examine(doctor)),
-        )
-        REMOVAL = EngineRemoval(restore)
-    """,
     "greeter/pages/__init__.py": "",
     "greeter/pages/templates/greetings/list.html": """
         {% extends "base.html" %}
@@ -225,48 +200,6 @@ def test_its_webhook_is_registered(distribution: Path) -> None:
         print(one["kind"], [webhook["name"] for webhook in one["webhooks"]])
     """
     assert run(distribution, code) == "ValidatingWebhookConfiguration ['pods.greeter.example.org']"
-
-
-def test_lint_reports_its_findings(distribution: Path, tmp_path: Path) -> None:
-    file = tmp_path / "namespace.yaml"
-    file.write_text("{apiVersion: v1, kind: Namespace, metadata: {name: a}}")
-    code = f"from fleethook.cli import run_command\nrun_command(['lint', {str(file)!r}])\n"
-    assert "warning [greeting]\n  Namespace a: 1 documents" in run(distribution, code)
-
-
-def test_doctor_runs_its_checks_if_its_webhook_is_registered(distribution: Path) -> None:
-    code = """
-    import asyncio
-    from fleethook.cli.doctor.doctor_cluster import Doctor
-    from fleethook.cluster.registration.configuration_objects import service_of, webhook_configurations
-    from tests.cli.doctor.test_doctor_cluster import Apiserver
-
-    async def examine(engine):
-        base, apiserver = "/apis/admissionregistration.k8s.io/v1", Apiserver()
-        for one in ("mutating", "validating"):
-            apiserver.answers["GET", f"{base}/{one}webhookconfigurations"] = {"items": [
-                each for each in webhook_configurations(service_of("system/fleethook"), engines=[engine])
-                if each["kind"].lower().startswith(one)]}
-        apiserver.answers["GET", "/api/v1/pods"] = {"items": []}
-        found = await apiserver.examine()
-        print([one.text for one in found.get("greetings", ())])
-
-    asyncio.run(examine("greeter"))
-    asyncio.run(examine("crds"))
-    """
-    assert run(distribution, code).splitlines() == ["['1 configurations', '0 greetings']", "[]"]
-
-
-def test_uninstall_restores_its_objects(distribution: Path) -> None:
-    code = """
-    import asyncio
-    from tests.cli.uninstall import test_uninstall_cluster as fake
-
-    cluster = fake.Cluster()
-    for one in asyncio.run(fake.uninstall(cluster)).rows:
-        print(one.action, one.kind, one.name, one.detail.partition(" ")[0])
-    """
-    assert run(distribution, code).splitlines() == ["cleaned Pod a greeting"]
 
 
 def test_the_console_has_its_page_in_the_navigation(distribution: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs of the tests: in the background, the same examples each time, and random ones that can be repeated."""
+"""Runs of the tests: in the background, and the same examples each time."""
 
 import re
 import subprocess
@@ -50,14 +50,3 @@ def test_the_tests_pass_in_the_background_with_the_same_examples_each_time(tmp_p
     first, second = (re.findall("drawn .*", run_tests(tmp_path)) for _ in range(2))
     assert len(first) > 5
     assert first == second
-
-
-def test_a_random_run_prints_the_seed_that_repeats_it(tmp_path: Path) -> None:
-    profile = "--hypothesis-profile=full"
-    first = run_tests(tmp_path, profile)
-    (again,) = re.findall("--hypothesis-seed=[0-9]+", first)
-    other = run_tests(tmp_path, profile, "--hypothesis-seed=1")
-    drawn, repeated, others = (
-        re.findall("drawn .*", one) for one in (first, run_tests(tmp_path, profile, again), other)
-    )
-    assert drawn == repeated != others

@@ -132,21 +132,6 @@ def test_a_paused_deployment_rolls_when_it_is_resumed(edits: Edits) -> None:
     ]
 
 
-def test_a_sidecar_of_another_writer(edits: Edits, demo: Scenario) -> None:
-    sidecar = {"name": "proxy", "image": "proxy:1"}
-    demo.api.merge(
-        demo.workload_path(BEIJING),
-        {"spec": {"template": {"spec": {"containers": [sidecar, *_containers(demo, BEIJING)]}}}},
-    )
-    demo.settle("demo")
-    assert edits.override(TO_3).summary == "rolls 2 of 3 workloads, 2 pods"
-
-
-def _containers(demo: Scenario, pool: str) -> list[JSONObject]:
-    found: list[JSONObject] = demo.workloads()[pool]["spec"]["template"]["spec"]["containers"]
-    return found
-
-
 def test_edits_of_the_template(edits: Edits, demo: Scenario) -> None:
     def edit(subject: JSONObject) -> None:
         templates = demo.form.templates(subject)

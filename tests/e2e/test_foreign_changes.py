@@ -193,20 +193,6 @@ def test_additions_of_others_stay_beside_an_overriders(make: Make, pods: JSONObj
     assert annotations(demo) == kept
 
 
-@pytest.mark.parametrize("make", ["client"], indirect=True)  # The webhook sets the time itself at each write.
-def test_a_restart_while_an_overrider_is_in_effect_is_not_undone(make: Make) -> None:
-    demo = make(FULL)
-    override(demo, ADDED)
-    time = {"annotations": {RESTARTED: "2026-02-02T00:00:00Z"}}
-    demo.api.merge(demo.workload_path(BEIJING), {"spec": {"template": {"metadata": time}}})
-    demo.override(build_entry(ADDED[:4]))
-    wait_for(demo.rendered)
-    template = workload(demo)["spec"]["template"]
-    assert template["metadata"]["annotations"][RESTARTED] == "2026-02-02T00:00:00Z"
-    stop(demo)
-    assert workload(demo)["spec"]["template"]["metadata"]["annotations"] == {RESTARTED: "2026-02-02T00:00:00Z"}
-
-
 def test_a_foreign_container_with_the_same_name_is_an_error(make: Make) -> None:
     demo = make(BARE)
     before = workload(demo)["spec"]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.builders import entry, image, tweak
-from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.openyurt import V1_5
 from tests.e2e.openyurt_v1beta1 import V1Beta1
@@ -174,18 +173,6 @@ def test_a_scale_by_hand_stays_until_openyurt_writes_the_spec_again(demo: Scenar
     await_specs(demo, "nginx:3.0")
 
 
-def test_nothing_is_written_once_all_is_rendered(openyurt_plane: ControlPlane, demo: Scenario) -> None:
-    audit, writes = Audit(openyurt_plane), len(demo.controller.writes)
-    names = {one["metadata"]["name"] for one in demo.workloads().values()}
-    versions = [one["metadata"]["generation"] for one in demo.workloads().values()]
-    for _ in range(3):
-        demo.handle_sentinel()
-    assert not [name for name in audit.counts(demo.namespace) if name in names]
-    assert len(demo.controller.writes) == writes
-    assert [one["metadata"]["generation"] for one in demo.workloads().values()] == versions
-    assert demo.rendered()
-
-
 def test_stateful_sets_follow_template_tweak_and_overrider(make: Make) -> None:
     demo = make()
     demo.override(TO_2)
@@ -203,30 +190,6 @@ def test_stateful_sets_follow_template_tweak_and_overrider(make: Make) -> None:
     # Created, template, tweak; where the overrider applies, also its edit and its end.
     generations = [demo.workloads()[pool]["metadata"]["generation"] for pool in POOLS]
     assert generations == [5, 3, 3]
-
-
-def test_a_scale_that_an_entry_undoes_is_reported_with_the_scaler_and_the_remedy(make: Make) -> None:
-    demo = make()
-    demo.override(entry(BEIJING, items=[{"replicas": 3}]))
-    demo.create()
-    specs = {pool: demo.expected(pool, *([with_replicas(3)] if pool == BEIJING else [])) for pool in POOLS}
-    demo.wait_for_specs(specs)
-    path = demo.workload_path(BEIJING)
-    kind = "application/merge-patch+json"
-    code, _, _ = demo.api.call(
-        "PATCH", f"{path}/scale", {"spec": {"replicas": 7}}, content_type=kind, fieldManager="kubectl"
-    )
-    assert code == 200
-    demo.wait_for_specs(specs)
-
-    def events() -> list[str]:
-        found = demo.api[f"/api/v1/namespaces/{demo.namespace}/events"]["items"]
-        about = [one for one in found if one["involvedObject"].get("uid") == demo.api[path]["metadata"]["uid"]]
-        return [one["message"] for one in about if one["reason"] == "ScaleUndone"]
-
-    (text,) = wait_for(events, what="an event about the Deployment")
-    assert text.startswith("kubectl (scale) set 7 replicas, and YurtAppOverrider demo sets 3 in entries[0].items[0]")
-    assert "`leave: [replicas]`" in text
 
 
 def test_replicas_that_an_entry_leaves_survive_revisions_and_the_overrider(make: Make) -> None:
@@ -256,23 +219,6 @@ def test_replicas_that_an_entry_leaves_survive_revisions_and_the_overrider(make:
     demo.edit_container(args=["--third"])
     demo.wait_for_specs({pool: demo.expected(pool) for pool in POOLS})
     assert [demo.workloads()[pool]["spec"]["replicas"] for pool in POOLS] == [2, 1, 1]
-
-
-def test_a_label_of_a_node_pool_moves_its_workload_to_another_entry(openyurt_plane: ControlPlane, make: Make) -> None:
-    demo = make()
-    moving, staying = f"{demo.namespace}-moving", f"{demo.namespace}-staying"
-    labels = {"in": demo.namespace, "region": "east"}
-    apply_node_pools(openyurt_plane.api(), FORM, **{moving: labels, staying: labels})
-    rule = [entry("*", items=[image("nginx", "nginx:2.0")])]
-    rule += [entry(selector={"matchLabels": {"region": "west"}}, items=[image("nginx", "nginx:3.0")])]
-    demo.override(*rule)
-    demo.create(given={"selector": {"matchLabels": {"in": demo.namespace}}})
-    for region, claim in (("east", "nginx:2.0"), ("west", "nginx:3.0"), (None, "nginx:2.0")):
-        demo.api.merge(f"{FORM.node_pools_path}/{moving}", {"metadata": {"labels": {"region": region}}})
-        claims = {moving: claim, staying: "nginx:2.0"}
-        demo.wait_for_specs({pool: demo.expected(pool, with_image(claims[pool])) for pool in claims})
-        demo.settle("demo")
-    assert demo.counts() == {moving: (3, 2), staying: (1, 1)}
 
 
 def with_replicas(number: int) -> Change:

@@ -129,17 +129,6 @@ def test_an_overrider_is_in_the_configuration_while_no_replica_leads(
         wait_for(lambda: images(admin.merge(plain.paths["hangzhou"], touch)) == {"nginx": "nginx:2.0"})
 
 
-def test_without_a_controller_only_workloads_of_overriders_are_refused(
-    installation: Installation, admin: Api, plain: Subject, namespace: str
-) -> None:
-    bound = Subject(admin, namespace, ["hangzhou"])
-    with installation.up(FLEETHOOK_CONTROLLER="false"):
-        bound.override(entry("*", items=TO_2))
-        wait_for(lambda: selects(admin, bound.namespace), what="the configuration names the subject")
-    edit(plain, "nginx:7.0")
-    assert refused(bound, "nginx:8.0")
-
-
 def select(admin: Api, wanted: Selection) -> None:
     """Write the selection as the leader does."""
     webhooks = [{"name": name, **members} for name, members in select_workloads(list_selected(), wanted).items()]

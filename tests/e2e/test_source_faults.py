@@ -184,18 +184,6 @@ async def test_history_compacted_away_is_listed_again_with_its_deletions(
         assert informer.relists == 2
 
 
-async def test_forbidden_is_reported_with_the_servers_message(plane: ControlPlane) -> None:
-    nobody = plane.authority.issue("nobody")
-    kubeconfig = plane.kubeconfig(
-        "nobody", {"client-certificate": str(nobody.certificate), "client-key": str(nobody.key)}
-    )
-    async with Connection(kubeconfig) as connection:
-        source = KubernetesSource([GADGETS], connection, Store(), absent_seconds=0.2)
-        async with run_in_background(source.run(), name="source", ended=pytest.fail):
-            await until(lambda: next(source.parts()).failing)
-            assert 'User "nobody" cannot list resource "gadgets"' in next(source.parts()).detail
-
-
 async def test_credentials_of_an_exec_plugin_are_asked_for_again_when_refused(
     plane: ControlPlane, admin: Api, crds: None, tmp_path: Path
 ) -> None:

@@ -241,22 +241,3 @@ async def test_a_tenant_cannot_choose_the_cluster(
     assert list_calls(hooks) == []
     # An update that leaves it alone is admitted.
     assert (await tenants["ws1"].annotate("mine", "ws1"))[0] == 200
-
-
-async def test_fleethook_among_the_webhooks_of_a_cluster_is_passed_over(
-    installed: Installed, tenants: dict[str, Tenant], hooks: Webhooks, server: Server
-) -> None:
-    await until_in_force(tenants, hooks)
-    ca_bundle = base64.b64encode(server.authority.read_bytes()).decode()
-    own = f"https://localhost:{server.port}/dispatch/validate"
-    document = of_tenant("ws9", "validating", {"url": own, "caBundle": ca_bundle})
-    document["webhooks"][0]["timeoutSeconds"] = 1
-    installed.apply(document)
-    number, warnings = 0, list[str]()
-    deadline = time.monotonic() + NET
-    while not warnings and time.monotonic() < deadline:
-        number += 1
-        status, _, warnings = await tenants["ws9"].create(f"own-{number}")
-        assert status == 201
-    (warning,) = warnings
-    assert f"was not called: {own} is a dispatch route of this fleethook" in warning

@@ -13,18 +13,9 @@ from fleethook.engines.overrider.entries.entry_selection import (
     uses_labels,
 )
 from tests.builders import (
-    container,
     entry,
-    is_unchanged,
     node_pool,
     overrider,
-    patch,
-    pod_spec,
-    pod_template,
-    rendered,
-    review,
-    workload,
-    yurt_app_set,
 )
 
 
@@ -71,19 +62,6 @@ def test_labels_select_besides_names_and_exclusions_win(pools: Any, selector: An
     }
     compiled = PoolSelector({"pools": pools, "poolSelector": selector})
     assert {name for name, of_pool in node_pools.items() if compiled.selects(name, of_pool)} == selected
-
-
-@pytest.mark.parametrize("pools", [("*", "-hangzhou"), ("-hangzhou", "*"), ("hangzhou", "-hangzhou"), ("-hangzhou",)])
-def test_exclusion_wins_in_either_order(pools: tuple[str, ...]) -> None:
-    rule = overrider(entry(*pools, items=[{"replicas": 9}]))
-    assert is_unchanged(review(workload(), yurt_app_set(), rule))
-
-
-def test_an_entry_that_names_the_pool_twice_applies_once() -> None:
-    template = yurt_app_set(template=pod_template(containers=[container(args=["a"])]))
-    patches = [patch("add", "/spec/template/spec/containers/0/args/-", "x")]
-    rule = overrider(entry("hangzhou", "hangzhou", "*", patches=patches))
-    assert pod_spec(rendered(workload(), template, rule))["containers"][0]["args"] == ["a", "x"]
 
 
 POOLS = ["a", "b", "c", "-a", ""]

@@ -125,23 +125,6 @@ async def test_findings_are_marked_at_their_overrider(make_client: MakeClient) -
     assert "unknown-container" in await open_checked(client, html.unescape(mark[1]))
 
 
-async def test_a_subject_with_a_finding_is_marked(make_client: MakeClient) -> None:
-    one = yurt_app_set()
-    one["spec"]["workloadTemplate"] = {}
-    page = await open_checked(make_client(one), "/overriders")
-    assert '1<span class="hidden"> finding' in page
-
-
-async def test_the_page_of_a_pool_lists_its_findings(make_client: MakeClient) -> None:
-    client = make_client(SET, MISSING)
-    before = (await client.get("/overriders/pool", **POOL)).text
-    assert "The objects are being checked for findings." in before
-    assert 'data-hx-select="#found"' in before
-    page = read_text(await open_checked(client, "/overriders/pool", **POOL))
-    assert "warning [unknown-container]" in page
-    assert "being checked" not in page
-
-
 async def test_the_page_of_a_pool_shows_the_last_reviews(make_client: MakeClient, tmp_path: Path) -> None:
     await record_workloads(tmp_path / "records")
     reviews = ReviewIndex(tmp_path / "records")
@@ -166,17 +149,7 @@ async def test_a_parameter_with_an_unknown_value_has_its_default(make_client: Ma
 async def test_the_diff_of_a_pool_names_the_entry_of_each_changed_line(make_client: MakeClient) -> None:
     page = (await make_client(SET, NEW_IMAGE).get("/overriders/pool", **POOL)).text
     (row,) = re.findall(r'<tr class="changed">(.*?)</tr>', page, re.DOTALL)
-    assert read_text(row).split() == [
-        "26",
-        "-",
-        "image:",
-        "nginx:1.0",
-        "26",
-        "-",
-        "image:",
-        "nginx:2.0",
-        "entries[0].items[0]",
-    ]
+    assert read_text(row) == " 26 - image: nginx:1.0 26 - image: nginx:2.0 entries[0].items[0] "
     assert "--subject YurtAppSet/default/demo --pool hangzhou --output diff" in page
     everything = (await make_client(SET, NEW_IMAGE).get("/overriders/pool", **{**POOL, "all": "1"})).text
     assert "equal lines" in page

@@ -21,15 +21,6 @@ from tests.builders import container, entry, overrider, pool, rendered, review, 
 from tests.hypothesis_profiles import examples
 
 NO_SCHEMA = MergeSchema()
-POD_SPEC = WORKLOAD.fields["spec"].fields["template"].fields["spec"]
-
-
-def test_unnamed_members_and_elements_stay_in_their_place() -> None:
-    current = {"containers": [container("istio"), container("nginx", "nginx:1"), container("log")], "hostNetwork": True}
-    made = overlay(current, {"containers": [container("nginx", "nginx:2")]}, POD_SPEC)
-    assert [one["image"] for one in made["containers"]] == ["nginx:1.0", "nginx:2", "nginx:1.0"]
-    assert made["hostNetwork"] is True
-    assert current["containers"][1]["image"] == "nginx:1"
 
 
 @pytest.mark.parametrize(
@@ -154,12 +145,3 @@ def test_the_default_pull_policy_of_an_image_is_kept(image_name: str, policy: st
     made = workload(template={"spec": {"containers": [container("app", image_name)]}})
     stored = workload(template={"spec": {"containers": [container("app", image_name, imagePullPolicy=policy)]}})
     assert (settle(stored, stored, made, target=None) == stored) is kept
-
-
-def test_an_added_object_keeps_members_of_other_writers_at_the_next_render() -> None:
-    sample = Sample(next(one for one in CASES if one["name"] == "an added probe"))
-    edited = copy.deepcopy(sample.stored)
-    edited["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["initialDelaySeconds"] = 7
-    edited["spec"]["template"]["spec"]["containers"][0]["image"] = "theirs:1"
-    made = rendered(edited, sample.subject, sample.rule, operation="UPDATE", old=sample.stored)
-    assert made["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["initialDelaySeconds"] == 7

@@ -117,21 +117,6 @@ def test_preview_admission_and_validation_agree(subject: Any, rule: Any) -> None
 
 
 @PROPERTY
-@given(SUBJECTS, OVERRIDERS)
-def test_each_change_is_named_after_an_entry_that_is_there(subject: Any, rule: Any) -> None:
-    store = store_of(subject, rule)
-    (cell,) = cells(store, [""])
-    try:
-        shown = preview(cell, store, PlanCache())
-    except (RenderError, SubjectError):
-        return
-    for change in shown.changes:
-        number, _, rest = change.source.removeprefix("entries[").partition("]")
-        member, _, index = rest.removeprefix(".").partition("[")
-        assert rule["entries"][int(number)][member][int(index.rstrip("]"))], change
-
-
-@PROPERTY
 @given(SUBJECTS, OVERRIDERS, OVERRIDERS, st.data())
 def test_an_edited_overrider_removes_all_earlier_changes(subject: Any, first: Any, second: Any, data: Any) -> None:
     plan_of(subject, first)
@@ -253,21 +238,6 @@ def test_adding_a_container_with_the_name_of_a_foreign_one_is_an_error(position:
     answer = review(with_sidecar(position), yurt_app_set(template=NGINX), rule)
     assert not answer.allowed
     assert "entries[0].patches[0]: the workload already has a container 'istio-proxy'" in answer.message
-
-
-def test_a_user_s_value_is_replaced_with_a_warning_and_restored_later() -> None:
-    subject, living = yurt_app_set(template=NGINX), with_sidecar()
-    rule = overrider(entry("*", items=[image("nginx", "ours:1")]))
-    first = rendered(living, subject, rule, operation="UPDATE", old=living)
-    edited = copy.deepcopy(first)
-    pod_spec(edited)["containers"][0]["image"] = "theirs:1"
-    answer = review(edited, subject, rule, operation="UPDATE", old=first)
-    (warning,) = answer.warnings
-    assert warning == (
-        "replaced: /spec/template/spec/containers/[name=nginx]/image: edit the owner or YurtAppOverrider demo1, "
-        "which decide these values"
-    )
-    assert rendered(edited, subject, rule, operation="UPDATE", old=first) == first
 
 
 def test_values_of_the_owners_controller_are_replaced_without_a_warning() -> None:

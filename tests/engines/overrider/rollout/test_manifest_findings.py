@@ -16,30 +16,6 @@ from tests.builders import entry, image, overrider, store_of, yurt_app_set
 
 
 @pytest.mark.parametrize(
-    ("api_version", "kind", "field", "message"),
-    [
-        (
-            "apps.openyurt.io/v1alpha1",
-            "YurtAppOverider",
-            "kind",
-            "apps.openyurt.io has no kind 'YurtAppOverider'; did you mean YurtAppOverrider?",
-        ),
-        (
-            "apps.openyurt.io/v2",
-            "YurtAppSet",
-            "apiVersion",
-            "YurtAppSet has no version 'v2'; write apps.openyurt.io/v1alpha1 or apps.openyurt.io/v1beta1",
-        ),
-        ("apps/v1", "YurtAppDaemon", "apiVersion", "YurtAppDaemon is in apps.openyurt.io/v1alpha1, not in 'apps/v1'"),
-    ],
-)
-def test_a_misspelled_kind_or_version_is_reported(api_version: str, kind: str, field: str, message: str) -> None:
-    finding = check_kind({"apiVersion": api_version, "kind": kind})
-    assert finding is not None
-    assert (finding.code, finding.field, finding.message) == ("unknown-kind", field, message)
-
-
-@pytest.mark.parametrize(
     ("api_version", "kind"),
     [
         ("apps.openyurt.io/v1alpha1", "YurtAppOverrider"),

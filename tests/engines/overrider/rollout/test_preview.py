@@ -108,11 +108,6 @@ def test_a_field_that_the_overrider_no_longer_sets_names_no_entry() -> None:
     }
 
 
-def test_an_edit_of_the_template_affects_each_pool() -> None:
-    changes = compare((yurt_app_set(),), (yurt_app_set(pools=[pool("hangzhou", 3), pool("beijing", 4)]),))
-    assert changes == {"hangzhou": [("/spec/replicas", 2, 3, "")], "beijing": [("/spec/replicas", 2, 4, "")]}
-
-
 def test_defaults_of_the_server_are_no_changes() -> None:
     """OpenYurt's webhook for YurtAppSets v1alpha1 stores defaults of Pods in templates."""
     defaults: dict[str, Any] = {"imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log"}

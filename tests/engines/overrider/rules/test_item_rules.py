@@ -64,25 +64,8 @@ def test_invalid_references_have_a_problem(reference: str, problem: str) -> None
 
 
 PIECES = [
-    "a",
-    "bc",
-    "Z",
-    "0",
-    "-",
-    "--",
-    ".",
-    "_",
-    "__",
-    ":",
-    "/",
-    "@",
-    "[::1]",
-    "localhost",
-    " ",
-    f"@{SHA}",
-    ":80/",
-    "x.y/",
-]
+    "a", "bc", "Z", "0", "-", "--", ".", "_", "__", ":", "/", "@", "[::1]", "localhost", " ", f"@{SHA}", ":80/", "x.y/",
+]  # fmt: skip
 
 
 @settings(max_examples=examples(500))

@@ -41,13 +41,6 @@ def check(
     return [(one.code, one.field, one.message) for one in found]
 
 
-def test_a_name_that_the_subject_lacks_is_reported_with_the_nearest_name() -> None:
-    assert check(entry("hangzhou", "beijng"), entry("*", "-far")) == [
-        ("unknown-pool", "entries[0].pools[1]", "YurtAppSet demo has no node pool 'beijng'; did you mean 'beijing'?"),
-        ("unknown-pool", "entries[1].pools[1]", "YurtAppSet demo has no node pool 'far'"),
-    ]
-
-
 def test_an_entry_without_a_node_pool_of_the_subject_is_reported_once() -> None:
     unused = ("unused-entry", "entries[0]", "applies to none of the node pools of YurtAppSet demo")
     assert check(entry("*", "-hangzhou", "-beijing")) == [unused]

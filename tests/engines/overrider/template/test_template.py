@@ -37,7 +37,6 @@ from tests.builders import (
 from tests.e2e.openyurt_v1beta1 import NODE_POOL_ANNOTATION, SUBJECT_LABEL, V1Beta1
 
 RULE = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
-EAST = {"matchLabels": {"region": "east"}}
 REVISION = "apps.openyurt.io/controller-revision-hash"
 MARKED = yurt_app_set_v1beta1()
 NODE_POOLS = {name: node_pool(name) for name in ("hangzhou", "beijing")}
@@ -109,18 +108,6 @@ def test_only_workloads_of_the_version_that_is_read_are_rendered() -> None:
         (warning,) = answer.warnings
         assert warning.startswith("not rendered: its owner reference names apps.openyurt.io/v1")
         assert "is read as apps.openyurt.io/v1" in warning
-
-
-def test_labels_of_a_node_pool_choose_its_tweaks() -> None:
-    subject = yurt_app_set_v1beta1(pools=[], selector={}, tweaks=[tweak(selector=EAST, replicas=7)])
-    cache, store = PlanCache(), store_of(node_pool("a", {"region": "east"}), node_pool("b"), node_pool("c"))
-    found = {name: plan(subject, RULE, name, store, cache) for name in "abc"}
-    assert found["a"].full.bare["spec"]["replicas"] == 7
-    assert "replicas" not in found["b"].full.bare["spec"]
-    assert found["b"].shared is found["c"].shared
-    assert found["a"].shared is not found["b"].shared
-    store.put(node_pool("b", {"region": "east"}))
-    assert plan(subject, RULE, "b", store, cache).full.bare["spec"]["replicas"] == 7
 
 
 def test_a_pool_that_the_set_does_not_have_is_not_rendered() -> None:
