@@ -71,30 +71,3 @@ def test_the_webhook_only_labels_a_widget_of_ws2(running: Running) -> None:
     made = apply(sent, json.loads(base64.b64decode(response["patch"])))
     labelled = {**sent["metadata"], "labels": {"example.org/workspace": "ws2"}}
     assert made == {**sent, "metadata": labelled}
-
-
-def test_the_local_webhooks_validate_a_widget_of_ws1(running: Running) -> None:
-    message = running.ask("ws1", "validate")["response"]["status"]["message"]
-    assert message.endswith("a Widget in workspace ws1 may have size 10 at most, not 42")
-
-
-def test_a_small_widget_is_allowed(running: Running) -> None:
-    small = {**json.loads(REVIEW.read_text())["request"]["object"], "spec": {"size": 3}}
-    assert running.ask("ws3", "validate", object=small)["response"]["allowed"] is True
-
-
-def test_explain_lists_called_and_skipped_webhooks_with_reasons(running: Running) -> None:
-    found = running.ask("ws3", "explain")
-    assert found["owner"]["trace"] == [
-        "APIBinding widgets of ws3 (Bound) lists widgets.example.org",
-        "it binds APIExport widgets of ws1 (root:ws1), which owns the schema",
-    ]
-    assert [(one["webhook"], one["decision"]) for one in found["mutating"]] == [("label.widgets.example.org", "call")]
-    size, scale = found["validating"]
-    assert (size["webhook"], size["decision"]) == ("size.widgets.example.org", "call")
-    assert (scale["webhook"], scale["decision"], scale["stage"]) == ("scale.widgets.example.org", "skip", "rules")
-    assert (
-        scale["nearestMiss"]
-        == "rules[0] would match if 'CREATE' were in operations ['UPDATE'], but then matchConditions would fail"
-    )
-    assert found["shadowed"] == ["validating: my-own-rules/mine.widgets.example.org/0"]

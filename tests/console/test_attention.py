@@ -11,7 +11,6 @@ import yaml
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import PartState
 from fleethook.console.attention import (
-    MAX_LINES,
     MAX_OBJECTS,
     Attention,
     AttentionLine,
@@ -50,11 +49,6 @@ def test_the_worst_lines_of_all_parts_are_first() -> None:
     assert [(one.severity, one.about) for one in found.lines] == [
         ("failing", "e"), ("error", "c"), ("error", "d"), ("waiting", "b"), ("warning", "a"),
     ]  # fmt: skip
-
-
-def test_the_lines_are_bounded_and_all_are_counted() -> None:
-    found = join_attention([Attention([line(about=str(number)) for number in range(MAX_LINES + 5)])])
-    assert (len(found.lines), found.total) == (MAX_LINES, MAX_LINES + 5)
 
 
 def test_a_line_without_a_time_has_that_of_the_first_visit() -> None:

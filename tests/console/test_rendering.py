@@ -123,15 +123,6 @@ async def test_every_page_names_its_section_the_age_of_its_data_and_an_unread_so
     assert "Data: never old" in body or "not read yet: <bdi>manifests</bdi>" in body
 
 
-def test_all_templates_are_compiled_before_the_first_request() -> None:
-    environment = rendering._environment
-    environment.cache.clear()
-    rendering.load_templates()
-    compiled = {name for _, name in environment.cache}
-    assert compiled == set(environment.list_templates())
-    assert "overriders/matrix.html" in compiled
-
-
 async def test_other_requests_are_answered_between_the_parts_of_a_page() -> None:
     turns, is_done, written = 0, False, list[int]()
 

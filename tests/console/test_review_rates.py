@@ -37,12 +37,6 @@ def test_an_increase_is_the_difference_of_two_samples() -> None:
     )
 
 
-def test_a_new_series_began_at_zero() -> None:
-    increase = measure_increase(sample(10, 5), sample(15, 5, denied=3))
-    assert increase is not None
-    assert increase.verdicts == {"allowed": 0, "denied": 3}
-
-
 @pytest.mark.parametrize("after", [sample(15, 2), sample(15, 9)], ids=["a smaller counter", "a missing series"])
 def test_all_counters_begin_at_zero_after_a_restart(after: Sample) -> None:
     before = sample(10, 5, denied=1)

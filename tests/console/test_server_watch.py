@@ -112,15 +112,6 @@ async def test_an_unreachable_server_is_a_problem() -> None:
     assert "localhost" in sampler.find().problem
 
 
-async def test_the_ring_is_bounded(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_watch, "MAX_INCREASES", 2)
-    sampler = MetricsSampler(MetricsTarget(server.url), clock=Clock())
-    server.count()
-    for _ in range(5):
-        await sampler.sample()
-    assert [one.end for one in sampler.find().increases] == [1020, 1025]
-
-
 async def test_a_large_answer_is_refused(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_watch, "MAX_BODY_BYTES", 100)
     sampler = MetricsSampler(MetricsTarget(server.url))
@@ -176,17 +167,6 @@ async def test_the_authority_of_the_server_is_verified(tmp_path: Path) -> None:
         doubting = MetricsSampler(MetricsTarget(server.url))
         await doubting.sample()
         assert "certificate" in doubting.find().problem
-
-
-async def test_a_file_without_authorities_does_not_mean_those_of_the_system(
-    server: MetricsServer, tmp_path: Path
-) -> None:
-    empty = tmp_path / "ca.crt"
-    empty.touch()
-    sampler = MetricsSampler(MetricsTarget(server.url, empty))
-    await sampler.sample()
-    assert sampler.find().problem == f"{empty} has no certificate"
-    assert server.headers == []
 
 
 @pytest.mark.parametrize(

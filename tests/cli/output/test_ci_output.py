@@ -155,11 +155,6 @@ def test_no_workload_is_printed_if_one_could_be_wrong(directory: Path) -> None:
     assert "warning: YurtAppOverrider story-2/demo1" in err
 
 
-def test_a_missing_file_is_an_annotation_in_its_first_line(tmp_path: Path) -> None:
-    code, out, _ = run_lint("lint", "-f", str(tmp_path / "none.yaml"), "--output", "github")
-    assert (code, out.startswith(f"::error file={tmp_path}/none.yaml,line=1,title=unreadable-input::")) == (2, True)
-
-
 def test_input_errors_are_written_in_the_format_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     errors = [ManifestError("a.yaml", 3, "no"), ManifestError("<stdin>", 0, "none")]
     for output, expected in (
@@ -210,17 +205,6 @@ def test_a_name_cannot_start_another_command(write_yaml: WriteYAML) -> None:
     assert all(line.startswith(("::error file=", "::warning file=")) for line in out.splitlines())
     assert "::error file=/etc" not in [line[:17] for line in out.splitlines()]
     assert "%0A::error" in out or "\\n::error" in out
-
-
-def test_lint_reports_each_finding_of_its_text_output_to_github() -> None:
-    directory = str(EXAMPLES / "kcp-widgets")
-    code, out, err = run("lint", "-f", directory, "--output", "github")
-    assert (code, err) == (1, "")
-    assert out == (
-        f"::error file={EXAMPLES}/kcp-widgets/ws3.yaml,line=21,title=shadowed::ValidatingWebhookConfiguration my-own-rules "
-        "of ws3, mine.widgets.example.org: rules[0]: APIBinding widgets binds widgets.example.org of ws1, whose webhooks "
-        "are called instead: register the webhook in ws1\n"
-    )
 
 
 def test_findings_of_standard_input_have_no_file(write_yaml: WriteYAML) -> None:

@@ -11,18 +11,13 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.console.pages.overview import (
     Leader,
-    Row,
     build_charts,
-    count_objects,
     describe_lease,
     list_leader_lines,
-    list_rows,
 )
 from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
-from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from tests.builders import yurt_app_daemon, yurt_app_set
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads
@@ -68,11 +63,6 @@ def test_a_lease_that_is_not_renewed_or_not_read_has_a_line() -> None:
     assert list_leader_lines(None, "x")[0].reason == "it cannot be read: x"
 
 
-def test_objects_are_counted_by_kind() -> None:
-    context = make_context(yurt_app_set("a"), yurt_app_set("b"), yurt_app_daemon())
-    assert count_objects(context.store) == [(YURT_APP_DAEMON, 1), (YURT_APP_SET, 2)]
-
-
 RATES = Rates([0.0, 60.0], [1.0, 12345.6], [0.001, None], [0.01234, None], {"allowed": [1.0, 0.5]})
 
 
@@ -82,13 +72,6 @@ def test_charts_have_durations_in_milliseconds() -> None:
     assert all(one["times"] == [0.0, 60.0] for one in charts)
     assert charts[1]["lines"] == [{"name": "median", "values": [1.0, None]}, {"name": "99 %", "values": [12.34, None]}]
     assert charts[2]["lines"] == [{"name": "allowed", "values": [1.0, 0.5]}]
-
-
-def test_rows_are_newest_first_with_three_digits() -> None:
-    assert list_rows(RATES) == [
-        Row("1970-01-01 00:01:00", "12346", "-", "-", ("0.5",)),
-        Row("1970-01-01 00:00:00", "1", "1", "12.3", ("1",)),
-    ]
 
 
 async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_path: Path) -> None:
@@ -191,12 +174,6 @@ async def test_the_leader_is_shown() -> None:
     )
 
 
-@pytest.mark.parametrize("holder", HOSTILE)
-async def test_the_holder_of_a_lease_is_text(holder: str) -> None:
-    page = await get(console_of(lease=lease_of(holder)), "/")
-    assert f"Replica {' '.join(holder.split())} Leads since" in page.text
-
-
 async def test_without_a_cluster_there_is_no_leader() -> None:
     assert "Leader" not in (await get(console_of(), "/")).text
 
@@ -204,10 +181,3 @@ async def test_without_a_cluster_there_is_no_leader() -> None:
 async def test_a_missing_lease_names_its_namespace() -> None:
     absent = lease_of("", failure=APIError(404, "NotFound", "not found"))
     assert "no Lease fleethook in the namespace servers" in (await get(console_of(lease=absent), "/")).text
-
-
-async def test_a_lease_that_cannot_be_read_is_a_problem() -> None:
-    refused = lease_of("", failure=APIError(403, "Forbidden", "the console cannot get <b>leases</b>"))
-    page = await get(console_of(lease=refused), "/")
-    assert "The Lease cannot be read: the console cannot get <b>leases</b>" in page.text
-    assert "has not been read yet" in page.text

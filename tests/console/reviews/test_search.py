@@ -7,14 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.console.reviews.search import (
-    PAGE_SIZE,
     SORTS,
     Query,
     encode_query,
     find_reviews,
     list_choices,
     parse_query,
-    select_page,
 )
 from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
 
@@ -63,15 +61,6 @@ def test_a_search_finds_the_matching_reviews_in_its_order(query: Query, found: l
     assert lines(query, *REVIEWS) == found
 
 
-def test_pages_have_an_end() -> None:
-    found = find_reviews([summary(number % 60) for number in range(PAGE_SIZE + 1)], Query())
-    first, beyond = select_page(found, 1), select_page(found, 99)
-    assert (len(first.reviews), first.pages, first.total) == (PAGE_SIZE, 2, PAGE_SIZE + 1)
-    assert (len(beyond.reviews), beyond.page) == (1, 2)
-    assert (first.verdicts, first.slowest) == ({"allowed": PAGE_SIZE + 1}, 0.059)
-    assert select_page([], 1).pages == 1
-
-
 TIMES = st.text(st.characters(exclude_characters=" "), max_size=9).map(str.strip)
 
 
@@ -89,22 +78,6 @@ def test_a_url_keeps_its_search(query: Query) -> None:
     from urllib.parse import parse_qsl  # noqa: PLC0415 - beside its one use
 
     assert parse_query(dict(parse_qsl(encode_query(query), keep_blank_values=True))) == query
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"page": "x"},
-        {"page": "-1"},
-        {"slower": "nan"},
-        {"slower": "inf"},
-        {"verdict": "<b>"},
-        {"sort": "x"},
-        {"page": "1e99"},
-    ],
-)
-def test_values_that_cannot_be_read_select_everything(values: dict[str, str]) -> None:
-    assert parse_query(values) == Query()
 
 
 def test_the_choices_are_the_values_that_occur() -> None:

@@ -94,14 +94,3 @@ def test_a_name_that_is_not_a_dns_subdomain_is_refused(name: str) -> None:
     with pytest.raises(CRDsError, match=r"^crds/bases/a.yaml is called .*, which is no DNS subdomain$") as raised:
         read_files({"crds/bases/a.yaml": body.encode()})
     assert raised.value.exit is Exit.ARCHIVE
-
-
-def test_a_byte_order_mark_does_not_count() -> None:
-    body = b"\xef\xbb\xbf" + crd("as", "x.karmada.io") + b"text: |+\n  a\n\n---\nb: 2\n"
-    (found,) = read_files({"crds/bases/a.yaml": body}).crds.values()
-    assert (found["spec"]["scope"], found["text"]) == ("Namespaced", "a\n\n")
-
-
-def test_bytes_that_are_not_utf8_are_reported() -> None:
-    with pytest.raises(CRDsError, match=r"^crds/patches/a.yaml cannot be read: it is not UTF-8$"):
-        read_files({"crds/patches/a.yaml": b"\xff"})

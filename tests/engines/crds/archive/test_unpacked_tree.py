@@ -154,12 +154,6 @@ def test_other_layouts_are_named(given: dict[str, bytes | None], refused: str, a
     assert bool(found) is bool(advice)
 
 
-def test_damage_behind_another_layout_is_reported() -> None:
-    with pytest.raises(CRDsError) as caught:
-        verify(build(rename(small()))[:-9])
-    assert caught.value.exit is Exit.INTEGRITY
-
-
 def test_metadata_of_macos_among_the_crds_is_named() -> None:
     with pytest.raises(CRDsError, match=r"crds/bases/work/\._x.yaml: this is metadata of macOS"):
         verify(build({**small(), "crds/bases/work/._x.yaml": b"\0\5\x16\7"}))

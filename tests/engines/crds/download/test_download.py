@@ -26,17 +26,6 @@ def test_the_bytes_come_as_they_are(into: Path) -> None:
     assert len(origin.asked) == origin.connections == 1
 
 
-def test_a_request_has_identity_encoding_and_no_needless_headers(into: Path) -> None:
-    with serving(tarball(BODY)) as origin:
-        fetched(origin, into)
-    assert origin.asked[0].headers == {
-        "host": f"127.0.0.1:{origin.port}",
-        "user-agent": "fleethook",
-        "accept": "*/*",
-        "accept-encoding": "identity",
-    }
-
-
 def test_a_known_tarball_is_not_sent_again(into: Path) -> None:
     with serving(tarball(BODY)) as origin:
         found = fetched(origin, into, validators=Validators('"v1"', DATE))
@@ -138,12 +127,6 @@ def test_userinfo_is_basic_authentication_and_not_shown(into: Path) -> None:
         found = fetched(origin, into, url=origin.url.replace("//", "//u:s%40cret@"))
     assert origin.asked[0].headers["authorization"] == "Basic dTpzQGNyZXQ="
     assert found.final_url == origin.url
-
-
-def test_credentials_win_over_userinfo(into: Path) -> None:
-    with serving(tarball(BODY)) as origin:
-        fetched(origin, into, url=origin.url.replace("//", "//a:b@"), credentials=Credentials(username="u"))
-    assert origin.asked[0].headers["authorization"] == "Basic dTo="
 
 
 SECRET = Credentials(headers=(("X-Token", "S3CR3T"),), username="u", password="S3CR3T")
@@ -288,12 +271,6 @@ def test_a_private_address_is_not_dialled_unless_allowed(into: Path, host: str) 
     assert "a private address, which this download does not allow" in str(failure)
     assert not origin.connections
     assert not failure.transient
-
-
-def test_nor_by_way_of_a_proxy(into: Path) -> None:
-    with serving(tarball(BODY)) as origin, proxying(origin) as proxy:
-        refused(origin, into, Exit.NETWORK, url="http://example.com/", proxy_url=proxy.url, allow_private=False)
-    assert not proxy.connections
 
 
 def test_nor_behind_a_proxy_of_the_environment(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:

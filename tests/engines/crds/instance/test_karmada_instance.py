@@ -12,9 +12,7 @@ from fleethook.engines.crds.instance.karmada_instance import (
     build_ownership_patch,
     build_release_patch,
     cascades_deletion,
-    is_being_deleted,
     is_release,
-    is_suspended,
     needs_reconcile,
     parse_release,
     read_instance_release,
@@ -72,20 +70,6 @@ def test_components_with_one_tag_have_its_release(tags: dict[str, Any]) -> None:
     assert read(**tags) == Instance("v1.9.0", "")
 
 
-def test_different_tags_are_named() -> None:
-    found = read(karmadaWebhook="v1.9.0", karmadaSearch="v1.8.0")
-    assert found.release == ""
-    assert found.warning.startswith(
-        "spec.components: image tags disagree (karmadaWebhook v1.9.0, karmadaSearch v1.8.0)"
-    )
-
-
-def test_a_tag_that_is_no_release_is_named() -> None:
-    assert read(karmadaWebhook="latest") == Instance(
-        "", "spec.components: the image tag latest is no release, so it says nothing about the CRDs"
-    )
-
-
 def karmada(*, spec: Any = None, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": "demo", "namespace": "ns", **metadata}, "spec": {} if spec is None else spec}
 
@@ -108,17 +92,6 @@ def test_an_instance_of_the_same_name_with_another_uid_needs_reconciliation() ->
 def test_a_suspended_instance_needs_no_reconciliation_even_if_deleted(before: dict[str, Any] | None) -> None:
     assert not needs_reconcile(before, karmada(spec={"suspend": True}))
     assert not needs_reconcile(before, karmada(spec={"suspend": True}, deletionTimestamp="2026-01-01T00:00:00Z"))
-
-
-@pytest.mark.parametrize("spec", [None, 7, [], {"suspend": "true"}, {"suspend": 1}, {"suspend": None}])
-def test_only_true_suspends(spec: Any) -> None:
-    assert not is_suspended({"metadata": {}, "spec": spec})
-
-
-def test_a_deletion_timestamp_means_being_deleted() -> None:
-    assert is_being_deleted(karmada(deletionTimestamp="2026-01-01T00:00:00Z"))
-    assert not is_being_deleted(karmada())
-    assert not is_being_deleted({"metadata": None})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
 from fleethook.engines.crds.tarball_source import Policy, Source
-from fleethook.model.operator import LocalSource
 from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"
@@ -36,11 +35,6 @@ def tagged(*tags: str) -> dict[str, Any]:
 @pytest.mark.parametrize("tarball", [None, {}, {"httpSource": None}, {"httpSource": {}}, {"crdDownloadPolicy": None}])
 def test_the_default_is_the_operators_release_if_not_present(tarball: Any) -> None:
     assert chosen(tarball) == SelectedSource(Source(release("v1.10.0")), Policy.IF_NOT_PRESENT)
-
-
-@pytest.mark.parametrize("policy", list(Policy))
-def test_a_policy_alone_leaves_the_source_as_it_is(policy: Policy) -> None:
-    assert chosen({"crdDownloadPolicy": policy.value}) == SelectedSource(Source(release("v1.10.0")), policy)
 
 
 def test_each_missing_field_gets_its_default() -> None:
@@ -72,11 +66,6 @@ def test_every_member_has_its_place() -> None:
 def test_a_version_is_that_release_and_keeps_how_it_is_got_at() -> None:
     found = chosen({"version": "v1.8.0", "httpSource": {"proxy": {"proxyURL": "http://p"}}}, version="no version")
     assert found.source == Source(release("v1.8.0"), proxy_url="http://p")
-
-
-def test_a_local_file_has_its_own_cache_key() -> None:
-    local = chosen({"localSource": {"path": "/a b/crds.tar.gz"}}, version="no version")
-    assert (local.source, local.local) == (Source("file:///a%20b/crds.tar.gz"), LocalSource(path="/a b/crds.tar.gz"))
 
 
 def test_an_invalid_version_is_an_error_only_if_it_is_used() -> None:
@@ -113,13 +102,6 @@ def test_images_without_a_release_warn_and_fall_back_to_the_operators_release(
     assert found.source.url == release("v1.10.0")
     so = "they say" if len(tags) > 1 else "it says"
     assert found.warnings == (f"spec.components: {warning}, so {so} nothing about the CRDs",)
-
-
-def test_a_url_or_a_version_comes_before_the_images() -> None:
-    for tarball in ({"httpSource": {"url": URL}}, {"version": "v1.7.0"}):
-        found = chosen(tarball, tagged("v1.9.0"), follow_instance=True)
-        assert found.source.url == tarball.get("httpSource", {"url": release("v1.7.0")})["url"]
-        assert found.warnings == ()
 
 
 def test_invalid_fields_are_refused_with_upstreams_message() -> None:
