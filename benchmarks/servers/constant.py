@@ -14,7 +14,11 @@ from benchmarks.servers import EXPLORE, PATH
 from fleethook.app import Fleethook
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.review.codec import decode_review
-from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, make_interpret_line
+from fleethook.engines.interpret.review.interpret_endpoint import (
+    Interpreted,
+    InterpretEndpoint,
+    make_interpret_line,
+)
 from fleethook.model.admission import allowed, patched
 from fleethook.server.log_format import encode_line
 from fleethook.server.log_lines import LogLines
@@ -53,9 +57,8 @@ class ConstantAnswer(InterpretEndpoint):
         )  # fmt: skip
         seconds = time.perf_counter() - started
         self._metrics.count_review(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
-        line = make_interpret_line(
-            self._path, asked, None, steps=(), problem=None, seconds=seconds, request_id=asked.uid
-        )
+        verdict = Interpreted(None, (), None)
+        line = make_interpret_line(self._path, asked, verdict, seconds=seconds, request_id=asked.uid)
         self._log(encode_line(line))
         return 200, answer
 

@@ -116,13 +116,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
         self, received: Received[DecodedReview, bool], verdict: Interpreted, *, seconds: float
     ) -> InterpretLine:
         return make_interpret_line(
-            self._path,
-            received.review,
-            verdict.question,
-            steps=verdict.steps,
-            problem=None if verdict.problem is None else str(verdict.problem),
-            seconds=seconds,
-            request_id=received.request_id,
+            self._path, received.review, verdict, seconds=seconds, request_id=received.request_id
         )
 
 
@@ -142,37 +136,28 @@ _UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
 
 
 def make_interpret_line(
-    path: str,
-    review: DecodedReview,
-    question: Question | None,
-    *,
-    steps: tuple[Step, ...],
-    problem: str | None,
-    seconds: float,
-    request_id: str,
+    path: str, review: DecodedReview, verdict: Interpreted, *, seconds: float, request_id: str
 ) -> InterpretLine:
     """Return the line about an answered interpreter review.
 
     Args:
         path: The path of the route.
         review: The review.
-        question: The question in it; None if it has none that can be answered.
-        steps: The layers that were asked.
-        problem: The reason why there is no answer; None if there is one.
+        verdict: Its result.
         seconds: From the review to its answer.
         request_id: The id of the request.
     """
     gvk = operation = layer = hook = namespace = name = message = _UNSET
-    if question is not None:
+    if (question := verdict.question) is not None:
         gvk, operation = cut_text("/".join(question.kind)), question.operation.value
-    if steps and steps[-1].hook:
-        layer, hook = steps[-1].layer, steps[-1].hook
+    if verdict.steps and verdict.steps[-1].hook:
+        layer, hook = verdict.steps[-1].layer, verdict.steps[-1].hook
     if (request := review.request) is not None:
         namespace, name = cut_text(request.namespace), cut_text(request.name)
-    if problem is not None:
-        message = cut_text(problem)
+    if verdict.problem is not None:
+        message = cut_text(str(verdict.problem))
     # By position, because setting members one by one takes 25 % more time.
     return InterpretLine(
-        stamp(), "info", "interpret", path, cut_text(review.uid), problem is None,
+        stamp(), "info", "interpret", path, cut_text(review.uid), verdict.problem is None,
         gvk, operation, layer, hook, namespace, name, message, cut_text(request_id), milliseconds(seconds),
     )  # fmt: skip
