@@ -166,21 +166,6 @@ async def test_an_unsampled_trace_is_passed_on_and_not_exported(
     assert headers["tracestate"] == "a=1,b=2"
 
 
-async def test_scripts_have_spans(tracing: OTLPTracing, collector: Collector) -> None:
-    app = create_app(Settings(), log=None, trace=tracing.start)
-    kind = {"group": "argoproj.io", "version": "v1alpha1", "kind": "Workflow"}
-    document = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}, "status": {}}
-    asked = {"uid": "u-2", "kind": kind, "operation": "InterpretHealth", "object": document}
-    context = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": asked}
-    async with app.router.lifespan_context(app):
-        answer = await call(app, "/interpret", json.dumps(context).encode(), headers=SAMPLED)
-    assert answer.json()["response"]["successful"], answer.json()
-    tracing.close()
-    (root,), (script,) = collector.named("POST /interpret"), collector.named("run script")
-    assert script.parent == root.id
-    assert script.attributes["fleethook.outcome"] == "answered"
-
-
 @pytest.mark.parametrize("value", ["", "00-xyz", f"00-{TRACE}-{PARENT}", "0" * 200])
 def test_a_malformed_traceparent_starts_another_trace(tracing: OTLPTracing, collector: Collector, value: str) -> None:
     span = tracing.start("POST /x", [(b"traceparent", value.encode())])

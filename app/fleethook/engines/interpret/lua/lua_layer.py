@@ -29,10 +29,7 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.tracing.spans import Span, start_child
 from fleethook.work.threads import Work
-
-_SPAN: Final = "run script"
 
 Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[Rule, ...]]
 
@@ -84,41 +81,30 @@ class LuaLayer:
 
     def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
-        span = start_child(
-            _SPAN, attributes={"fleethook.script": rule.source, "fleethook.function": rule.function.name}
-        )
         try:
             returned = self._runner.run(_make_call(rule, question), at_once=not question.large)
             if isinstance(returned, list):
                 answer = _make_answer(rule, question, returned)
-                self._report(rule, "answered", started, span)
+                self._observe(rule.source, "answered", time.perf_counter() - started)
                 return answer
         except InterpretError as error:
-            outcome = error.kind if isinstance(error, LuaError) else "failed"
-            self._report(rule, outcome, started, span, error=str(error))
+            self._observe(rule.source, _name_outcome(error), time.perf_counter() - started)
             raise
-        return self._await_answer(rule, question, returned, started=started, span=span)
+        return self._await_answer(rule, question, returned, started=started)
 
     async def _await_answer(
-        self, rule: Rule, question: Question, returned: Awaitable[list[JSON]], *, started: float, span: Span | None
+        self, rule: Rule, question: Question, returned: Awaitable[list[JSON]], *, started: float
     ) -> Answer:
-        outcome, problem = "failed", "the call was ended"
+        outcome = "failed"  # Also of a call that is cancelled.
         try:
             answer = _make_answer(rule, question, await returned)
-            outcome, problem = "answered", ""
+            outcome = "answered"
         except InterpretError as error:
-            outcome, problem = error.kind if isinstance(error, LuaError) else "failed", str(error)
+            outcome = _name_outcome(error)
             raise
         finally:
-            self._report(rule, outcome, started, span, error=problem)
+            self._observe(rule.source, outcome, time.perf_counter() - started)
         return answer
-
-    def _report(self, rule: Rule, outcome: str, started: float, span: Span | None, *, error: str = "") -> None:
-        """Count a call, and end its span."""
-        self._observe(rule.source, outcome, time.perf_counter() - started)
-        if span is not None:
-            span.note({"fleethook.outcome": outcome})
-            span.end(error)
 
     async def _unite_dependencies(self, rules: tuple[Rule, ...], question: Question) -> Answer:
         """Return the dependencies that all scripts list."""
@@ -129,6 +115,10 @@ class LuaLayer:
                 answer = await answer
             dependencies += answer.dependencies or []
         return Answer(dependencies=dependencies)
+
+
+def _name_outcome(error: InterpretError) -> str:
+    return error.kind if isinstance(error, LuaError) else "failed"
 
 
 def _describe_scripts(rules: tuple[Rule, ...]) -> AskedCall:
