@@ -192,7 +192,7 @@ async def test_the_faults_of_all_engines_lead_to_the_pages_that_explain_them() -
     expected = {
         "error YurtAppOverrider default/broken": "volumes",
         "ValidatingWebhookConfiguration never": "never called",
-        "failing ValidatingWebhookConfiguration ca": "caBundle: ",
+        "ValidatingWebhookConfiguration ca": "caBundle: ",
         "Karmada default/instance": "no tarball",
         "ResourceInterpreterCustomization script": "Lua script error",
     }
@@ -251,7 +251,7 @@ async def test_authorities_that_cannot_be_read_have_one_line(bundle: Any) -> Non
     hook = {**REGISTERED, "name": "ca.example.org", "rules": [RULE], "clientConfig": client}
     page = await find_attention(console_of(configuration([hook], name="ca")))
     assert "Needs attention: 1" in page.text
-    assert "failing ValidatingWebhookConfiguration ca webhook" in page.text.replace("webhooks[0]", "webhook")
+    assert "ValidatingWebhookConfiguration ca webhook" in page.text.replace("webhooks[0]", "webhook")
     assert "clientConfig.caBundle: " in page.text
 
 
