@@ -54,6 +54,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             0,
             "in admissionregistration.k8s.io/v1, not in 'admission.k8s.io/v1'",
         ),
+        ("explain --request map.yaml -f hook.yaml --strict", 1, f"fleethook: {SELECTOR}"),
+        ("webhook test -f hook.yaml --objects map.yaml --strict", 1, f"fleethook: {SELECTOR}"),
         ("explain --request map.yaml -f hook.yaml --old map.yaml", 2, "fleethook: CREATE does not use --old: "),
         ("webhook test -f hook.yaml --objects map.yaml", 1, f"warning: {SELECTOR}"),
         ("crds fetch -f karmada.yaml -f map.yaml", 2, "fleethook: map.yaml: is not used: it has no Karmada"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.options import (
@@ -147,16 +147,21 @@ def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store
     return store
 
 
-def warn_about(documents: Sequence[Document], kinds: Collection[GroupKind]) -> None:
-    """Report groups, versions and fields of these kinds that their APIs lack: the command's answer is without them."""
+def warn_about(documents: Sequence[Document], kinds: Collection[GroupKind], *, strict: bool = False) -> None:
+    """Report groups, versions and fields of these kinds that their APIs lack: the command's answer is without them.
+
+    With ``strict``, they are errors, and the command exits.
+    """
     from fleethook.api_schema import read_definitions  # noqa: PLC0415 - most commands need no schemas
     from fleethook.cluster.manifests.object_findings import check_objects  # noqa: PLC0415 - as above
 
     definitions = read_definitions(one.object for one in documents)
     names = {one.kind for one in kinds}
     read = [one for one in documents if one.object["kind"] in names]
-    found = [one for one in check_objects(read, definitions) if one.finding.level == "error"]
-    write_error(*(f"warning: {one.place}: {one.text}" for one in found))
+    found = [f"{one.place}: {one.text}" for one in check_objects(read, definitions) if one.finding.level == "error"]
+    if strict and found:
+        fail(*found, code=CHECK_FAILED)
+    write_error(*(f"warning: {one}" for one in found))
 
 
 def replace_objects(documents: Sequence[Document], others: Sequence[Document]) -> list[Document]:

@@ -69,6 +69,9 @@ def test_members_that_karmada_drops_are_warnings(tmp_path: Path) -> None:
     fixture.write_text(f"name: one\noperation: InterpretReplica\ndesiredObj: {GAME}\noutput: {{replica: 1}}\n")
     code, out, err = run("test", str(tmp_path))
     assert (code, f"{fixture}:1: warning: {of_lua}" in err) == (0, True), out
+    code, out, _ = run("test", str(tmp_path), "--strict")
+    assert (code, of_lua in out) == (1, True)
+    assert run(*run_both, "InterpretReplica", "--strict")[0] == 1
 
 
 def test_run_names_the_convention_that_decided(tmp_path: Path) -> None:

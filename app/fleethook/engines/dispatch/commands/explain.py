@@ -101,7 +101,7 @@ def explain(
         resources = select_dispatching(kcp=live.kcp or live.kcp_export is not None)
         source = read_source(source_options, resources, expects_namespace=False)
         stored = None if old is None else read_old(old)
-    warn_about(source.documents, {one.group_kind for one in resources})
+    warn_about(source.documents, {one.group_kind for one in resources}, strict=reading.strict)
     store = source.store(INDEXES)
     named = None if cluster is None else resolve_cluster(store, cluster, source.unread)
     with report_input_errors(output):

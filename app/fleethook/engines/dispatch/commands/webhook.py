@@ -199,7 +199,7 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
         write_error(
             f"note: {others:,} objects of -f are no webhook configurations, and not sent: give them by --objects"
         )
-    warn_about(wanted, set(PHASES.values()))
+    warn_about(wanted, set(PHASES.values()), strict=reading.strict)
     configurations = [_move(one, location.url, bundle) for one in wanted]
     for one in configurations:
         if location.kcp and not location.cluster and not cluster_of(one.object):

@@ -189,7 +189,10 @@ def run(
     finally:
         write_error(*runner.printed())
     _print_answer(name_results(asked, explained.answer), explained.steps[-1], output)
-    write_error(*(f"warning: {one}" for one in describe_dropped(asked, explained)))
+    dropped = [*describe_dropped(asked, explained)]
+    if reading.strict and dropped:
+        fail(*dropped, code=CHECK_FAILED)
+    write_error(*(f"warning: {one}" for one in dropped))
 
 
 def _check_options(operation: Operation, using: Mapping[str, Operation | bool]) -> Operation:
@@ -269,7 +272,7 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
             sources = [*found.interpreters, *subjects.interpreters]
             chain, unusable = build_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
             errors.extend(unusable)
-            return [await run_fixture(chain, case) for case in found.cases]
+            return [await run_fixture(chain, case, strict=subjects.reading.strict) for case in found.cases]
 
     fixture_results = asyncio.run(run_all())
     write_input_errors(errors)

@@ -179,8 +179,8 @@ def _read_tests(document: JSON, errors: list[FixtureError]) -> Iterator[tuple[in
     return ((one.test, one) for one in read_fixtures(document, errors))
 
 
-async def run_fixture(chain: Chain, case: FixtureCase[Fixture]) -> FixtureResult:
-    """Ask the chain the question of a fixture, and compare the answer."""
+async def run_fixture(chain: Chain, case: FixtureCase[Fixture], *, strict: bool = False) -> FixtureResult:
+    """Ask the chain the question of a fixture, and compare the answer. With ``strict``, a warning is a failure."""
     started = time.perf_counter()
     layer, failure, found = "", "", list[Difference]()
     question = case.fixture.question
@@ -188,7 +188,9 @@ async def run_fixture(chain: Chain, case: FixtureCase[Fixture]) -> FixtureResult
         explained = await chain.answer(question)
         layer = explained.steps[-1].layer
         found = list(compare_answer(case.fixture, explained.answer))
-        write_error(*(f"{case.path}:{case.line}: warning: {one}" for one in describe_dropped(question, explained)))
+        dropped = [*describe_dropped(question, explained)]
+        failure = "; ".join(dropped) if strict else ""
+        write_error(*(f"{case.path}:{case.line}: warning: {one}" for one in ([] if strict else dropped)))
     except ChainError as error:
         layer, failure = error.steps[-1].layer if error.steps else "", explain_error(question, error)
     seconds = time.perf_counter() - started
