@@ -52,7 +52,6 @@ def test_the_health_checks_of_an_argocd_cm_have_their_lines() -> None:
     ]
     assert [(one.level, one.code, one.subject, one.place.line) for one in found.remarks] == [
         ("warning", "no-counterpart", "example.com/Widget", 11),
-        ("note", "no-counterpart", "*.example.org/*", 15),
         ("warning", "no-counterpart", "*/*", 20),
     ]
     assert found.checks[0].place.at(2) == Place("a.yaml", 18)
@@ -73,7 +72,6 @@ def test_the_health_checks_of_an_argocd_cm_have_their_lines() -> None:
         ("resource.customizations", "a/B: {wealth: x}", "warning", "unknown-member"),
         ("resource.customizations.knownTypeFields.a_b", "x", "warning", "no-counterpart"),
         ("resource.customizations.ignoreResourceUpdates.a_b", "x", "warning", "no-counterpart"),
-        ("resource.customizations.useOpenLibs.a_b", "true", "note", "no-counterpart"),
     ],
 )
 def test_each_bad_part_is_reported_and_the_others_are_read(key: str, value: object, level: str, code: str) -> None:

@@ -163,12 +163,6 @@ def _read_members(found: Checks, pattern: str, members: Mapping[str, _Member]) -
         elif name in _WITHOUT_COUNTERPART and value:
             text = _WITHOUT_COUNTERPART[name]
             found.remarks.append(Remark("warning", "no-counterpart", pattern, text, place))
-        elif name == _OPEN_LIBRARIES and str(value).lower() in ("1", "t", "true"):
-            text = (
-                "useOpenLibs has no counterpart: scripts have string, table, math, os.time and os.date, and no other "
-                "library"
-            )
-            found.remarks.append(Remark("note", "no-counterpart", pattern, text, place))
         elif name not in (_HEALTH, _OPEN_LIBRARIES, *_WITHOUT_COUNTERPART):
             text = f"the member {name} is unknown: Argo CD ignores it"
             found.remarks.append(Remark("warning", "unknown-member", pattern, text, place))

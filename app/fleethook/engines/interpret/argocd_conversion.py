@@ -231,7 +231,8 @@ class _Converter:
         self._tests: Final = tests
         self._kinds: Final = kinds
         self._remarks: Final = remarks
-        self._known: Final = _index_known()
+        bundled = [kind for one in read_bundle() for kind in sorted(one.kinds)]
+        self._known: Final = [*dict.fromkeys([*bundled, *NATIVE])]
 
     def convert(self, check: HealthCheck) -> Iterator[Converted]:
         """Yield the customizations for the kinds of a health check."""
@@ -247,9 +248,6 @@ class _Converter:
                 self._add("error", "refused", check, problems[0].text, check.place)
                 return
             yield Converted(check, kind, customization, tests)
-            if self._known.get(kind):
-                text = f"the customization replaces the health rule that fleethook has for {_name(kind)}"
-                self._add("note", "replaces", check, text, check.place)
 
     def _convert_script(self, check: HealthCheck) -> HealthScript | None:
         """Return the converted script, None if it cannot run."""
@@ -327,12 +325,6 @@ def _build_customization(kind: GroupVersionKind, script: HealthScript) -> JSONOb
             "customizations": {FUNCTION_OF[Operation.HEALTH].member: {"luaScript": script.text}},
         },
     }
-
-
-def _index_known() -> dict[GroupVersionKind, bool]:
-    """Return the kinds of the bundle and of the native interpreters, and whether they answer InterpretHealth."""
-    bundled = {kind: Operation.HEALTH in one.operations for one in read_bundle() for kind in sorted(one.kinds)}
-    return bundled | {kind: Operation.HEALTH in functions for kind, functions in NATIVE.items()}
 
 
 def _is_valid(kind: GroupVersionKind) -> bool:
