@@ -36,7 +36,6 @@ from fleethook.cluster.kubernetes.list_watch import (
     decode_event,
     failure_of,
     is_required,
-    name_of,
     number_of,
     version_of,
 )
@@ -209,19 +208,6 @@ class Informer:
         if number_of(document) > max(self.stored_version(key), self._progress.seen):
             self._store.put(document)
         return key
-
-    def learn_text(self, text: msgspec.Raw, *, cluster: str) -> ObjectKey:
-        """Store an object as `learn` does, without decoding it if this version is stored already.
-
-        Args:
-            text: The encoded object.
-            cluster: The logical cluster of the object.
-        """
-        name = name_of(text)
-        key = ObjectKey(cluster, self.resource.group_kind, name.namespace, name.name)
-        if name.name and self.stored_version(key) == as_number(name.resource_version) != 0:
-            return key
-        return self.learn(self.resource.decode(text))
 
     def stored_version(self, key: ObjectKey) -> int:
         """Return the resourceVersion of the stored object, 0 if there is none."""

@@ -13,7 +13,7 @@ from fleethook.cluster.store import ObjectKey, PartState, Store, Stored, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 
-# Objects of a live list that are compared between two iterations of the event loop; most are stored already.
+# Objects of a live list that are decoded between two iterations of the event loop.
 _SLICE: Final = 100
 # A part of the five seconds that kube-apiserver waits for the webhook.
 _LIVE_SECONDS: Final = 2.0
@@ -234,7 +234,7 @@ class KubernetesSource:
         for number, item in enumerate(page.items):
             if number % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)  # a namespace may have thousands of objects
-            found.add(informer.learn_text(item, cluster=cluster))
+            found.add(informer.learn(resource.decode(item)))
         for key in stored():
             if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
                 self._store.remove(key)

@@ -122,18 +122,6 @@ class _Bookmark(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
-class ObjectName(msgspec.Struct, rename="camel"):
-    """Name, namespace and resourceVersion of an encoded object."""
-
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-
-
-class _Identified(msgspec.Struct):
-    metadata: ObjectName = msgspec.field(default_factory=ObjectName)
-
-
 class _Failure(msgspec.Struct):
     code: int = 0
     reason: str = ""
@@ -143,7 +131,6 @@ class _Failure(msgspec.Struct):
 _decode_list: Final = msgspec.json.Decoder(_List).decode
 _decode_event: Final = msgspec.json.Decoder(Event).decode
 _decode_bookmark: Final = msgspec.json.Decoder(_Bookmark).decode
-_decode_identified: Final = msgspec.json.Decoder(_Identified).decode
 _decode_failure: Final = msgspec.json.Decoder(_Failure).decode
 
 
@@ -161,11 +148,6 @@ def decode_event(line: bytes) -> Event:
 def version_of(text: bytes | msgspec.Raw) -> str:
     """Return the resourceVersion of an object or bookmark; raises msgspec.DecodeError."""
     return _decode_bookmark(text).metadata.resource_version
-
-
-def name_of(text: msgspec.Raw) -> ObjectName:
-    """Return namespace, name and resourceVersion of an object; raises msgspec.DecodeError."""
-    return _decode_identified(text).metadata
 
 
 def failure_of(text: msgspec.Raw) -> tuple[int, str, str]:
