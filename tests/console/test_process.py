@@ -19,11 +19,9 @@ from fleethook.console.context import ConsoleContext
 from fleethook.console.process import (
     console_indexes,
     create_console,
-    describe_source,
 )
 from fleethook.console.sections import list_sections
 from fleethook.lifetime import run_in_background
-from fleethook.settings import Settings
 from tests.builders import yurt_app_set
 from tests.cli.interpreting import DATABASE
 from tests.cluster.kubernetes.scripted import GADGETS, Script, bookmark, page
@@ -161,16 +159,6 @@ def test_a_second_ctrl_c_ends_requests_without_a_traceback(running: Any, tmp_pat
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=NET) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-def test_the_options_of_the_source_are_those_of_an_equivalent_command(tmp_path: Path) -> None:
-    assert (
-        describe_source(Settings(exclude=["a*"]), [Path("my examples"), Path("b")])
-        == "-f 'my examples' -f b --exclude 'a*'"
-    )
-    cached = Settings(in_cluster=True, kcp=True, kcp_cache_kubeconfig=Path("c"))
-    assert describe_source(cached, []) == "--in-cluster --kcp --kcp-cache-kubeconfig c"
-    assert describe_source(Settings(kubeconfig=Path("k"), context="c"), []) == "--kubeconfig k --context c"
 
 
 def test_the_matrix_has_the_interpreters_of_the_command_line(tmp_path: Path) -> None:

@@ -16,13 +16,6 @@ def test_each_line_has_the_path_of_its_member() -> None:
     ]
 
 
-def test_each_line_of_a_long_text_has_its_path() -> None:
-    lines = list_lines({"before": 1, "script": "one\ntwo\n\nthree\n", "after": 2})
-    assert lines[0].path == ("before",)
-    assert {one.path for one in lines[1:-1]} == {("script",)}
-    assert lines[-1].path == ("after",)
-
-
 @pytest.mark.parametrize(
     "text", ["<script>alert(1)</script>", "a\u202eb", "x\x1b[31m", "a\nb", "# no", "- x", "\u2028", "'", '"']
 )

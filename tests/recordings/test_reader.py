@@ -101,12 +101,6 @@ def test_damaged_data_is_a_fault_after_the_lines_before_it(damage: str) -> None:
     assert faults
 
 
-def test_bytes_after_the_gzip_data_are_reported() -> None:
-    lines, faults = read_all_lines(gzip.compress(TEXT) + b"more")
-    assert lines == LINES[: len(lines)]
-    assert "Not a gzipped file" in faults[0].reason
-
-
 def zeros(count: int) -> Iterator[bytes]:
     compressor = zlib.compressobj(9, wbits=31)
     for _ in range(count):

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from fleethook.recordings.recording_format import FILE_NAME, Call, name_file, unwrap_body
+from fleethook.recordings.recording_format import FILE_NAME, Call, unwrap_body
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,6 @@ def test_bodies_are_those_that_were_received(raw: bytes, body: bytes) -> None:
 
 WRITER = "0123abcd"
 START = "20261122T211500Z"
-
-
-@pytest.mark.parametrize("number", [1, 999_999, 1_000_000])
-def test_the_name_of_a_file_has_its_parts(number: int) -> None:
-    found = FILE_NAME.fullmatch(name_file(START, WRITER, number))
-    assert found
-    assert (found["start"], found["writer"], int(found["number"])) == (START, WRITER, number)
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,6 @@ def test_a_server_records_its_reviews_and_ends_the_files(tmp_path: Path) -> None
     assert {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()} == {0o600}
 
 
-def test_metrics_count_records(tmp_path: Path) -> None:
-    with serving(tmp_path, "--record", str(tmp_path / "records")) as server:
-        server.request("POST", MUTATE, REVIEW.read_bytes())
-        wait_for(lambda: read_metric(server, "recorded_reviews_total") == 1)
-        assert read_metric(server, r'record_dropped_reviews_total\{reason="overflow"\}') == 0
-
-
 def test_a_killed_server_leaves_readable_files(tmp_path: Path) -> None:
     directory = tmp_path / "records"
     with serving(tmp_path, "--record", str(directory)) as server:

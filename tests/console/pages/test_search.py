@@ -87,11 +87,6 @@ async def test_a_webhook_has_its_place_on_the_page_of_its_configuration() -> Non
     assert f'id="{address.partition("#")[2]}"><bdi>second.example.org' in (await get(app, path, query)).source
 
 
-async def test_a_page_without_hits_says_so() -> None:
-    page = await get(console_of(yurt_app_set()), "/search", "q=nothing")
-    assert "No name contains nothing" in page.text
-
-
 async def test_short_names_come_first_and_the_others_are_counted() -> None:
     store = Store()
     for number in range(MAX_HITS + 10):

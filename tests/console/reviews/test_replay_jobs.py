@@ -1,8 +1,8 @@
 """Jobs that ask the reviews of a search again."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -73,9 +73,6 @@ def test_the_largest_group_comes_first_and_further_ones_are_left_out(monkeypatch
     ]
     monkeypatch.setattr(replay_jobs, "MAX_ROWS", 1)  # type: ignore[attr-defined]
     assert [row.total for row in list_rows(report, examples)] == [3]
-
-
-DIFFERENCES = (Difference("message", ("a",), ("b",)), Difference("warnings", ("c",), ("d",)))
 
 
 class Bench(NamedTuple):
@@ -150,21 +147,3 @@ async def test_reviews_whose_file_was_deleted_are_counted(bench: Bench) -> None:
     job.stop()
     assert job.is_done
     assert not job.is_stopped
-
-
-class Differences:
-    """Answers with changes of two groups in turn."""
-
-    async def replay(self, entries: Sequence[Entry]) -> list[Replayed]:
-        return [
-            Replayed(one, make_change(one.record, Place(one.file, one.line), b"{}", differences=[DIFFERENCES[at % 2]]))
-            for at, one in enumerate(entries)
-        ]
-
-
-async def test_each_group_has_the_example_that_the_command_shows(bench: Bench) -> None:
-    job = await bench.begin()
-    await job.advance(cast("ReviewReplay", Differences()), bench.worker)
-    assert [group.count for group in job.report.groups.values()] == [6, 5]
-    for name, group in job.report.groups.items():
-        assert job.examples[name] == describe_change(group.example)

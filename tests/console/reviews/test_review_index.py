@@ -1,7 +1,6 @@
 """The facts about recorded reviews, read from files that change."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -82,15 +81,6 @@ async def test_damaged_and_foreign_files_are_reported_and_the_rest_is_used(tmp_p
     assert names(indexed)[-1] == "three"
     assert indexed.problem_count == len(indexed.problems) == 3
     assert [one.place for one in indexed.problems][1:] == ["b.jsonl:1", "c.jsonl:2"]
-
-
-async def test_older_files_beyond_the_limit_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_index, "MAX_REVIEWS", 2)
-    for age, name in enumerate(("newest", "middle", "oldest")):
-        path = write(tmp_path / f"{name}.jsonl", *reviews(name))
-        os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
-    indexed = await ReviewIndex(tmp_path).wait()
-    assert (sorted(names(indexed)), indexed.left_out) == (["middle", "newest"], 1)
 
 
 async def test_records_are_loaded_by_their_place(tmp_path: Path) -> None:

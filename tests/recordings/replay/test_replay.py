@@ -70,17 +70,6 @@ async def test_a_changed_overrider_changes_the_workloads_of_its_pool_only() -> N
     assert after["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:3.0"
 
 
-async def test_another_patch_with_the_same_object_is_no_change() -> None:
-    path, members = "/spec/template/spec/containers/0/env", {"name": "A", "value": "1"}
-    one, other = (
-        overrider(entry("hangzhou", patches=[patch("add", path, [value])]))
-        for value in (members, dict(reversed(members.items())))
-    )
-    entries = await record_workloads(SUBJECT, one)
-    found = await replay(entries, [SUBJECT, other])
-    assert kinds(found) == [(), ()]
-
-
 async def test_a_denial_is_a_change_of_the_verdict() -> None:
     entries = await record_workloads(SUBJECT, images("nginx:2.0"))
     refusing = overrider(entry("hangzhou", patches=[patch("remove", "/spec/nothing")]))
@@ -211,17 +200,6 @@ async def test_the_caller_that_returned_is_refused_again(server: Webhooks) -> No
         await made.ask(VALIDATE, review(), fleethook_hops="1")
     assert json.loads(made.reviews[0].answer)["response"]["status"]["code"] == 508
     assert kinds(await replay(made.entries(), objects(hook(server, "/w", "w.example.org")))) == [()]
-
-
-async def test_the_time_limit_of_the_caller_is_not_repeated(server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    one = hook(server, "/w", "w.example.org")
-    async with recording(*objects(one)) as made:
-        await made.ask(VALIDATE, review())
-    (record,) = made.entries()
-    assert record.record.path == f"{VALIDATE}?timeout=10s"
-    record.record.path = f"{VALIDATE}?timeout=1ns"
-    assert kinds(await replay([record], objects(one))) == [()]
 
 
 async def test_explanations_are_compared(server: Webhooks) -> None:

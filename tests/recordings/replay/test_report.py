@@ -1,8 +1,8 @@
-from fleethook.recordings.reader import Entry, Problem
+from fleethook.recordings.reader import Entry
 from fleethook.recordings.replay.decision_changes import Change, Subject
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
-from fleethook.recordings.replay.report import MAX_PROBLEMS, Report
+from fleethook.recordings.replay.report import Report
 from tests.recordings.recordings import MUTATE, line
 from tests.recordings.replay.test_replay import entries_of
 
@@ -35,13 +35,6 @@ def test_undecidable_reviews_count_apart() -> None:
     assert (report.undecidable, report.changed, report.same, report.reviews) == (1, 0, 1, 3)
     assert report.skipped == {"because": 1}
     assert not report.passes
-
-
-def test_problems_are_counted_and_the_first_ones_kept() -> None:
-    report = Report()
-    for number in range(MAX_PROBLEMS + 5):
-        report.add_problem(Problem("file", number, "damaged"))
-    assert (len(report.problems), report.problem_count) == (MAX_PROBLEMS, MAX_PROBLEMS + 5)
 
 
 def test_webhooks_that_are_not_asked_are_no_change() -> None:

@@ -86,11 +86,3 @@ def test_scalars_have_the_types_of_kubernetes_tools() -> None:
 )
 def test_a_document_that_is_not_an_object_is_reported_with_its_path(text: str, words: str) -> None:
     assert problem("x.yaml", text) == (Exit.ARCHIVE, words)
-
-
-@pytest.mark.parametrize("name", ["../../x.karmada.io", "a?b.karmada.io", "A.karmada.io", "1.5", "{}", "''", "~"])
-def test_a_name_that_is_not_a_dns_subdomain_is_refused(name: str) -> None:
-    body = f"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {name}}}\n"
-    with pytest.raises(CRDsError, match=r"^crds/bases/a.yaml is called .*, which is no DNS subdomain$") as raised:
-        read_files({"crds/bases/a.yaml": body.encode()})
-    assert raised.value.exit is Exit.ARCHIVE

@@ -1,6 +1,5 @@
 import fcntl
 import hashlib
-import json
 import os
 import threading
 import time
@@ -69,12 +68,6 @@ def test_modes_are_for_the_owner_and_for_reading_by_the_group(cache: Cache) -> N
         name: 0o700 if name in directories else 0o640 for name in modes if name != ".meta.json"
     }
     assert not modes[".meta.json"] & 0o002
-
-
-def test_the_record_has_the_digest_and_the_origin(cache: Cache) -> None:
-    record = json.loads((put(cache).path / ".meta.json").read_text())
-    assert (record["schema"], record["url"], record["etag"]) == (1, URL, '"v1"')
-    assert (record["sha256"], record["size"]) == (hashlib.sha256(SMALL).hexdigest(), len(SMALL))
 
 
 @pytest.mark.parametrize(
@@ -218,14 +211,6 @@ def test_readers_share_the_lock_and_a_writer_waits_for_them(cache: Cache, monkey
         os.close(descriptor)
     thread.join(NET)
     assert cache.tarball(KEY)[1] == release(properties=1)  # type: ignore[index]
-
-
-def test_a_link_in_the_place_of_the_lock_is_not_followed(cache: Cache, tmp_path: Path) -> None:
-    put(cache)
-    (cache.directory / ".lock").unlink()
-    (cache.directory / ".lock").symlink_to(tmp_path / "precious")
-    assert failure(lambda: cache.entry(KEY)).exit is Exit.DISK
-    assert not (tmp_path / "precious").exists()
 
 
 def test_what_a_killed_process_left_is_removed_later(cache: Cache) -> None:

@@ -15,7 +15,7 @@ from fleethook.engines.crds.tarball_source import Source
 from fleethook.tracing.spans import CURRENT
 from tests.engines.crds.controller.test_karmada_controller import Api, Bench
 from tests.engines.crds.fetching import bring
-from tests.engines.crds.origin import Origin, says, serving, tarball
+from tests.engines.crds.origin import Origin, serving, tarball
 from tests.engines.crds.tarballs import build, release, small
 from tests.tracing.test_spans import Noted
 from tests.waiting import NET
@@ -168,14 +168,3 @@ async def test_a_fetch_and_its_downloads_have_spans(origin: Origin, tmp_path: Pa
     (download,) = fetch.children
     assert (download.name, download.ends) == ("download", [""])
     assert download.attributes == {"url.full": origin.url, "fleethook.attempt": 1}
-
-
-async def test_a_failed_fetch_fails_its_spans(tmp_path: Path) -> None:
-    started: list[Noted] = []
-    with serving(says(status="404 Not Found")) as origin:
-        await bench(origin.url, Cache(tmp_path), started).look()
-    (fetch,) = started
-    (download,) = fetch.children
-    assert len(fetch.ends) == len(download.ends) == 1
-    assert "404" in fetch.ends[0]
-    assert "404" in download.ends[0]

@@ -170,13 +170,6 @@ async def test_a_conflicting_write_is_retried(origin: Origin, cache: Cache) -> N
     assert [method for method, _ in made.api.asked].count("GET") == 2
 
 
-async def test_repeated_conflicts_are_retried_later(origin: Origin, cache: Cache) -> None:
-    made = bench(origin, cache)
-    made.api.before_write = [lambda: made.api.write({"metadata": {"annotations": {"theirs": "yes"}}})] * 5
-    assert not await made.look()
-    assert await made.look()
-
-
 async def test_an_instance_that_goes_meanwhile_is_done_with(origin: Origin, cache: Cache) -> None:
     made = bench(origin, cache)
 
@@ -279,14 +272,6 @@ async def test_a_deleted_instance_without_our_finalizer_is_not_written(origin: O
     made.see()
     assert await made.look()
     assert made.api.asked == []
-
-
-async def test_an_unchanged_success_records_no_event(origin: Origin, cache: Cache) -> None:
-    made = bench(origin, cache)
-    assert await made.look()
-    assert await Bench(made.api, cache, Options(env_proxies=False)).look()
-    assert await Bench(made.api, cache, Options(env_proxies=False)).look()
-    assert made.api.events == ["CRDsDownloaded", "CRDsCacheHit"]
 
 
 async def test_without_cascading_deletion_no_deinit_is_reported(origin: Origin, cache: Cache) -> None:

@@ -11,7 +11,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Validators, download
 from fleethook.engines.crds.tarball_source import Credentials, Source
 from tests.engines.crds.downloading import BODY, fetched, refused
-from tests.engines.crds.origin import in_turn, proxying, redirects, says, serving, tarball
+from tests.engines.crds.origin import proxying, redirects, says, serving, tarball
 
 DATE = "Mon, 02 Jan 2006 15:04:05 GMT"
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -291,22 +291,4 @@ def test_only_hosts_that_are_allowed_are_asked(into: Path) -> None:
         assert fetched(origin, into, allow_hosts=("127.0.0.1", "LocalHost")).changed
 
 
-def test_a_suffix_allows_its_subdomains(into: Path) -> None:
-    with serving(tarball(BODY)) as origin, proxying(origin) as proxy:
-        below, beside = "http://a.example.com/", "http://aexample.com/"
-        assert fetched(origin, into, url=below, proxy_url=proxy.url, allow_hosts=(".example.com",)).changed
-        into.unlink()
-        refused(origin, into, Exit.NETWORK, url=beside, proxy_url=proxy.url, allow_hosts=(".example.com",))
-
-
 # ---- Over and over.
-
-
-def test_a_hundred_downloads_leave_nothing_open(into: Path) -> None:
-    with serving(in_turn(says(status="404 Not Found"), tarball(BODY))) as origin:
-        refused(origin, into, Exit.HTTP)
-        before = len(list(Path("/proc/self/fd").iterdir()))
-        for _ in range(100):
-            fetched(origin, into)
-            into.unlink()
-        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
