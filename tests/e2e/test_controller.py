@@ -1,16 +1,14 @@
 """The overrider controller with a real apiserver between it and the webhook: edits, deletions, drift, kills."""
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.builders import entry, overrider, patch
+from tests.builders import entry, patch
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
-from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
+from tests.e2e.fleet import OPENYURT, run_registered_server
 from tests.e2e.subject import TO_2, Subject
 from tests.serving import Server
 from tests.waiting import wait_for
@@ -67,36 +65,6 @@ def test_a_pool_that_fails_to_render_is_reported_and_does_not_stop_the_others(su
     wait_for(lambda: subject.condition("Rendered")[:2] == ("True", "AllRendered"))
 
 
-def gone_missing(admin: Api) -> Iterator[dict[str, Any]]:
-    """Delete the registration, and restore it afterwards."""
-    path = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
-    kept = admin[path]
-    admin.delete(path)
-    yield kept
-    for member in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"):
-        kept["metadata"].pop(member, None)
-    if admin.call("GET", path)[0] == 404:
-        admin.create(f"{WEBHOOKS}/mutatingwebhookconfigurations", kept)
-
-
-def test_edits_without_the_webhook_are_found_and_reverted(subject: Subject) -> None:
-    subject.override(entry("hangzhou", items=TO_2))
-    wait_for(lambda: subject.status().get("summary") == "1/1")
-    with contextlib.contextmanager(gone_missing)(subject.admin):
-        containers = [{"name": "nginx", "image": "edited:9"}]
-        edit = {"spec": {"template": {"spec": {"containers": containers}}}}
-        subject.admin.merge(subject.paths["hangzhou"], edit)
-        wait_for(lambda: subject.condition("Rendered")[1] == "NotRendered")
-        message = subject.condition("Rendered")[2]
-        assert message.startswith("0 of 1 workloads; ")
-        assert "/spec/template/spec/containers/0/image" in message
-        assert "check that the webhook is registered" in message
-        assert subject.images()["hangzhou"] == "edited:9"
-    wait_for(lambda: subject.images()["hangzhou"] == "nginx:2.0")
-    wait_for(lambda: subject.condition("Rendered")[1] == "AllRendered")
-    wait_for(lambda: any(event[1] == "NotRendered" for event in subject.events()))
-
-
 def test_kubectl_shows_the_state_of_overriders(subject: Subject, plane: ControlPlane, binaries: Path) -> None:
     subject.override(entry("beijing", "hangzhou", items=TO_2))
     wait_for(lambda: subject.status().get("summary") == "2/2")
@@ -106,21 +74,3 @@ def test_kubectl_shows_the_state_of_overriders(subject: Subject, plane: ControlP
     header, row = kubectl(binaries, kubeconfig, "get", "yao", "-n", subject.namespace).splitlines()
     assert header.split() == ["NAME", "SUBJECT", "NAME", "BOUND", "RENDERED", "WORKLOADS", "AGE"]
     assert row.split()[:-1] == ["demo1", "YurtAppSet", "demo", "True", "True", "2/2"]
-
-
-def test_an_overrider_without_subject_is_bound_when_the_subject_is_created(
-    server: Server, admin: Api, namespace: str
-) -> None:
-    rule = overrider(entry("*", items=TO_2))
-    rule["metadata"]["namespace"] = namespace
-    path = f"{OPENYURT}/namespaces/{namespace}/yurtappoverriders/demo1"
-    admin.apply(path, rule)
-
-    def bound() -> str:
-        conditions = (admin[path].get("status") or {}).get("conditions", [])
-        return next((condition["reason"] for condition in conditions if condition["type"] == "Bound"), "")
-
-    wait_for(lambda: bound() == "SubjectNotFound")
-    subject = Subject(admin, namespace, ["hangzhou"])
-    wait_for(lambda: bound() == "SubjectFound")
-    wait_for(lambda: subject.status()["summary"] == "1/1")

@@ -48,13 +48,6 @@ def no_latest(deployment):
     if deployment.spec.template.spec.containers[0].image.endswith(":latest"):
         raise Denied("use a fixed tag")
 """
-INVALID = """
-from fleethook.admission import mutate
-
-@mutate("v1", "Pod", on="CREATE", failure_policy="Ignore", namespace_selector={"matchLabels": {"team": "web"}})
-def misspells(pod):
-    pod.spec.restartPolicy = "Sometimes"
-"""
 
 
 def deployment(**labels: str) -> dict[str, Any]:
@@ -239,49 +232,6 @@ def test_a_rollout_of_a_rule_refuses_no_write_that_follows_both_versions(
             return admin.call("POST", path, latest, dryRun="All")[0] == 403
 
         wait_for(is_refused, what="the new rule decides")
-
-
-@pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
-def test_the_failure_policy_decides_about_a_rule_that_the_replica_does_not_have(
-    plane: ControlPlane, admin: Api, team: str, tmp_path: Path, policy: str, status: int
-) -> None:
-    """The other replica has loaded the file with the rule, and has registered it."""
-    (tmp_path / "rules.py").write_text(RULES.replace("on=(", f'failure_policy="{policy}", on=('))
-    with serving_rules(plane, tmp_path) as server:
-        found = wait_for(lambda: webhooks(admin, VALIDATING), what="the rule is registered")
-        other = {**found[0], "name": "other.hooks.fleethook.io"}
-        other["clientConfig"] = {**other["clientConfig"], "url": other["clientConfig"]["url"].replace("needs-", "no-")}
-        body = {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": "other"},
-            "webhooks": [other],
-        }
-        admin.create(VALIDATING, body)
-        try:
-            sent = "a review is left to its failure policy"
-            wait_for(
-                lambda: create(admin, team, owner="ann") and sent in server.log.read_text(), what="the review is sent"
-            )
-            answered, message = create(admin, team, owner="ann")
-            assert answered == status, message
-            assert ("this replica has no such rule for Deployment" in message) == (policy == "Fail")
-        finally:
-            admin.call("DELETE", f"{VALIDATING}/other")
-
-
-def test_kube_apiserver_refuses_an_invalid_result_under_each_failure_policy(
-    plane: ControlPlane, admin: Api, team: str, tmp_path: Path
-) -> None:
-    (tmp_path / "rules.py").write_text(INVALID)
-    pod = {**deployment()["spec"]["template"], "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
-
-    def is_refused() -> bool:
-        status, answer, _ = admin.call("POST", f"/api/v1/namespaces/{team}/pods", pod, dryRun="All")
-        return status == 422 and 'restartPolicy: Unsupported value: "Sometimes"' in answer["message"]
-
-    with serving_rules(plane, tmp_path):
-        wait_for(is_refused, what="the Pod is refused")
 
 
 def test_a_rule_reads_other_objects_of_the_cluster(plane: ControlPlane, admin: Api, team: str, tmp_path: Path) -> None:

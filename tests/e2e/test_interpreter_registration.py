@@ -1,7 +1,6 @@
 """Registration of the kinds that Karmada sends, with Karmada's own definitions on a real apiserver."""
 
 import base64
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,13 +122,3 @@ def test_the_leader_registers_its_kinds_and_keeps_them_current(server: Server, a
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the foreign hook is left alone")
     admin.merge(OWN, {"webhooks": []})
     wait_for(lambda: sent(admin, "games.example.com") == other, what="the configuration is written again")
-
-
-def test_registered_kinds_are_answered(server: Server, admin: Api, put: Any) -> None:
-    put(CUSTOMIZATIONS, customization("Game", "healthInterpretation"))
-    wait_for(lambda: sent(admin, "games.example.com"), what="the customization is registered")
-    game = {"apiVersion": "games.example.com/v1", "kind": "Game", "metadata": {"name": "g"}}
-    request = {"uid": "u", "operation": "InterpretHealth", "object": game}
-    review = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": request}
-    response = json.loads(server.request("POST", "/interpret", json.dumps(review).encode())[1])["response"]
-    assert (response["successful"], response["healthy"]) == (True, True)

@@ -31,6 +31,16 @@ async def test_an_overrider_needs_one_write_and_one_status() -> None:
         assert [reason for reason, _ in fleet.server.events] == ["SubjectFound", "AllRendered"]
 
 
+async def test_an_overrider_is_bound_when_its_subject_is_created() -> None:
+    fleet = Fleet()
+    async with fleet.leader():
+        fleet.override(entry("*", items=TO_2))
+        await fleet.wait_for(lambda: fleet.condition("Bound")[1] == "SubjectNotFound")
+        fleet.subject()
+        await fleet.wait_for(lambda: fleet.status().get("summary") == "1/1")
+        assert fleet.condition("Bound")[1] == "SubjectFound"
+
+
 async def test_nothing_is_written_before_the_webhook_is_registered() -> None:
     fleet = Fleet()
     fleet.registered = asyncio.Event()

@@ -10,30 +10,8 @@ from fleethook.engines.overrider.rollout.manifest_findings import (
     ManifestFinding,
     ManifestReport,
     check_documents,
-    check_kind,
 )
 from tests.builders import entry, image, overrider, store_of, yurt_app_set
-
-
-@pytest.mark.parametrize(
-    ("api_version", "kind"),
-    [
-        ("apps.openyurt.io/v1alpha1", "YurtAppOverrider"),
-        ("apps.openyurt.io/v1beta1", "YurtAppSet"),
-        ("apps.openyurt.io/v1beta2", "NodePool"),
-        # The other kinds of the group, OpenYurt 1.4 to 1.7.
-        ("apps.openyurt.io/v1alpha1", "NodeBucket"),
-        ("apps.openyurt.io/v1alpha1", "UnitedDeployment"),
-        ("apps.openyurt.io/v1alpha1", "YurtIngress"),
-        ("apps.openyurt.io/v1alpha1", "YurtStaticSet"),
-        ("apps.openyurt.io/v1alpha1", "Anything"),
-        ("karpenter.sh/v1", "NodePool"),
-        ("apps/v1", "Deployment"),
-    ],
-)
-def test_other_kinds_are_not_reported(api_version: str, kind: str) -> None:
-    assert check_kind({"apiVersion": api_version, "kind": kind}) is None
-
 
 SET = """
 apiVersion: apps.openyurt.io/v1alpha1
@@ -88,6 +66,11 @@ def test_fields_that_the_api_of_a_subject_lacks_are_errors() -> None:
         ("error", "0.yaml:11", "spec.topology.pool: is not a field of topology; did you mean pools?"),
         ("error", "0.yaml:12", "spec.topology.pools[0].Patch: is not a field of pools; did you mean patch?"),
     ]
+
+
+def test_rules_do_not_check_an_object_of_an_unknown_version() -> None:
+    unknown = SET.replace("v1alpha1", "v2").replace("[{name: hangzhou}]", "[]")
+    assert [one.finding.field for one in check(unknown)] == ["apiVersion"]
 
 
 def test_an_object_that_is_defined_twice_names_the_first_place() -> None:

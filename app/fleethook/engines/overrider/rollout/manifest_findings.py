@@ -40,12 +40,6 @@ from fleethook.model.openyurt import (
 _OWN_KINDS: Final = frozenset(one.kind for one in (YURT_APP_OVERRIDER, *SUBJECT_KINDS))
 
 
-def check_kind(document: JSONObject) -> Finding | None:
-    """Return a finding if a manifest misspells an apiVersion or kind that overriders work with."""
-    found = api_schema.check_kind(document) if _is_of_openyurt(document) else None
-    return found and Finding(found.code, found.field, found.message)
-
-
 def _is_of_openyurt(document: JSONObject) -> bool:
     return parse_api_version(document["apiVersion"])[0] == GROUP or document["kind"] in _OWN_KINDS
 
@@ -151,7 +145,7 @@ def _quote_as_written(finding: Finding, written: str) -> Finding:
 
 
 def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:
-    if check_kind(manifest) is not None:
+    if _is_of_openyurt(manifest) and api_schema.check_kind(manifest) is not None:
         return
     if key.group_kind == YURT_APP_OVERRIDER:
         found = check_overrider(
