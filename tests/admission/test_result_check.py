@@ -147,7 +147,10 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}
         ("ConfigMap", {"ownerReferences": [{**OWNER, "uid": ""}]}, ["/metadata/ownerReferences/0/uid: is required: set it"]),
         ("Widget", {"ownerReferences": [{"apiVersion": "v1", "name": "a", "uid": "u"}]}, ["/metadata/ownerReferences/0/kind: is required: set it"]),
         ("ConfigMap", {"ownerReferences": [{**OWNER, "controller": True}] * 2}, ["/metadata/ownerReferences: only one owner may be the controller"]),
-        ("ConfigMap", {"ownerReferences": [{**OWNER, "apiVersion": "apps/v1/x"}]}, ["/metadata/ownerReferences/0/apiVersion: must be a group and a version, such as apps/v1"]),
+        *(
+            ("ConfigMap", {"ownerReferences": [{**OWNER, "apiVersion": one}]}, ["/metadata/ownerReferences/0/apiVersion: must be a group and a version, such as apps/v1"])
+            for one in ("apps/v1/x", "apps/")
+        ),
         ("ConfigMap", {"finalizers": ["orphan", "foregroundDeletion"]}, ["/metadata/finalizers: orphan and foregroundDeletion exclude each other"]),
         ("ConfigMap", {"ownerReferences": [{**OWNER, "kind": "Event"}]}, ["/metadata/ownerReferences/0: an Event owns nothing"]),
         ("ConfigMap", {"finalizers": ["example.com/a", "orphan"]}, []),

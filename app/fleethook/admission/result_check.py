@@ -102,7 +102,8 @@ def _check_owners(metadata: Mapping[str, JSON]) -> Iterator[str]:
         for member in _OF_OWNER:
             if not owner.get(member):
                 yield f"/metadata/ownerReferences/{index}/{member}: is required: set it"
-        if as_text(owner.get("apiVersion")).count("/") > 1:
+        version = as_text(owner.get("apiVersion"))
+        if version.count("/") > 1 or version.endswith("/"):
             yield f"/metadata/ownerReferences/{index}/apiVersion: must be a group and a version, such as apps/v1"
         if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
             yield f"/metadata/ownerReferences/{index}: an Event owns nothing"
