@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from fleethook.fairness.slots import Limits
-from fleethook.work.queue import MAX_PASSED, Again, LoopScheduler, Outcome, WorkQueue, sleep
+from fleethook.work.queue import MAX_PASSED, LoopScheduler, Outcome, WorkQueue, sleep
 from tests.waiting import settled
 from tests.work.clock import FakeClock
 
@@ -62,101 +62,6 @@ def fail(queue: WorkQueue[str], key: str) -> None:
     assert work(queue, False) == key
 
 
-def test_a_waiting_key_is_processed_once() -> None:
-    queue = queue_at(FakeClock())
-    for key in ("a", "b", "a", "a"):
-        queue.add(key)
-    assert len(queue) == 2
-    assert [work(queue, True) for _ in range(3)] == ["a", "b", None]
-    assert queue.idle
-
-
-def test_a_key_added_in_progress_is_processed_again_afterwards() -> None:
-    queue = queue_at(FakeClock())
-    queue.add("a")
-    assert take(queue) == "a"
-    queue.add("a")
-    queue.add("a")
-    assert take(queue) is None
-    queue.finish("a", True)
-    assert [work(queue, True), work(queue, True)] == ["a", None]
-
-
-def test_failures_wait_for_growing_pauses_and_success_resets_them() -> None:
-    clock = FakeClock()
-    queue = queue_at(clock, backoff=(1, 4))
-    fail(queue, "a")
-    for pause in (1, 2, 4, 4):
-        clock.advance(pause - 0.001)
-        assert take(queue) is None
-        clock.advance(0.001)
-        assert work(queue, False) == "a"
-    clock.advance(4)
-    assert work(queue, True) == "a"
-    fail(queue, "a")
-    clock.advance(1)
-    assert work(queue, True) == "a"
-
-
-def test_an_added_key_is_processed_at_once_and_keeps_its_failures() -> None:
-    clock = FakeClock()
-    queue = queue_at(clock)
-    fail(queue, "a")
-    fail(queue, "a")
-    fail(queue, "a")
-    clock.advance(3.999)
-    assert take(queue) is None
-    clock.advance(0.001)
-    assert work(queue, True) == "a"
-
-
-def test_adding_a_key_does_not_cancel_its_timers() -> None:
-    clock = FakeClock()
-    queue = queue_at(clock)
-    queue.add_after("a", 5)
-    queue.add("a")
-    assert work(queue, True) == "a"
-    clock.advance(5)
-    assert work(queue, True) == "a"
-
-
-def test_success_cancels_the_back_off_of_an_earlier_failure() -> None:
-    clock = FakeClock()
-    queue = queue_at(clock)
-    fail(queue, "a")
-    queue.add("a")
-    assert work(queue, True) == "a"
-    clock.advance(600)
-    assert take(queue) is None
-
-
-def test_the_earlier_of_two_times_counts() -> None:
-    clock = FakeClock()
-    queue = queue_at(clock)
-    queue.add_after("a", 3600)
-    queue.add_after("a", 1)
-    queue.add_after("a", 3600)
-    clock.advance(1)
-    assert work(queue, True) == "a"
-    clock.advance(7200)
-    assert take(queue) is None
-
-
-@pytest.mark.parametrize("retry", [True, False])
-def test_work_may_request_a_repetition_and_counts_as_success(retry: bool) -> None:
-    clock = FakeClock()
-    queue = queue_at(clock)
-    fail(queue, "a")
-    queue.add("a")
-    assert work(queue, Again(7, retry)) == "a"
-    clock.advance(6.999)
-    assert take(queue) is None
-    clock.advance(0.001)
-    assert work(queue, False) == "a"
-    clock.advance(1)
-    assert work(queue, True) == "a"
-
-
 def test_fresh_keys_precede_retries_except_for_one_in_nine_turns() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
@@ -199,30 +104,6 @@ def test_add_retry_queues_behind_fresh_keys() -> None:
     queue.add("new")
     queue.add_retry("new")
     assert [work(queue, True) for _ in range(3)] == ["new", "old", None]
-
-
-def test_a_retry_added_in_progress_changes_nothing() -> None:
-    queue = queue_at(FakeClock())
-    for outcome in (True, False):
-        queue.add("a")
-        assert take(queue) == "a"
-        queue.add_retry("a")
-        queue.finish("a", outcome)
-        assert take(queue) is None
-
-
-def test_a_hundred_failing_keys_do_not_delay_another() -> None:
-    """Events during the processing of a key, such as that of its own write, cause only one more attempt."""
-    clock = FakeClock()
-    queue = queue_at(clock)
-    failing = [f"r{number}" for number in range(100)]
-    for key in failing:
-        queue.add(key)
-    for _ in failing:
-        assert work(queue, False) is not None
-    clock.advance(1)
-    queue.add("edit")
-    assert work(queue, True) == "edit"
 
 
 def laned(*, reserved: int, count: int = 4) -> WorkQueue[str]:

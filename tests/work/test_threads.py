@@ -45,13 +45,6 @@ async def test_a_failed_function_leaves_no_reference_cycle() -> None:
         gc.enable()
 
 
-async def test_a_function_runs_in_the_thread_with_its_arguments() -> None:
-    worker = Worker()
-    assert await worker.run(
-        "ws2", lambda a, b: (a + b, threading.current_thread() is threading.main_thread()), 1, 2
-    ) == (3, False)
-
-
 ENDLESS = """
 from fleethook.work.threads import DaemonThreads
 
@@ -94,11 +87,6 @@ async def test_closed_threads_end_and_take_no_function() -> None:
 async def test_the_threads_of_a_forgotten_worker_end() -> None:
     name = await Worker(name="forgotten").run("a", lambda: threading.current_thread().name)
     await until(lambda: gc.collect() is None or name not in [one.name for one in threading.enumerate()])
-
-
-async def test_exceptions_are_raised_in_the_caller() -> None:
-    with pytest.raises(ValueError, match="invalid literal"):
-        await Worker().run("ws2", int, "x")
 
 
 async def test_functions_run_one_after_the_other_in_turns_between_clusters() -> None:
@@ -189,19 +177,8 @@ def add(*numbers: int) -> Work[int]:
     return found
 
 
-def fail() -> Work[int]:
-    yield from ()
-    raise LookupError("nothing here")
-
-
 def test_work_that_waits_for_nothing_is_done_at_once_without_an_event_loop() -> None:
     assert begin(add(2, 4)) == Done(6)
-
-
-async def test_work_goes_on_with_the_result_of_each_awaitable() -> None:
-    begun = begin(add(2, 3, 5, 4))
-    assert not isinstance(begun, Done)
-    assert await begun == 22
 
 
 @pytest.mark.parametrize("numbers", [(2, 4), (1, 2), (2, 1)])
@@ -211,11 +188,6 @@ async def test_begun_work_can_be_awaited_whether_it_waits_or_not(numbers: tuple[
 
 async def test_an_error_is_raised_where_the_work_waits() -> None:
     assert await begin(add(-1, 3)) == 1_006
-
-
-def test_an_error_before_any_waiting_is_raised_at_once() -> None:
-    with pytest.raises(LookupError, match="nothing here"):
-        begin(fail())
 
 
 async def test_a_cancellation_ends_the_work_where_it_waits() -> None:

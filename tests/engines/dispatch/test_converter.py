@@ -15,7 +15,6 @@ from fleethook.engines.dispatch import converter
 from fleethook.engines.dispatch.converter import (
     ConversionError,
     NeedsWebhook,
-    build_conversion_review,
     plan_conversion,
     read_converted_objects,
 )
@@ -192,11 +191,6 @@ def test_the_first_known_review_version_is_used(accepted: list[str], version: st
     assert plan_conversion(rule_widget(), V2, definition=by_webhook(*accepted)) == NeedsWebhook(CONFIG, version)
 
 
-def test_empty_objects_need_no_webhook() -> None:
-    empty = {"apiVersion": "example.org/v1", "kind": "Widget"}
-    assert plan_conversion(empty, V2, definition=by_webhook("v1")) == {**empty, "apiVersion": "example.org/v2"}
-
-
 NO_VERSIONS = "conversion webhook for example.org/v1, Kind=Widget: no supported conversion review versions"
 NAMELESS = "an object without apiVersion and kind cannot be converted"
 
@@ -226,14 +220,6 @@ def test_impossible_conversions_name_the_reason(document: Any, to: GroupVersionK
     with pytest.raises(ConversionError) as error:
         plan_conversion(document, to, definition=declared)
     assert str(error.value) == text
-
-
-def test_the_review_has_the_objects_and_the_target_version() -> None:
-    assert build_conversion_review([rule_widget()], "example.org/v2", uid="u", version="v1beta1") == {
-        "apiVersion": "apiextensions.k8s.io/v1beta1",
-        "kind": "ConversionReview",
-        "request": {"uid": "u", "desiredAPIVersion": "example.org/v2", "objects": [rule_widget()]},
-    }
 
 
 def rule_review(*objects: Any, version: str = "v1", **response: Any) -> dict[str, Any]:

@@ -159,16 +159,3 @@ async def test_a_missing_namespace_does_not_matter_if_no_rule_matches(front: Fro
     selecting = hook(server, "/w", rules=rules, namespaceSelector={"matchLabels": {"tier": "gold"}})
     store = store_of(configuration("ws1", "validating", selecting))
     assert (await front.dispatch(store, review(), cluster="ws1")).response.allowed
-
-
-async def test_request_kind_and_resource_are_forwarded(front: Front, server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    store = store_of(configuration("ws1", "validating", hook(server, "/w")))
-    made = review(
-        requestKind={"group": "example.org", "version": "v9", "kind": "Widget"},
-        requestResource={"group": "example.org", "version": "v9", "resource": "widgets"},
-    )
-    await front.dispatch(store, made, cluster="ws1")
-    request = server.calls[0].review["request"]
-    assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v9")
-    assert request["requestResource"]["version"] == "v9"

@@ -211,13 +211,6 @@ async def test_an_unknown_owner_is_noted() -> None:
     assert found.notes == (f"the request is refused: {found.owner.problem}",)
 
 
-async def test_webhook_configurations_are_exempt() -> None:
-    rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
-    made = world(configuration("ws3", "validating", webhook(rules=rules)))
-    (one,) = (await run_explain(made, review(configuration("ws3", "mutating", name="n")))).validating
-    assert one.reason == "webhooks are never called for a MutatingWebhookConfiguration"
-
-
 async def test_mutating_timeouts_above_the_budget_are_noted() -> None:
     hooks = [webhook(f"{name}.example.org", timeoutSeconds=12) for name in "abc"]
     found = await run_explain(world(configuration("ws3", "mutating", *hooks)), review())

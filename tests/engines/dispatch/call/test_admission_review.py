@@ -33,20 +33,6 @@ def test_invalid_responses_of_mutating_webhooks(response: dict[str, Any], text: 
     assert str(raised.value) == text
 
 
-@pytest.mark.parametrize(
-    ("response", "text"),
-    [
-        ({"patch": PATCH, "patchType": "JSONPatch"}, "validating webhook may not return response.patch"),
-        ({"patchType": "JSONPatch"}, "validating webhook may not return response.patchType"),
-    ],
-)
-def test_patches_of_validating_webhooks_are_invalid(response: dict[str, Any], text: str) -> None:
-    with pytest.raises(ReviewError) as raised:
-        parse(mutating=False, allowed=True, **response)
-    assert str(raised.value) == text
-    assert parse(mutating=False, version="v1beta1", allowed=True, **response).patch == b""
-
-
 def test_a_missing_allowed_is_a_denial() -> None:
     assert parse().allowed is False
     assert parse(allowed=None).allowed is False

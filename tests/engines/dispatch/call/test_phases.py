@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 from typing import Any
 
 import pytest
@@ -26,19 +25,6 @@ from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_respons
 from tests.waiting import with_patience_async
 
 
-async def test_ignored_failures_are_skipped_and_audited(front: Front, server: Webhooks) -> None:
-    server.answers["/down"] = lambda _: web.Response(status=500, text="sorry")
-    server.answers["/w"] = label("seen")
-    hooks = (hook(server, "/down", "down.example.org", failurePolicy="Ignore"), hook(server, "/w"))
-    store = store_of(configuration("ws1", "mutating", *hooks))
-    found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
-    assert apply_response(found, widget())["metadata"]["labels"] == {"seen": "true"}
-    annotations = found.response.audit_annotations
-    assert annotations["failed-open.mutation.webhook.admission.k8s.io/round_0_index_0"] == "down.example.org"
-    called = {"configuration": "hooks", "webhook": "down.example.org", "mutated": False}
-    assert json.loads(annotations["mutation.webhook.admission.k8s.io/round_0_index_0"]) == called
-
-
 async def test_an_expired_deadline_is_a_timeout_even_with_ignore(front: Front, server: Webhooks) -> None:
     server.hold.clear()
     store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy="Ignore"), hook(server, "/x")))
@@ -50,17 +36,6 @@ async def test_an_expired_deadline_is_a_timeout_even_with_ignore(front: Front, s
     assert (response.allowed, response.code, response.reason) == (False, 504, "Timeout")
     assert response.message == "Timeout: request did not complete within requested timeout"
     assert server.paths == ["/w"]
-
-
-async def test_webhooks_are_reinvoked_after_a_later_change(front: Front, server: Webhooks) -> None:
-    server.answers["/first"] = label("first")
-    server.answers["/second"] = patch({"op": "add", "path": "/spec/second", "value": True})
-    hooks = (hook(server, "/first", reinvocationPolicy="IfNeeded"), hook(server, "/second"))
-    store = store_of(configuration("ws1", "mutating", *hooks))
-    found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
-    assert server.paths == ["/first", "/second", "/first"]
-    assert server.calls[2].object["spec"] == {"second": True}
-    assert "mutation.webhook.admission.k8s.io/round_1_index_0" in found.response.audit_annotations
 
 
 SIZED = {
@@ -156,15 +131,6 @@ async def test_unknown_patch_types_are_failures_of_the_webhook(
     assert allowed or response.message.endswith('unsupported patch type "MergePatch"')
 
 
-async def test_patches_are_applied_as_an_apiserver_does(front: Front, server: Webhooks) -> None:
-    """``replace`` creates a missing member, as in evanphx/json-patch v4."""
-    server.answers["/w"] = patch({"op": "replace", "path": "/spec/colour", "value": "red"})
-    store = store_of(configuration("ws1", "mutating", hook(server, "/w")))
-    found = await front.dispatch(store, review(), cluster="ws1", phase="mutating")
-    assert apply_response(found, widget()) == widget(colour="red")
-
-
-CONFIG_MAPS = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"]}]
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
 
 

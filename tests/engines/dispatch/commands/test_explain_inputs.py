@@ -16,7 +16,6 @@ from tests.engines.dispatch.builders import (
     configuration,
     definition,
     in_cluster,
-    review,
     webhook,
     widget,
 )
@@ -40,35 +39,6 @@ def test_an_object_keeps_its_place_and_its_own_cluster(write_yaml: WriteYAML) ->
     assert int(second.place.removeprefix(f"{path}:")) > 1
     assert second.cluster == "ws1"
     assert [one.cluster for one in read_inputs(path, "ws9")] == ["ws9", "ws9"]
-
-
-def test_the_elements_of_a_list_are_inputs(write_yaml: WriteYAML) -> None:
-    items = {"apiVersion": "v1", "kind": "List", "items": [widget("a"), review(widget("b"))]}
-    found = [one.document["kind"] for one in read_inputs(Path(write_yaml("l.yaml", items)), None)]
-    assert found == ["Widget", "AdmissionReview"]
-
-
-@pytest.mark.parametrize(
-    ("document", "problem"),
-    [
-        ("text", "apiVersion and kind are required"),
-        ({"kind": "Pod", "metadata": {}}, "apiVersion and kind are required"),
-        ({"apiVersion": "v1", "kind": "", "metadata": {}}, "apiVersion and kind are required"),
-        ({"apiVersion": 1, "kind": "Pod", "metadata": {}}, "apiVersion and kind are required"),
-        ({"apiVersion": "v1", "kind": "Pod"}, "metadata is required"),
-        ({"apiVersion": "v1", "kind": "Pod", "metadata": ["name"]}, "metadata is required"),
-        ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 7}}, "name and namespace must be text"),
-        ({"apiVersion": "v1", "kind": "List", "items": [None]}, "apiVersion and kind are required"),
-    ],
-)
-def test_other_documents_end_the_command_with_their_place(
-    write_yaml: WriteYAML, capsys: pytest.CaptureFixture[str], document: Any, problem: str
-) -> None:
-    path = Path(write_yaml("w.yaml", document))
-    with pytest.raises(SystemExit) as caught:
-        list(read_inputs(path, None))
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == f"fleethook: {path}:1: {problem}\n"
 
 
 def test_an_object_without_a_name_is_an_input(write_yaml: WriteYAML) -> None:

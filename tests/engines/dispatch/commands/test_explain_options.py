@@ -62,26 +62,6 @@ def test_the_operation_decides_whether_a_manifest_is_object_or_old_object(
     assert explain_as_json(*arguments, "--operation", operation)["validating"][0]["decision"] == "call"
 
 
-def test_old_sets_the_stored_object(write_yaml: WriteYAML) -> None:
-    grows = {"name": "grows", "expression": "object.spec.size > oldObject.spec.size"}
-    manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(matchConditions=[grows])))
-    arguments = (
-        "-f",
-        manifests,
-        "--cluster",
-        "c",
-        "--operation",
-        "UPDATE",
-        "--request",
-        write_yaml("w.yaml", widget(size=2)),
-    )
-    assert explain_as_json(*arguments)["validating"][0]["decision"] == "skip"
-    assert (
-        explain_as_json(*arguments, "--old", write_yaml("old.yaml", widget(size=1)))["validating"][0]["decision"]
-        == "call"
-    )
-
-
 def test_match_conditions_see_the_user_and_the_dry_run(write_yaml: WriteYAML) -> None:
     condition = {"name": "who", "expression": "request.userInfo.groups.exists(g, g == 'devs') && request.dryRun"}
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(matchConditions=[condition])))

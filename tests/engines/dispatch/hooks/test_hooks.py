@@ -91,14 +91,3 @@ def test_defaults_replace_null_and_do_not_change_the_argument() -> None:
     before = json.dumps(document)
     (filled,) = set_defaults(document)["webhooks"]
     assert (filled["failurePolicy"], filled["rules"][0]["scope"], json.dumps(document)) == ("Fail", "*", before)
-
-
-def test_webhooks_do_not_share_default_objects() -> None:
-    one, other = set_defaults(webhook_configuration(valid_webhook(), valid_webhook()))["webhooks"]
-    assert one["namespaceSelector"] is not other["namespaceSelector"]
-    assert one["namespaceSelector"] is not one["objectSelector"]
-
-
-def test_defaulting_is_idempotent() -> None:
-    once = set_defaults(webhook_configuration(valid_webhook(rules=[rule()])))
-    assert set_defaults(once) == once

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.hooks.hooks import MUTATING, VALIDATING, set_defaults
-from fleethook.engines.dispatch.lint.configuration_validation import configuration_warnings, resource_problems
+from fleethook.engines.dispatch.lint.configuration_validation import configuration_warnings
 from tests.engines.dispatch.lint.configuration_builders import (
     MISTYPED,
     find_errors,
@@ -28,28 +28,6 @@ def test_the_total_size_of_annotations_is_limited() -> None:
     assert find_errors(webhook_configuration(annotations={"a": "x" * (limit - 1)})) == []
     expected = [("metadata.annotations", f"Too long: may not be more than {limit} bytes")]
     assert find_errors(webhook_configuration(annotations={"a": "x" * (limit - 2), "b": "é"})) == expected
-
-
-@pytest.mark.parametrize(
-    ("resources", "texts"),
-    [
-        (["pods"], []),
-        (["*/*", "pods"], ["if '*/*' is present, must not specify other resources"]),
-        (["pods/*", "pods/exec"], ["if 'pods/*' is present, must not specify pods/exec"]),
-        (["pods/exec", "pods/*"], []),
-        (["*/exec", "pods/exec"], ["if '*/exec' is present, must not specify pods/exec"]),
-        (["*", "pods"], ["if '*' is present, must not specify other resources without subresources"]),
-        (["pods", "*"], []),
-    ],
-)
-def test_wildcards_conflict_with_later_resources(resources: list[str], texts: list[str]) -> None:
-    found = [problem.text.rpartition(": ")[2] for problem in resource_problems(resources, "f")]
-    assert found == texts
-
-
-def test_empty_resources_are_required_values() -> None:
-    assert [problem.field for problem in resource_problems([], "f")] == ["f"]
-    assert [problem.field for problem in resource_problems(["pods", ""], "f")] == ["f[1]"]
 
 
 def test_expressions_are_stripped_before_compiling() -> None:

@@ -75,8 +75,6 @@ def test_bindings_are_linted_in_their_own_cluster() -> None:
     )
 
 
-NEVER = {"matchExpressions": [{"key": "a", "operator": "Exists"}, {"key": "a", "operator": "DoesNotExist"}]}
-NAMESPACES = {**NODES, "resources": ["namespaces"]}
 EXEC = {**PODS, "resources": ["pods/exec"], "operations": ["CONNECT"]}
 
 
@@ -84,8 +82,6 @@ TWO = [binding("c", owner, "widgets.example.org", name=owner) for owner in ("p",
 
 
 LEASES = {**PODS, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
-AUTOSCALERS = {**PODS, "apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"]}
-EVENTS = {**PODS, "resources": ["events"]}
 
 
 def make_expired_bundle() -> str:

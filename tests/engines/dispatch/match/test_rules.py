@@ -3,16 +3,14 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.match.rules import EquivalentIndex, find_invocation, find_nearest_miss
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, find_nearest_miss
 from fleethook.model.webhook_rules import RuleAttributes
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, hook, patch
-from tests.engines.dispatch.worlds import KIND, equivalents, hooks, resource, rule_attributes
-from tests.hypothesis_profiles import examples
+from tests.engines.dispatch.worlds import resource
 
 
 async def test_both_objects_of_an_update_and_the_old_object_of_a_deletion_are_annotated(
@@ -78,33 +76,6 @@ async def test_objects_without_metadata_are_annotated_and_returned_without_metad
     found = await front.dispatch(store, made, cluster="ws1", phase="mutating")
     assert server.calls[0].object["metadata"] == {"annotations": {"kcp.io/cluster": "ws1"}}
     assert apply_response(found, sent) == {**sent, "spec": {"seen": True}}
-
-
-@settings(max_examples=examples(300))
-@given(hooks("c"), rule_attributes, equivalents)
-def test_a_webhook_with_the_changes_of_the_nearest_miss_matches(made: Any, request: Any, others: Any) -> None:
-    (hook,) = compile_hooks("validating", "c", configuration("c", "validating", made))
-    miss = find_nearest_miss(hook, request, EquivalentIndex(others))
-    found = find_invocation(hook, request, KIND, EquivalentIndex(others))
-    assert (miss is None) is (not hook.rules or found is not None)
-    if miss is None:
-        return
-    rule = hook.rules[miss.rule]
-    for axis in miss.missed:
-        assert axis.actual not in axis.listed
-        if axis.name == "scope":
-            rule = rule._replace(scope=axis.actual)
-        elif axis.name == "matchPolicy":
-            hook = hook._replace(matches_equivalents=True)
-        elif axis.name == "resources":
-            plural, _, subresource = axis.actual.partition("/")
-            rule = rule._replace(resources=(*rule.resources, (plural, subresource)))
-        else:
-            field = {"apiGroups": "groups", "apiVersions": "versions"}.get(axis.name, axis.name)
-            rule = rule._replace(**{field: {*axis.listed, axis.actual}})
-    changed = find_invocation(hook._replace(rules=(rule,)), request, KIND, EquivalentIndex(others))
-    assert changed is not None
-    assert changed.resource == (miss.equivalent or request.resource)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from fleethook.engines.dispatch.match.should_call import (
     check_filters,
     find_barrier,
     is_exempt,
-    needs_namespace,
 )
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.work.threads import Worker
@@ -39,10 +38,9 @@ from tests.engines.dispatch.builders import (
     review,
     store_of,
     webhook,
-    widget,
 )
 from tests.engines.dispatch.conftest import Front
-from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
+from tests.engines.dispatch.webhook_server import Webhooks, hook
 
 NOBODY = {"matchLabels": {"of": "nobody"}}
 V2 = (Equivalent(GroupVersionResource("example.org", "v2", "widgets"), None),)
@@ -59,10 +57,6 @@ def find_hook_barrier(hook: Any, made: Any = None, labels: Any = None, equivalen
 
 def selecting(**members: Any) -> Any:
     return webhook(**{"namespaceSelector": {}, "objectSelector": {}, **members})
-
-
-def test_matching_rules_and_selectors_allow_the_call() -> None:
-    assert find_hook_barrier(selecting()) is None
 
 
 @pytest.mark.parametrize("member", ["namespaceSelector", "objectSelector"])
@@ -86,29 +80,6 @@ def test_written_namespaces_are_selected_by_their_new_labels() -> None:
         find_hook_barrier(hook, review(None, old=written, operation="DELETE", namespace="n"), NOT_FOUND).error
         is NOT_FOUND.error
     )
-
-
-def test_object_selectors_match_the_new_or_the_old_object() -> None:
-    hook = selecting(objectSelector={"matchLabels": {"of": "me"}})
-    labelled = widget()
-    labelled["metadata"]["labels"] = {"of": "me"}
-    assert find_hook_barrier(hook, review(widget(), old=labelled, operation="UPDATE")) is None
-    assert find_hook_barrier(hook, review(labelled, old=widget(), operation="UPDATE")) is None
-    other = widget()
-    other["metadata"]["labels"] = {"of": "you"}
-    for old, text in ((widget(), "the labels none"), (other, "the labels none, nor the old labels of=you")):
-        found = find_hook_barrier(hook, review(widget(), old=old, operation="UPDATE"))
-        assert (found.stage, found.reason) == ("objectSelector", f"does not select {text}")
-    assert find_hook_barrier(hook, review(None, old=labelled, operation="DELETE")) is None
-
-
-def test_object_selectors_select_nothing_without_metadata() -> None:
-    """This is so even for a selector that selects an object without labels."""
-    unlabelled = {"matchExpressions": [{"key": "of", "operator": "DoesNotExist"}]}
-    hook = selecting(rules=[{**WIDGETS, "operations": ["*"]}], objectSelector=unlabelled)
-    found = find_hook_barrier(hook, review(widget(), operation="CONNECT", object={"kind": "WidgetOptions"}))
-    assert found.reason == "the object has no metadata, and no selector selects it"
-    assert find_hook_barrier(hook) is None
 
 
 def test_unknown_kinds_are_errors() -> None:
@@ -144,24 +115,6 @@ def test_invalid_selectors_are_errors() -> None:
 def test_admission_configurations_are_exempt(kind: Any, exempt: Any) -> None:
     made = review({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}})
     assert is_exempt(build_attributes(request_of(made), cluster="c")) is exempt
-
-
-def test_namespace_labels_are_needed_only_for_nonempty_selectors() -> None:
-    attributes = build_attributes(request_of(review()), cluster="c")
-    (everything,) = compile_hooks("validating", "c", configuration("c", "validating", selecting()))
-    (some,) = compile_hooks("validating", "c", configuration("c", "validating", selecting(namespaceSelector=NOBODY)))
-    assert not needs_namespace(everything, attributes)
-    assert needs_namespace(some, attributes)
-
-
-async def test_conditions_decide_before_the_call(front: Front, server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    conditions = [{"name": "large", "expression": "object.spec.size > 10"}]
-    store = store_of(configuration("ws1", "validating", hook(server, "/w", matchConditions=conditions)))
-    await front.dispatch(store, review(widget(size=10)), cluster="ws1")
-    assert server.calls == []
-    await front.dispatch(store, review(widget(size=11)), cluster="ws1")
-    assert server.paths == ["/w"]
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
@@ -209,17 +162,6 @@ def evaluate(*expressions: str, numbers: int, limit: int = 10_000_000, policy: s
         return found
 
     return asyncio.run(run())
-
-
-def test_the_thread_gives_the_same_result_as_the_event_loop() -> None:
-    assert evaluate(DEAR, numbers=3).matched
-    assert evaluate(DEAR, numbers=100).matched
-
-
-def test_a_condition_above_its_cost_limit_is_an_error() -> None:
-    (error,) = evaluate(DEAR, "true", numbers=1_000).errors
-
-    assert error.endswith("operation cancelled: actual cost limit exceeded")
 
 
 def test_conditions_above_the_budget_of_a_request_are_an_error() -> None:

@@ -154,16 +154,6 @@ async def test_a_log_line_names_the_owner_and_the_number_of_webhooks(
     assert {name: line[name] for name in expected} == expected
 
 
-async def test_calls_are_counted_by_webhook(app: Fleethook, server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    await ask(app, "/clusters/ws3/validate")
-    text = (await call(app, "/metrics", method="GET")).body.decode()
-    labels = 'cluster="ws1",code="200",outcome="answered",type="validating",webhook="hooks/w.example.org/0"'
-    assert f"fleethook_webhook_requests_total{{{labels}}} 1.0" in text
-    route = 'operation="CREATE",outcome="allowed",route="/clusters/{cluster}/validate"'
-    assert f"fleethook_reviews_total{{{route}}} 1.0" in text
-
-
 async def test_webhook_calls_carry_the_callers_timeout(app: Fleethook, server: Webhooks) -> None:
     server.answers["/w"] = allow
 
