@@ -15,11 +15,8 @@ from fleethook.model.formats.client_config import (
 from fleethook.model.formats.field_errors import (
     Problem,
     choice_problems,
-    invalid,
     list_problems,
     name_problems,
-    required,
-    subdomain_problems,
     timeout_problems,
     version_problems,
 )
@@ -109,34 +106,6 @@ def test_all_problems_of_a_url_are_reported() -> None:
 
 def test_a_scheme_without_slash_has_no_host() -> None:
     assert texts("https:example.com%zz") == [f'Invalid value: "": host must be specified{FORM}']
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        (None, []),
-        ("", []),
-        ("/", []),
-        ("/foo", []),
-        ("/foo/bar.baz/", []),
-        ("//", ["segment[0] may not be empty"]),
-        ("/foo/bar//", ["segment[2] may not be empty"]),
-        ("foo", ["must start with a '/'"]),
-        ("f", ["must start with a '/'", "segment[0] may not be empty"]),
-        ("/Foo", [f"segment[0]: {next(subdomain_problems('Foo'))}"]),
-    ],
-)
-def test_paths_of_a_service(path: str | None, found: list[str]) -> None:
-    service = {"name": "n", "namespace": "ns", "port": 443, "path": path}
-    expected = [invalid("c.service.path", path or "", text) for text in found]
-    assert list(client_config_problems({"service": service}, "c")) == expected
-
-
-@pytest.mark.parametrize(
-    "config", [None, {}, {"url": None, "service": None}, {"url": "https://a", "service": {"name": "n"}}]
-)
-def test_exactly_one_of_url_and_service_is_required(config: Any) -> None:
-    assert list(client_config_problems(config, "c")) == [required("c", "exactly one of url or service is required")]
 
 
 def test_values_of_a_wrong_type_are_field_errors() -> None:

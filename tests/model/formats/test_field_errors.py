@@ -20,14 +20,10 @@ from fleethook.model.formats.field_errors import (
     MAX_SHOWN,
     Problem,
     first_problems,
-    invalid,
     is_integer,
-    list_problems,
     name_problems,
     quoted,
-    required,
     text_problem,
-    version_problems,
     webhooks_problems,
 )
 from fleethook.model.formats.labels import label_key_problems, label_value_problems
@@ -84,31 +80,6 @@ def test_the_length_is_the_only_error_of_a_long_text() -> None:
 
 def karmada(**source: Any) -> dict[str, Any]:
     return {"metadata": {"namespace": "n"}, "spec": {"crdTarball": {"httpSource": source}}}
-
-
-@pytest.mark.parametrize(("segments", "word"), [(2, "two"), (3, "three")])
-def test_names_need_a_number_of_segments(segments: int, word: str) -> None:
-    enough, short = ".".join("a" * segments), ".".join("a" * (segments - 1))
-    assert list(name_problems(enough, "n", segments=segments)) == []
-    text = f"should be a domain with at least {word} segments separated by dots"
-    assert list(name_problems(short, "n", segments=segments)) == [invalid("n", short, text)]
-    assert list(name_problems("", "n", segments=segments)) == [required("n")]
-
-
-def test_a_wildcard_must_be_the_only_string() -> None:
-    assert list(list_problems(["*", 1, ""], "l", "kinds", empty_items=False)) == [
-        Problem("l", 'Invalid value: ["*",""]: if \'*\' is present, must not specify other kinds'),
-        Problem("l[1]", "Invalid value: must be a string"),
-        Problem("l[2]", "Required value"),
-    ]
-    assert list(list_problems([""], "l", "API groups", empty_items=True)) == []
-
-
-def test_versions_are_unique_and_include_a_known_one() -> None:
-    found = list(version_problems(["V", "V", 1], "v", ("v1", "v2")))
-    assert [problem.field for problem in found] == ["v[0]", "v[1]", "v[2]", "v"]
-    assert found[1] == invalid("v[1]", "V", "duplicate version")
-    assert found[3] == Problem("v", 'Invalid value: ["V","V"]: must include at least one of v1, v2')
 
 
 def test_a_boolean_is_no_integer() -> None:
