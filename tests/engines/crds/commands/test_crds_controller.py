@@ -3,6 +3,7 @@
 import http.client
 import json
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,10 @@ def test_traces_without_their_library_are_a_usage_error(
     (tmp_path / "k").touch()
     shown = run("controller", "--kubeconfig", tmp_path / "k", "--otlp-endpoint", "http://localhost:4318", code=2)
     assert "install fleethook[otel]" in shown.stderr
+
+
+def test_a_port_in_use_names_the_option(run: Any, credentials: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        shown = run("controller", "--kubeconfig", credentials, "--port", str(port), code=2)
+    assert f"cannot listen on 127.0.0.1:{port}: address already in use; give another --port" in shown.stderr

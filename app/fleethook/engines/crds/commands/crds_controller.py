@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.cli.command_line import Option
 from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
 from fleethook.cli.output.text_output import flush, write
+from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.server import find_port
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
@@ -35,6 +36,7 @@ from fleethook.engines.crds.controller.source_reader import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.lifetime import run_in_background
+from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import Check, health_routes
 from fleethook.server.log_format import configure_logging
 from fleethook.server.log_lines import LogLines, choose_format
@@ -65,10 +67,13 @@ def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> Non
     configure_logging(LogLines(convert=choose_format()))
     try:
         tracing = start_tracing(place.otlp_endpoint)
+        listeners = bind(place.host, place.port)
     except TracingError as error:
         raise CRDsError(Exit.USAGE, str(error)) from None
+    except OSError as error:
+        raise CRDsError(Exit.USAGE, describe_os_error(error)) from None
     try:
-        asyncio.run(_run(cache, options, place, None if tracing is None else tracing.start_root))
+        asyncio.run(_run(cache, options, place, listeners, None if tracing is None else tracing.start_root))
     except UnreachableError as error:
         raise CRDsError(Exit.NETWORK, str(error)) from None
     except APIError as error:
@@ -78,7 +83,9 @@ def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> Non
             tracing.close()
 
 
-async def _run(cache: Cache, options: Options, place: ProcessOptions, trace: StartRoot | None) -> None:
+async def _run(
+    cache: Cache, options: Options, place: ProcessOptions, listeners: list[socket.socket], trace: StartRoot | None
+) -> None:
     registry, ended = CollectorRegistry(), list[str]()
     metrics, stopping = FetchMetrics(registry), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -97,12 +104,12 @@ async def _run(cache: Cache, options: Options, place: ProcessOptions, trace: Sta
         app.include_router(health_routes(candidate.checks, ended, functools.partial(exposition, registry)))
         server = _Server(
             uvicorn.Config(
-                app, host=place.host, port=place.port, lifespan="off", log_config=None, access_log=False,
+                app, lifespan="off", log_config=None, access_log=False,
                 server_header=False, proxy_headers=False, ws="none",
             ),
             lambda port: _announce(connection, cache, f"{place.host}:{port}"),
         )  # fmt: skip
-        serving = asyncio.create_task(server.serve(), name="health")
+        serving = asyncio.create_task(server.serve(listeners), name="health")
         async with run_in_background(candidate.run(), name="controller", ended=ended.append):
             await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
