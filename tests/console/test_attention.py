@@ -21,7 +21,7 @@ from fleethook.console.attention import (
     list_review_lines,
     list_source_lines,
 )
-from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.reviews.review_index import ReviewSummary
 from tests.builders import entry, overrider, patch, yurt_app_set
 from tests.console.pages.reading import HOSTILE, Page, get
 from tests.console.visits import console_of, make_context, visit

@@ -14,7 +14,7 @@ from fleethook.console.review_rates import (
     rate_increases,
     rate_recordings,
 )
-from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.reviews.review_index import ReviewSummary
 
 WINDOW = 600  # bins of 10 s
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleethook.recordings.reader import Entry, read_entries
+from fleethook.recordings.recording_format import Entry, read_entries
 from tests.cli.commands import run_command
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.predictions import list_source_arguments

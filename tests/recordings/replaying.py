@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fleethook.app import Fleethook, create_app
-from fleethook.recordings.reader import Entry, read_entries
 from fleethook.recordings.recorder import encode_line, make_redactor
+from fleethook.recordings.recording_format import Entry, read_entries
 from fleethook.recordings.replay.replay import Replayed, replay_reviews
 from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.settings import Settings

@@ -25,8 +25,7 @@ from fleethook.cluster.registration.paths import (
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
-from fleethook.recordings.reader import Entry
-from fleethook.recordings.recording_format import Record
+from fleethook.recordings.recording_format import Entry, Record
 from fleethook.recordings.replay.decision_changes import Change
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
 from fleethook.recordings.replay.report import Group, Report, describe_change, describe_patch

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from fleethook.cluster.store import PartState
-from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.reviews.review_index import ReviewSummary
 
 Severity = Literal["failing", "error", "waiting", "warning"]
 """``failing``: something fails now. ``error``: it cannot work as written. ``waiting``: a workload differs from its

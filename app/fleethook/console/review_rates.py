@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeVar
 
-from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.reviews.review_index import ReviewSummary
 
 _K = TypeVar("_K", bound=Hashable)
 

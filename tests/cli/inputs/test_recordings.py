@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.cli.inputs.recordings import list_recordings, read_recordings
-from fleethook.recordings.reader import Problem
+from fleethook.recordings.recording_format import Problem
 from tests.recordings.recordings import header, line, write
 
 

@@ -21,7 +21,7 @@ from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
-from tests.console.reviews.test_summary import asked, entry_of
+from tests.console.reviews.test_review_index import asked, entry_of
 from tests.console.visitor import Visitor
 from tests.console.visits import console_of, send_form, visit
 from tests.engines.dispatch.builders import binding, configuration, export, webhook

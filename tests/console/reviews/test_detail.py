@@ -8,7 +8,7 @@ from fleethook.console.reviews.detail import (
 )
 from fleethook.recordings.recording_format import Call
 from fleethook.recordings.replay.report import DiffLine
-from tests.console.reviews.test_summary import asked, entry_of
+from tests.console.reviews.test_review_index import asked, entry_of
 from tests.recordings.builders import to_patch
 
 OBJECT = {"spec": {"replicas": 1}, "data": {"password": "c2VjcmV0"}}

@@ -18,14 +18,14 @@ from fleethook.console.reviews.replay_jobs import (
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.recordings.reader import Entry, read_entries
+from fleethook.recordings.recording_format import Entry, read_entries
 from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import Report, describe_change
 from fleethook.work.threads import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
-from tests.console.reviews.test_summary import asked, entry_of
+from tests.console.reviews.test_review_index import asked, entry_of
 from tests.recordings.replaying import kinds
 from tests.recordings.replaying import replay as replay_records
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 from fleethook.console.reviews.search import (
     SORTS,
     Query,
@@ -14,7 +15,6 @@ from fleethook.console.reviews.search import (
     list_choices,
     parse_query,
 )
-from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
 
 
 def summary(number: int = 0, **members: Any) -> ReviewSummary:

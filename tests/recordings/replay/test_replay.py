@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from fleethook.app import Fleethook
-from fleethook.recordings.reader import Entry, read_entries
+from fleethook.recordings.recording_format import Entry, read_entries
 from fleethook.recordings.replay.replay import Replayed, replay_reviews
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set

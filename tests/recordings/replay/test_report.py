@@ -1,4 +1,4 @@
-from fleethook.recordings.reader import Entry
+from fleethook.recordings.recording_format import Entry
 from fleethook.recordings.replay.decision_changes import Change, Subject
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from fleethook.cli.exit_codes import fail
-from fleethook.recordings.reader import Entry, Problem, read_entries
-from fleethook.recordings.recording_format import FILE_SUFFIX
+from fleethook.recordings.recording_format import FILE_SUFFIX, Entry, Problem, read_entries
 
 _STANDARD_INPUT: Final = Path("-")
 _SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")

@@ -16,7 +16,7 @@ from fleethook.console.forms import FormFields
 from fleethook.console.rendering import SAME, Context, render
 from fleethook.console.reviews.detail import AskedCall, describe_review, list_columns
 from fleethook.console.reviews.replay_jobs import ReplayJob, ReviewReplay, Start, list_rows, select_changed
-from fleethook.console.reviews.review_index import Indexed, ReviewIndex
+from fleethook.console.reviews.review_index import VERDICTS, Indexed, ReviewIndex, ReviewSummary
 from fleethook.console.reviews.search import (
     SORTS,
     Query,
@@ -26,7 +26,6 @@ from fleethook.console.reviews.search import (
     parse_query,
     select_page,
 )
-from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
 from fleethook.console.sections import MUTATING, VALIDATING, Hit, engine_pages, list_addresses
 from fleethook.console.shared_value import KeptValue
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE

@@ -6,12 +6,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.console.reviews.summary import classify, read_recorded_outcome
+from fleethook.console.reviews.review_index import classify, read_recorded_outcome
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
-from fleethook.recordings.reader import Entry
-from fleethook.recordings.recording_format import BodyError, Call, unwrap_body
+from fleethook.recordings.recording_format import BodyError, Call, Entry, unwrap_body
 from fleethook.recordings.replay.decision_changes import Difference
 from fleethook.recordings.replay.report import DiffLine, describe_difference
 

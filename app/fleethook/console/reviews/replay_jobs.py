@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from fleethook.app import Fleethook
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.rendering import Paging, take_page
+from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.reviews.search import Query
-from fleethook.console.reviews.summary import ReviewSummary
-from fleethook.recordings.reader import Entry
+from fleethook.recordings.recording_format import Entry
 from fleethook.recordings.replay.decision_changes import Change
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
 from fleethook.recordings.replay.report import DiffLine, GroupName, Report, describe_change

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fleethook.console.rendering import take_page
-from fleethook.console.reviews.summary import VERDICTS, ReviewSummary
+from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 
 PAGE_SIZE: Final = 100
 SORTS: Final = ("newest", "oldest", "slowest")

@@ -6,8 +6,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from fleethook.outbound.http_exchange import OUTGOING
-from fleethook.recordings.reader import Entry
-from fleethook.recordings.recording_format import BodyError, Record, unwrap_body
+from fleethook.recordings.recording_format import BodyError, Entry, Record, unwrap_body
 from fleethook.recordings.replay.decision_changes import (
     Change,
     Outcome,

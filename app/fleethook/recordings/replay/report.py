@@ -13,7 +13,7 @@ import msgspec
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import PatchError, apply, diff, resolve_pointer
-from fleethook.recordings.reader import Problem
+from fleethook.recordings.recording_format import Problem
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE, Change, Difference
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed

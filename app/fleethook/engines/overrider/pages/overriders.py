@@ -22,7 +22,7 @@ from fleethook.console.attention import Attention, FindingCount
 from fleethook.console.context import ConsoleContext
 from fleethook.console.pages.reviews import review_url
 from fleethook.console.rendering import Context, find_context, render
-from fleethook.console.reviews.summary import ReviewSummary
+from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.sections import ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.console.yaml_paths import list_lines
