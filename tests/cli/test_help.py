@@ -53,6 +53,12 @@ def test_the_commands_are_grouped_by_the_systems_of_their_users() -> None:
     assert {"serve", "lint", "doctor", "uninstall"} <= {*found["Operation"]}
 
 
+def test_defaults_are_shown_as_users_type_them() -> None:
+    shown = " ".join(invoke(["lint", "-h"]).stdout.split())
+    assert "-o, --output [text|json|github] Output format. [default: text]" in shown
+    assert "[default: 9444]" in invoke(["console", "-h"]).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "usage"),
     [

@@ -199,9 +199,11 @@ def _make_parameter(name: str, annotation: Any, defaults: Mapping[str, Any]) -> 
         (kind,) = (one for one in kind.__args__ if one is not types.NoneType)
     is_list = getattr(kind, "__origin__", None) is list
     kind = kind.__args__[0] if is_list else kind
+    # Of an enumeration, Click would show the name of the member.
+    value = str(default) if isinstance(default, StrEnum) else default
     shared: dict[str, Any] = {
         "type": _find_type(kind, declared), "help": declared.help, "metavar": declared.metavar,
-        **({"default": default} if name in defaults else {"required": True}),
+        **({"default": value} if name in defaults else {"required": True}),
     }  # fmt: skip
     if isinstance(declared, Argument):
         if declared.metavar and name in defaults:
