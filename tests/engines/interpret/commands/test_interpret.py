@@ -12,15 +12,7 @@ from typing import IO
 import yaml
 
 from tests.cli.fake_cluster import Cluster
-from tests.cli.interpreting import (
-    CUSTOMIZATION,
-    DATABASE,
-    DIRECTORY,
-    FIXTURE,
-    GAME,
-    run,
-    write_bundle,
-)
+from tests.cli.interpreting import CUSTOMIZATION, DATABASE, DIRECTORY, FIXTURE, GAME, run, write_bundle
 from tests.serving import ROOT
 from tests.waiting import NET
 

@@ -13,10 +13,7 @@ from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.chain import Handler
 from fleethook.engines.interpret.interpret_server import InterpretServer
 from fleethook.engines.interpret.lua.customization_rules import Rule, read_customization
-from fleethook.engines.interpret.lua.lua_layer import (
-    LuaLayer,
-    index_rules,
-)
+from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.interpret.interpreter import Answer, Question

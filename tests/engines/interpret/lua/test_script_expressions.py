@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-from fleethook.engines.interpret.lua.script_expressions import (
-    Portability,
-)
+from fleethook.engines.interpret.lua.script_expressions import Portability
 
 
 def warn(*checks: Callable[[Portability], None]) -> list[tuple[int, str]]:

@@ -2,10 +2,7 @@
 
 import pytest
 
-from fleethook.engines.interpret.lua.script_rewriter import (
-    LuaSyntaxError,
-    scan_tokens,
-)
+from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError, scan_tokens
 
 
 def scan(source: str) -> list[tuple[str, str]]:

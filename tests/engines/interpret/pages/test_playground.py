@@ -67,6 +67,9 @@ def test_items_are_documents_or_a_list(items: str, count: int) -> None:
     assert yaml.safe_load(found.text)["aggregatedStatus"]["status"] == {"clusters": count}
 
 
+REVISING = {"operation": "ReviseReplica"}
+
+
 @pytest.mark.parametrize(
     ("members", "error"),
     [
@@ -79,9 +82,9 @@ def test_items_are_documents_or_a_list(items: str, count: int) -> None:
         ({"desired": "x" * (MAX_TEXT + 1)}, FieldError("desired", "the text has more than 512 KiB: shorten it")),
         ({"operation": "Guess"}, ("operation", 0)),
         ({"operation": "Prune"}, ("desired", 0)),
-        ({"replicas": "many"}, FieldError("replicas", "'many' is not a number of replicas")),
-        ({"replicas": str(1 << 31)}, ("replicas", 0)),
-        ({"replicas": "-1"}, ("replicas", 0)),
+        ({**REVISING, "replicas": "many"}, FieldError("replicas", "'many' is not a number of replicas")),
+        ({**REVISING, "replicas": str(1 << 31)}, ("replicas", 0)),
+        ({**REVISING, "replicas": "-1"}, ("replicas", 0)),
     ],
 )
 def test_an_error_names_its_field_and_its_line(members: dict[str, Any], error: Any) -> None:

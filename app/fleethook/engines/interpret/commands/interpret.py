@@ -7,13 +7,7 @@ from typing import Annotated, NamedTuple
 
 from fleethook.cli.command_line import Argument, Group, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.fixtures import (
-    FixtureResult,
-    WatchOption,
-    make_error_result,
-    print_results,
-    run_and_exit,
-)
+from fleethook.cli.fixtures import FixtureResult, WatchOption, make_error_result, print_results, run_and_exit
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import (
     fail_input,
@@ -277,12 +271,8 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
     fixture_results = asyncio.run(run_all())
     write_input_errors(errors)
     shown = [] if output is Output.TEXT else map(make_error_result, errors)
-    _print([*shown, *fixture_results], output)
+    print_results([*shown, *fixture_results], output, command="fleethook interpret", layer="layer")
     return [*map(make_error_result, errors), *fixture_results]
-
-
-def _print(results: Sequence[FixtureResult], output: Output) -> None:
-    print_results(results, output, command="fleethook interpret", layer="layer")
 
 
 interpret = Group(

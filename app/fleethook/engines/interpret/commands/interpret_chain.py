@@ -23,9 +23,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain
-from fleethook.engines.interpret.lua.customization_rules import (
-    describe_object,
-)
+from fleethook.engines.interpret.lua.customization_rules import describe_object
 from fleethook.engines.interpret.lua.lua_layer import Customizations, has_scripts, read_object
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members

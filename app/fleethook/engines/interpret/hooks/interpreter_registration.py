@@ -6,7 +6,7 @@ a webhook does not answer. So rules name only kinds that the server answers, and
 interprets itself. If two configurations name one kind, the second is never called.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
@@ -14,15 +14,8 @@ from typing import Final, NamedTuple
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.hooks.hook_configuration import (
-    CONFIGURATIONS,
-    Hook,
-    Target,
-    is_own,
-    matches,
-    parse_hooks,
-)
-from fleethook.model.gvk import GroupKind, GroupVersionKind, parse_api_version
+from fleethook.engines.interpret.hooks.hook_configuration import Hook, Target, is_own, matches, parse_hooks
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
     API_VERSION,
@@ -162,14 +155,9 @@ def build_configuration(rules: Sequence[JSONObject], client_config: JSONObject) 
     }
 
 
-def list_hooks(configurations: Iterable[tuple[GroupKind, JSONObject]]) -> list[Hook]:
-    """Return the webhooks of configurations, in the order in which Karmada matches them."""
-    found = [hook for kind, one in configurations if kind in CONFIGURATIONS for hook in parse_hooks(kind, one)]
-    return sorted(found, key=lambda hook: hook.uid)
-
-
 def select_from_store(store: Store, layers: Mapping[str, Answers], choice: InterpreterRegistration) -> Selection:
     """Return the rules for the chosen kinds and operations that no other configuration in the store names."""
     kind = INTERPRETER_CONFIGURATION
     answers = choose_answers(layers, choice, read_karmada_interpreters())
-    return select(answers, list_hooks((kind, one) for one in store.each("", kind)))
+    others = [hook for one in store.each("", kind) for hook in parse_hooks(kind, one)]
+    return select(answers, sorted(others, key=lambda hook: hook.uid))  # the order in which Karmada matches them

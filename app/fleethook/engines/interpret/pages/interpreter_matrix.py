@@ -14,19 +14,11 @@ from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
 from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
 from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.engines.interpret.pages.playground import (
-    playground_url,
-)
+from fleethook.engines.interpret.pages.playground import playground_url
 from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
-from fleethook.model.karmada import (
-    CONFIG_MAP,
-    CONFIG_MAP_NAME,
-    CUSTOMIZATION,
-    ConventionsMode,
-    Operation,
-)
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode, Operation
 from fleethook.outbound.client import HookClient
 
 LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions")
@@ -121,8 +113,6 @@ class Interpreters:
     kinds: tuple[GroupVersionKind, ...]
     own: frozenset[GroupVersionKind]
     """Kinds of the user's own interpreters, also of invalid ones."""
-    unscoped: frozenset[GroupVersionKind]
-    """Kinds without a CustomResourceDefinition."""
     refused: tuple[RefusedObject, ...]
 
 
@@ -148,21 +138,14 @@ def build_interpreters(
     hooks = WebhookLayer(store, HookClient(allow_private=False))
     for document in documents:
         store.put(document)
-    chain = assemble_chain(
-        customizations,
-        hooks,
-        interpreters,
-        Runner(),
-        bundle=bundle,
-        conventions=conventions,
-    )
+    chain = assemble_chain(customizations, hooks, interpreters, Runner(), bundle=bundle, conventions=conventions)
     defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
     refused, answers = _list_refused(customizations), chain.answers()
     own = {kind for name in ("lua", "python") for kind, _ in answers[name]} | set(_list_rule_kinds(store))
     own |= {one.kind for one in refused if one.kind}
     own |= defined if hooks.list_hooks() else set()
     kinds = {kind for pairs in answers.values() for kind, _ in pairs} | defined | own
-    return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), frozenset(kinds - defined), refused)
+    return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), refused)
 
 
 def find_refused(documents: Iterable[JSONObject], *, namespace: str) -> tuple[RefusedObject, ...]:
@@ -237,18 +220,11 @@ def build_matrix(interpreters: Interpreters, wanted: MatrixFilter) -> Matrix:
 
     Args:
         interpreters: The kinds and the layers.
-        wanted: The kinds and operations to show. The kinds of the user's own interpreters come first, then those with
-            a CustomResourceDefinition.
+        wanted: The kinds and operations to show. The kinds of the user's own interpreters come first.
     """
     operations = tuple(one for one in OPERATIONS if wanted.operation in ("", one.value)) or OPERATIONS
-
-    def rank(kind: GroupVersionKind) -> int:
-        if kind in interpreters.own:
-            return 0
-        return 2 if kind in interpreters.unscoped else 1
-
     text = wanted.text.casefold()
-    kinds: Iterable[GroupVersionKind] = sorted(interpreters.kinds, key=rank)
+    kinds: Iterable[GroupVersionKind] = sorted(interpreters.kinds, key=lambda one: one not in interpreters.own)
     if not (wanted.text or wanted.layer or wanted.shows_all):
         kinds = (one for one in kinds if one in interpreters.own)
     kinds = [one for one in kinds if text in _describe(one).casefold()]

@@ -54,8 +54,6 @@ _UNUSED: Final = Usage(0, 0)
 _LINES_AROUND: Final = 3
 _LINE: Final = re.compile(r"(?:\ALua script error: line |/[A-Za-z]+:)([0-9]+):")
 """A place in the two forms that problems of rules and errors of scripts have."""
-_ONLY_FOR: Final = {"statusItems": Operation.AGGREGATE_STATUS, "inputReplicas": Operation.REVISE_REPLICA}
-"""Inputs of a fixture that only one operation has."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
 _OBJECT: Final = """\
 apiVersion: games.example.com/v1
@@ -186,7 +184,7 @@ def run_form(form: PlaygroundForm) -> PlaygroundResult:
         diff=compare(question, found.results),
         files={
             CUSTOMIZATION_FILE: write_yaml(customization),
-            FIXTURE_FILE: write_yaml(complete_fixture(fixture, question, found.results)),
+            FIXTURE_FILE: write_yaml(fixture | {"output": found.results}),
         },
     )
 
@@ -205,8 +203,8 @@ def read_form(form: PlaygroundForm) -> tuple[str, JSONObject]:
         "operation": operation.value,
         "desiredObj": read_value("desired", form.desired, most=MAX_TEXT),
         "observedObj": read_value("observed", form.observed, most=MAX_TEXT),
-        "statusItems": _read_items(form.items),
-        "inputReplicas": _read_replicas(form.replicas),
+        "statusItems": _read_items(form.items) if operation is Operation.AGGREGATE_STATUS else None,
+        "inputReplicas": _read_replicas(form.replicas) if operation is Operation.REVISE_REPLICA else None,
         "output": {},
     }
     return code, {name: value for name, value in given.items() if value is not None}
@@ -256,15 +254,6 @@ def build_customization(code: str, question: Question) -> JSONObject:
             "target": {"apiVersion": kind.api_version, "kind": kind.kind},
             "customizations": {function.member: {"luaScript": code}},
         },
-    }
-
-
-def complete_fixture(fixture: JSONObject, question: Question, results: JSONObject) -> JSONObject:
-    """Return a fixture that expects ``results``, without the inputs of other operations."""
-    return {
-        name: results if name == "output" else value
-        for name, value in fixture.items()
-        if _ONLY_FOR.get(name, question.operation) is question.operation
     }
 
 
