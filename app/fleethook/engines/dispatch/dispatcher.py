@@ -1,6 +1,6 @@
 """Dispatches one review: finds the owner of its schema, calls that cluster's webhooks and merges their answers."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -174,12 +174,10 @@ class Dispatcher:
     def _find_hooks(self, cluster: str, phase: Phase) -> Work[HookIndex]:
         return self._configurations.find(cluster, phase, worker=self.worker)
 
-    async def find_hooks(self, target: Target, phase: Phase) -> Iterator[Hook]:
+    async def find_hooks(self, target: Target, phase: Phase) -> Sequence[Hook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
-        if owner is None:
-            return iter(())
-        return (await begin(self._find_hooks(owner, phase))).each()
+        return () if owner is None else tuple((await begin(self._find_hooks(owner, phase))).each())
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False

@@ -147,11 +147,8 @@ async def _explain_phase(
     dispatcher: Dispatcher, target: Target, context: RequestContext, phase: Phase, *, has_defaults: bool | None
 ) -> tuple[ExplainedHook, ...]:
     """Explain the webhooks of one phase."""
-    attributes = target.attributes
     hooks = await dispatcher.find_hooks(target, phase)
-    context = context._replace(
-        namespace=await dispatcher.find_namespace(attributes, await dispatcher.find_hooks(target, phase))
-    )
+    context = context._replace(namespace=await dispatcher.find_namespace(target.attributes, hooks))
     relevant = {one.hook.uid: one for one in target.relevant}
     equivalents = EquivalentIndex(target.equivalents)
     deciders = _Deciders(CallDecider(context), CallDecider(context), context.own, equivalents, has_defaults)
@@ -178,7 +175,8 @@ async def _explain_hook(
     hook: Hook, relevant: RelevantHook | None, target: Target, deciders: _Deciders
 ) -> ExplainedHook:
     attributes, namespace = target.attributes, deciders.dispatched.namespace
-    own, nearest = _check_own_endpoint(hook, deciders.own), ""
+    reason, nearest = deciders.own.find_reason(hook), ""
+    own = (Verdict(Stage.OWN, ok=False, reason=reason),) if reason else ()
     if relevant is None:
         answers = _explain_mismatch(hook, target, namespace, deciders.equivalents)
         barrier: Verdict | None = answers[0]
@@ -300,12 +298,6 @@ async def _evaluate(relevant: RelevantHook, attributes: Attributes, decider: Cal
         return (Verdict(Stage.CONDITIONS, ok=False, reason=str(error), error=error),)
 
 
-def _check_own_endpoint(hook: Hook, own: OwnEndpoints) -> tuple[Verdict, ...]:
-    """Return a verdict if a webhook is this server itself, none otherwise."""
-    reason = own.find_reason(hook)
-    return (Verdict(Stage.OWN, ok=False, reason=reason),) if reason else ()
-
-
 def _format_kind(kind: GroupVersionKind | None) -> str:
     return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
 
@@ -335,8 +327,7 @@ def _list_notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]]) 
                 f"the request is refused in the {phase} phase: it matches more than {MAX_CALLS} webhooks, the limit "
                 "of one request"
             )
-    called = [one for one in found["mutating"] if one.decision == "call"]
-    seconds = sum(one.timeout_seconds for one in called)
+    seconds = sum(one.timeout_seconds for one in found["mutating"] if one.decision == "call")
     if seconds > BUDGET_SECONDS:
         notes.append(
             f"the mutating webhooks may take {seconds:g} s in sequence; an apiserver waits {BUDGET_SECONDS:g} s"

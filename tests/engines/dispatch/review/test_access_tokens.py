@@ -89,13 +89,6 @@ async def test_a_cached_answer_expires(reviewer: Reviewer, clock: Clock) -> None
     assert await ask(tokens) == Decision("")
 
 
-async def test_one_apiserver_reviews_a_token_once_for_all_clusters(reviewer: Reviewer, clock: Clock) -> None:
-    tokens = tokens_of(reviewer, clock)
-    for cluster in ("ws1", "ws2", "ws3"):
-        await ask(tokens, cluster=cluster)
-    assert (reviewer.count(TOKEN_REVIEWS), reviewer.count(ACCESS_REVIEWS)) == (1, 3)
-
-
 async def test_a_refused_token_is_reviewed_again_soon(reviewer: Reviewer, clock: Clock) -> None:
     tokens = tokens_of(reviewer, clock)
     assert not (await ask(tokens, cluster="ws2")).allowed

@@ -39,7 +39,8 @@ class CallTrace:
         async def call_and_note(
             relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
         ) -> WebhookResponse:
-            noted = _describe_hook(relevant.hook)
+            hook = relevant.hook
+            noted = AskedCall("webhook", hook.name, name_hook(hook), hook.configuration, hook.cluster)
             try:
                 response = await call(relevant, attributes, kind=kind, seconds=seconds)
             except (CallingError, StatusError) as error:
@@ -81,10 +82,6 @@ class CallTrace:
 def note_refusal(name: str, problem: str) -> AskedCall:
     """Return the note that the server refused a review without deciding it, and the reason."""
     return AskedCall("read", name, "", error=problem)
-
-
-def _describe_hook(hook: Hook) -> AskedCall:
-    return AskedCall("webhook", hook.name, name_hook(hook), hook.configuration, hook.cluster)
 
 
 def name_hook(hook: Hook) -> str:

@@ -196,11 +196,8 @@ def match_namespace(hook: Hook, attributes: Attributes, namespace: NamespaceLabe
 
 
 def _build_verdict(stage: Stage, ok: bool, labels: Mapping[str, str]) -> Verdict:  # noqa: FBT001 - private
-    return Verdict(stage, ok, f"{'selects' if ok else 'does not select'} the labels {_format_labels(labels)}")
-
-
-def _format_labels(labels: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "none"
+    shown = ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "none"
+    return Verdict(stage, ok, f"{'selects' if ok else 'does not select'} the labels {shown}")
 
 
 def match_object(hook: Hook, attributes: Attributes) -> Verdict:
@@ -215,12 +212,7 @@ def match_object(hook: Hook, attributes: Attributes) -> Verdict:
     for labels in found:
         if selector.selects(labels):
             return _build_verdict(stage, ok=True, labels=labels)
-    if not found:
-        return Verdict(stage, ok=False, reason="the object has no metadata, and no selector selects it")
-    verdict = _build_verdict(stage, ok=False, labels=found[0])
-    if found[-1] == found[0]:
-        return verdict
-    return verdict._replace(reason=f"{verdict.reason}, nor the old labels {_format_labels(found[-1])}")
+    return _build_verdict(stage, ok=False, labels=found[0] if found else {})
 
 
 def read_labels(document: JSON) -> Mapping[str, str]:

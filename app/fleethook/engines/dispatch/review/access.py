@@ -105,7 +105,6 @@ class Tokens:
         self._seconds: Final = seconds
         self._audiences: Final = tuple(audiences)
         self._secret: Final = secrets.token_bytes(32)
-        self._users: Final[ExpiringCache[bytes, ReviewedUser]] = ExpiringCache(limit, clock=clock)
         self._allowed: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
         # Apart, so that a caller with many invalid tokens evicts no answer of another caller.
         self._refused: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
@@ -175,13 +174,8 @@ class Tokens:
 
     async def _ask_apiserver(self, token: str, question: _Question) -> Decision:
         scope = self._live.scope(question.cluster)
-        user = self._users.get(scope, question.digest)
-        if user is None:
-            user = await self._authenticate(token, scope)
-            if user is None:
-                return Decision("")
-            self._users.put(scope, question.digest, user, seconds=self._seconds)
-        return Decision(user.name, allowed=await self._permits(user, scope, question))
+        user = await self._authenticate(token, scope)
+        return Decision(user.name, allowed=await self._permits(user, scope, question)) if user else Decision("")
 
     async def _authenticate(self, token: str, scope: str) -> ReviewedUser | None:
         review = build_token_review(token, self._audiences)
@@ -229,13 +223,6 @@ _NO_CLUSTER: Final = frozenset({403, 404})
 _log: Final = logging.getLogger(__name__)
 
 
-class Grant(NamedTuple):
-    """The permission of a caller."""
-
-    caller: str
-    """The name of its certificate, or the user of its token; ``""`` if callers need no credentials."""
-
-
 class ClusterAccess:
     """Decides whether a caller may ask a route about a logical cluster."""
 
@@ -272,8 +259,10 @@ class ClusterAccess:
         decision = self._tokens.find(token, cluster=cluster, route=route)
         return decision is not None and decision.allowed
 
-    def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Work[Grant]:
-        """Return the permission of a caller to ask a route about a cluster; waits only for the apiserver.
+    def authorize(self, scope: Scope, *, cluster: str, route: str, seconds: float) -> Work[str]:
+        """Return a caller that may ask a route about a cluster; waits only for the apiserver.
+
+        That is the name of its certificate, or the user of its token; ``""`` if callers need no credentials.
 
         Args:
             scope: The request.
@@ -285,9 +274,9 @@ class ClusterAccess:
             RequestError: The caller has none (401, 403), or the apiserver cannot be asked now (429, 503).
         """
         if name := self._callers.find(scope):
-            return Grant(name)
+            return name
         if self._is_open:
-            return Grant("")
+            return ""
         token = bearer_token(scope)
         if self._tokens is None or not token:
             raise RequestError(401, "Unauthorized", self._lack)
@@ -304,7 +293,7 @@ class ClusterAccess:
             text = "too many callers wait for the apiserver to review their tokens; try again later"
             raise RequestError(429, "TooManyRequests", text) from None
         if decision.allowed:
-            return Grant(decision.user)
+            return decision.user
         if not decision.user:
             raise RequestError(401, "Unauthorized", "the apiserver does not accept the bearer token")
         text = (

@@ -14,7 +14,6 @@ from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALID
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import DispatchResult
-from fleethook.engines.dispatch.review.access import Grant
 from fleethook.engines.dispatch.review.dispatch_endpoint import (
     DispatchContext,
     DispatchEndpoint,
@@ -106,10 +105,10 @@ class AnnotatedEndpoint(DispatchEndpoint):
         del scope
         return ""
 
-    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Work[Grant]:
+    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Work[str]:
         del cluster, deadline
         yield from ()
-        return Grant(self._callers.find(scope))
+        return self._callers.find(scope)
 
     def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Work[tuple[DispatchResult, bytes]]:
         try:

@@ -19,7 +19,7 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, t
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.explain import explain
 from fleethook.engines.dispatch.hooks.hooks import Phase
-from fleethook.engines.dispatch.review.access import ClusterAccess, Grant
+from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.fairness.slots import Slots
@@ -122,10 +122,10 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     def _inspect(self, scope: Scope) -> Work[ClusterCall]:
         deadline = Deadline(time.monotonic() + find_budget(scope["query_string"]))
         cluster = self._find_cluster(scope)
-        grant = yield from self._authorize(scope, cluster, deadline)
+        caller = yield from self._authorize(scope, cluster, deadline)
         return ClusterCall(
             cluster,
-            grant.caller,
+            caller,
             deadline,
             has_returned=was_dispatched(scope["headers"]),
             has_place=scope.get(_PLACE, False),
@@ -178,7 +178,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         """Return the logical cluster that the path of a request names; raises RequestError."""
         return resolve_cluster(self._context.store, _parse_cluster(scope))
 
-    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Work[Grant]:
+    def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Work[str]:
         access, started = self._context.access, time.perf_counter()
         try:
             return (yield from access.authorize(scope, cluster=cluster, route=self._verb, seconds=deadline.remaining))

@@ -1,6 +1,6 @@
 """Plans the request to explain: the request of a review, or the one that a client would send with a manifest."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, cast
 
@@ -259,7 +259,9 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     stored = _set_namespace(options.old) if in_namespace and options.old else options.old
     objects = _make_objects(operation, document, stored)
     shown = [_show(request, objects, version, validating=validating) for validating in (False, True)]
-    notes = (*chosen.notes, *_list_notes(request, own))
+    notes = chosen.notes
+    if subresource and not name:
+        notes += (f"{own.kind} names no object, so the request has no name: set metadata.name to that of the object",)
     has_defaults = version is not None or knows_defaults({"apiVersion": kind.api_version, "kind": kind.kind})
     return PlannedRequest(shown[0], shown[1], cluster, source, notes, has_defaults)
 
@@ -279,11 +281,6 @@ def _show(
     return msgspec.structs.replace(
         request, name=request.name or generated, object_raw=_encode(new), old_object_raw=_encode(old)
     )
-
-
-def _list_notes(request: AdmissionRequest, own: GroupVersionKind) -> Iterator[str]:
-    if request.sub_resource and not request.name:
-        yield f"{own.kind} names no object, so the request has no name: set metadata.name to that of the object"
 
 
 def _set_namespace(document: JSONObject) -> JSONObject:
