@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.plan.plan import compile_plan, kind_of
-from fleethook.engines.overrider.plan.subject_plans import SubjectPlans
+from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import REVISION_LABEL, YURT_APP_SET

@@ -1,10 +1,12 @@
-"""The engine of overriders in a running server: its plans, routes, checks and tasks."""
+"""The engine of overriders in a running server: its plans, routes, checks and tasks, and those of the leader."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.api_errors import UnreachableError
@@ -36,7 +38,6 @@ from fleethook.engines.overrider.admission.read_your_writes import (
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
-from fleethook.engines.overrider.controller.overrider_leader import OverriderLeader
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport
@@ -46,6 +47,7 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     keep_selection,
     lists_without_leader,
     runs_selection,
+    write_selection,
 )
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
@@ -53,6 +55,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
 from fleethook.server.health import Check
+from fleethook.server.metrics import Gauges
 from fleethook.server.reviews.admission_endpoint import (
     Conclude,
     ReviewRoute,
@@ -60,6 +63,7 @@ from fleethook.server.reviews.admission_endpoint import (
 )
 from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
+from fleethook.work.garbage import pause_garbage_collector
 from fleethook.work.threads import Work, Worker
 
 
@@ -251,3 +255,79 @@ def _make_dry_runs(cluster: Cluster, *, limit: int) -> ServerDryRun:
         await connection.request("POST", scope + path, query={"dryRun": "All"}, body=workload)
 
     return ServerDryRun(send, limit=limit)
+
+
+if TYPE_CHECKING:
+    from fleethook.engines.overrider.controller.controller import OverriderController
+
+
+_NO_COUNTS: Final = (0, 0, 0)
+
+
+class OverriderLeader:
+    """Runs the tasks while this replica leads, and keeps the counts of its controller."""
+
+    def __init__(self, context: ServerContext, plans: PlanCache, conflicts: OpenYurtConflicts | None) -> None:
+        """Prepare; arguments as the attributes of `fleethook.engines.overrider.overrider_server.OverriderServer`."""
+        self._context: Final = context
+        self._settings: Final = context.settings.section(OverriderSettings)
+        self._plans: Final = plans
+        self._conflicts: Final = conflicts
+        self._controller: OverriderController | None = None
+        self._last_counts = _NO_COUNTS
+
+    def queue_length(self) -> int:
+        """Return the length of the controller's queue, 0 without a controller."""
+        return 0 if self._controller is None else len(self._controller.queue)
+
+    def _counts(self) -> tuple[int, int, int]:
+        """Return the counts of the running controller, or of the last one."""
+        controller = self._controller
+        if controller is None:
+            return self._last_counts
+        return controller.reconciled, controller.workloads.touched, controller.workloads.failed
+
+    def collectors(self) -> Iterator[Collector]:
+        """Yield the counters of the controller; after a term of this replica, those of its last term."""
+
+        def counter(name: str, text: str, read: Callable[[], float]) -> Collector:
+            return Gauges(name, text, lambda: [({}, read())], family=CounterMetricFamily)
+
+        yield counter("fleethook_controller_reconciled", "Reconciliations of a subject.", lambda: self._counts()[0])
+        yield counter(
+            "fleethook_controller_touched", "Workloads written so that they are rendered.", lambda: self._counts()[1]
+        )
+        yield counter(
+            "fleethook_controller_failed", "Workloads that did not match after their write.", lambda: self._counts()[2]
+        )
+
+    async def run(self, leadership: Leadership) -> None:
+        """Run each task that the settings ask for until cancelled, then drop the controller with its queue."""
+        settings = self._settings
+        if not settings.controls:
+            return
+        self._controller = self._make_controller(leadership)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._controller.run(), name="controller")
+                if runs_selection(settings):
+                    tasks.create_task(write_selection(self._context, leadership.connection), name="selection")
+        finally:
+            self._last_counts, self._controller = self._counts(), None
+
+    def _make_controller(self, leadership: Leadership) -> "OverriderController":
+        # Imported here because servers that do not lead do not need them.
+        from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415
+
+        context = self._context
+        assert context.cluster is not None
+        return OverriderController(
+            leadership.connection,
+            context.store,
+            context.cluster.source,
+            self._plans,
+            registered=leadership.registered,
+            worker=context.worker,
+            reading=pause_garbage_collector,
+            openyurt_conflict=(lambda: "") if self._conflicts is None else self._conflicts.describe,
+        )

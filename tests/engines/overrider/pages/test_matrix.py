@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -10,18 +11,26 @@ from fleethook.engines.overrider.pages import matrix
 from fleethook.engines.overrider.pages.fleet import SubjectRow, find_cell
 from fleethook.engines.overrider.pages.matrix import (
     COLUMNS_ON_A_PAGE,
+    MAX_TEXT,
     PoolDiff,
     Query,
     Selection,
+    cell_url,
     compare_with_template,
+    find_part,
+    matrix_url,
+    overrider_url,
+    parse_cell,
+    parse_overrider_key,
+    parse_query,
     select,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.preview import cells, preview
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from tests.builders import NEW_IMAGE, container, entry, overrider, patch, yurt_app_set
-from tests.engines.overrider.pages.fleet_stores import cell_key, make_store
+from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
 
 
 def row(name: str, *pools: str, kinds: Sequence[str] = ("Deployment",), overrider: str = "") -> SubjectRow:
@@ -132,3 +141,63 @@ def test_each_changed_line_of_the_examples_names_an_entry_of_the_preview(story: 
         assert "" not in sources
         assert sources <= {change.source for change in changes}
         assert bool(sources) == bool(changes)
+
+
+HOSTILE_NAME = "a&b=c d/ü?#<script>\u202e\"'+%00"
+
+
+def parameters(address: str) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query(),
+        Query(subject=HOSTILE_NAME, pool=HOSTILE_NAME),
+        Query(page=7),
+        Query(columns=12),
+    ],
+)
+def test_the_address_of_a_view_is_read_back(query: Query) -> None:
+    assert parse_query(parameters(matrix_url(query))) == query
+
+
+def test_the_first_view_has_a_plain_address() -> None:
+    assert matrix_url(Query()) == "/overriders"
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "0", "1.5", "9" * 400, "²"])
+def test_a_page_that_is_no_number_is_the_first(text: str) -> None:
+    assert parse_query({"page": text, "columns": text}) == Query()
+
+
+def test_unknown_values_are_ignored_and_long_texts_cut() -> None:
+    found = parse_query({"state": "x", "subject": "s" * 5_000})
+    assert found == Query(subject="s" * MAX_TEXT)
+
+
+def test_the_address_of_a_cell_is_read_back() -> None:
+    key = cell_key(HOSTILE_NAME, subject=DEMO._replace(name=HOSTILE_NAME, namespace="", cluster="root:a"))
+    assert parse_cell(parameters(cell_url(key))) == key
+    assert parameters(cell_url(key, everything=True))["all"] == "1"
+
+
+def test_the_address_of_an_overrider_is_read_back() -> None:
+    key = ObjectKey("root:a", YURT_APP_OVERRIDER, "shop", HOSTILE_NAME)
+    assert parse_overrider_key(parameters(overrider_url(key, HOSTILE_NAME))) == key
+    assert parameters(overrider_url(key, HOSTILE_NAME))["at"] == HOSTILE_NAME
+    assert "at" not in parameters(overrider_url(key))
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("entries[0].items[1]: no container is named 'x'; there are: y", "entries[0].items[1]"),
+        ("subject.name: is not known", "subject.name"),
+        ("node pools a, b: entries[0]: x", ""),
+        ("entries[0] changes nothing", ""),
+    ],
+)
+def test_a_message_names_the_part_that_it_is_about(text: str, part: str) -> None:
+    assert find_part(text) == part

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, compile_plan
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache, SubjectPlans
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.delta import Assign, ObjectDelta
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, tweaks_of
@@ -353,3 +353,47 @@ def test_the_subjects_asked_for_least_recently_go_first_when_there_is_no_room() 
     assert cache.weight <= 200
     assert cache.of_subject(YURT_APP_SET, subjects[0], None, cluster="").compiled == 1
     assert cache.of_subject(YURT_APP_SET, subjects[1], None, cluster="").compiled == 0
+
+
+IMAGES = overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
+
+
+def plans(*pools: str, rule: object = IMAGES) -> SubjectPlans:
+    subject = yurt_app_set(pools=[pool(name) for name in pools])
+    return SubjectPlans(YURT_APP_SET, subject, rule)  # type: ignore[arg-type]
+
+
+def test_a_plan_is_compiled_at_its_first_request_and_kept() -> None:
+    made = plans("hangzhou", "beijing")
+    plan = made.plan("Deployment", "hangzhou", None)
+    assert plan.applies
+    assert made.plan("Deployment", "hangzhou", None) is plan
+    assert not made.plan("Deployment", "beijing", None).applies
+
+
+def test_a_compilation_that_takes_long_is_left_to_the_caller() -> None:
+    patches = [patch("add", f"/spec/template/metadata/labels/l{number}", "x") for number in range(100)]
+    made = plans("hangzhou", rule=overrider(entry("*", patches=patches)))
+    first, second = (made.find("Deployment", "hangzhou", None) for _ in range(2))
+    assert isinstance(first, LongCompilation)
+    assert isinstance(second, LongCompilation)
+    first.run()
+    plan = made.find("Deployment", "hangzhou", None)
+    assert isinstance(plan, PoolPlan)
+    second.run()
+    assert made.compiled == 1
+    assert made.plan("Deployment", "hangzhou", None) is plan
+
+
+def test_an_error_is_kept_and_raised_again() -> None:
+    broken = overrider(entry("*", items=[image("missing", "nginx:2.0")]), patches=None)
+    made = plans("hangzhou", rule=broken)
+    errors = []
+    for _ in range(2):
+        try:
+            made.plan("Deployment", "hangzhou", None)
+        except (RenderError, SubjectError) as error:
+            errors.append(error)
+    assert not errors or errors[0] is errors[1]
+    with pytest.raises(SubjectError):
+        made.plan("StatefulSet", "hangzhou", None)

@@ -28,9 +28,8 @@ from fleethook.engines.overrider.admission.workload_admission import (
 )
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
-from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.render import (
     RenderTarget,
     find_kept_replicas,

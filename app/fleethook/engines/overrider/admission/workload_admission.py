@@ -12,8 +12,7 @@ import msgspec
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.subject_plans import LongCompilation
+from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
 from fleethook.engines.overrider.render.member_differences import find_differences
 from fleethook.engines.overrider.render.render import (
     NEVER_RENDERED,

@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import PartialObject, StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
-from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
 from fleethook.engines.overrider.render.render import (
     NOTHING_TO_RENDER,

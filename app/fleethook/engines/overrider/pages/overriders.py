@@ -26,9 +26,18 @@ from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.sections import ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.console.yaml_paths import list_lines
-from fleethook.engines.overrider.pages.addresses import (
+from fleethook.engines.overrider.pages.findings import (
+    list_condition_lines,
+    list_finding_lines,
+    list_named_pools,
+    prepare_findings,
+    select_findings,
+)
+from fleethook.engines.overrider.pages.fleet import SubjectRow, find_overrider
+from fleethook.engines.overrider.pages.matrix import (
     LINKS,
     MAX_TEXT,
+    Query,
     cell_url,
     link_pages,
     matrix_url,
@@ -40,15 +49,6 @@ from fleethook.engines.overrider.pages.addresses import (
     subject_url,
     workload_url,
 )
-from fleethook.engines.overrider.pages.findings import (
-    list_condition_lines,
-    list_finding_lines,
-    list_named_pools,
-    prepare_findings,
-    select_findings,
-)
-from fleethook.engines.overrider.pages.fleet import SubjectRow, find_overrider
-from fleethook.engines.overrider.pages.matrix import Query
 from fleethook.engines.overrider.pages.overrider_service import CellView, make_service
 from fleethook.engines.overrider.subject.owner_index import POOL_INDEXES, WORKLOAD_INDEXES, binding_of, subject_of
 from fleethook.model.gvk import GroupKind

@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, Variant, restored_by_base
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
-from fleethook.engines.overrider.plan.subject_plans import LongCompilation
 from fleethook.engines.overrider.render.delta import apply_delta, foreign_container
 from fleethook.engines.overrider.render.overlay import overlay, settle
 from fleethook.engines.overrider.render.undo import (
