@@ -1,7 +1,7 @@
 """The faults of an object that a rule has changed: the parts that kube-apiserver refuses or drops. For tests of rules.
 
-Known are the schemas of built-in kinds and of given CustomResourceDefinitions, the rules about owners and finalizers,
-and the immutable members of some kinds.
+Known are the schemas of built-in kinds and of given CustomResourceDefinitions, the rules about metadata, and the
+immutable members of some kinds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +9,11 @@ from typing import Final
 
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, check_object
 from fleethook.model.admission import AdmissionRequest
-from fleethook.model.formats.labels import label_key_problem
+from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
 from fleethook.patch import apply
+from fleethook.patch.pointer import escape
 
 POD: Final = GroupKind("", "Pod")
 _CONFIG_MAP: Final[JSONObject] = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -87,11 +88,23 @@ def _check_members(document: JSONObject, definitions: Definitions) -> Iterator[s
 
 # k8s.io/apimachinery v0.36, pkg/api/validation/objectmeta.go, and ValidateObjectMeta in pkg/apis/core/validation.
 _OF_OWNER: Final = ("apiVersion", "kind", "name", "uid")
+_MAX_ANNOTATIONS: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def _check_metadata(kind: GroupKind, metadata: Mapping[str, JSON]) -> Iterator[str]:
-    """Yield the faults of owners and finalizers."""
+    """Yield the faults of labels, annotations, owners and finalizers."""
+    labels, annotations = as_object(metadata.get("labels")), as_object(metadata.get("annotations"))
+    for name, value in labels.items():
+        if problem := label_key_problem(name) or label_value_problem(as_text(value)):
+            yield f"/metadata/labels/{escape(name)}: {problem}"
+    for name in annotations:
+        if problem := label_key_problem(name.lower()):
+            yield f"/metadata/annotations/{escape(name)}: {problem}"
+    if (
+        size := sum(len(f"{name}{value}".encode(errors="replace")) for name, value in annotations.items())
+    ) > _MAX_ANNOTATIONS:
+        yield f"/metadata/annotations: must have at most {_MAX_ANNOTATIONS} bytes together, not {size}"
     yield from _check_owners(metadata)
     yield from _check_finalizers(kind, list_texts(metadata.get("finalizers")))
 
