@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -19,6 +19,7 @@ from fleethook.console.forms import FieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.pages.interpreter_matrix import (
     INTERPRETED,
@@ -45,14 +46,8 @@ from fleethook.engines.interpret.pages.playground import (
     run_form,
 )
 from fleethook.interpret.interpreter import Interpreter, load
-from fleethook.model.karmada import (
-    CONFIG_MAP,
-    CONFIG_MAP_NAME,
-    CUSTOMIZATION,
-    EXPLORING_CONFIGURATION,
-    INTERPRETER_CONFIGURATION,
-    Operation,
-)
+from fleethook.model.json import as_object
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
 from fleethook.settings import Settings
 from fleethook.work.threads import Worker
 
@@ -76,13 +71,8 @@ class InterpretersState(NamedTuple):
 
 
 def load_interpreters(settings: Settings) -> Sequence[Interpreter]:
-    """Return the interpreters in Python of the settings, which are loaded once; raises LoadError."""
-    return _load(tuple(settings.section(InterpretSettings).interpreters))
-
-
-@cache
-def _load(sources: tuple[str, ...]) -> Sequence[Interpreter]:
-    return [one for source in sources for one in load(source)]
+    """Return the interpreters in Python of the settings; raises LoadError."""
+    return [one for source in settings.section(InterpretSettings).interpreters for one in load(source)]
 
 
 def make_state(context: ConsoleContext) -> InterpretersState:
@@ -92,20 +82,14 @@ def make_state(context: ConsoleContext) -> InterpretersState:
 
     def compute(copy: Store) -> Interpreters:
         return build_interpreters(
-            list_documents(copy),
-            interpreters=interpreters,
-            namespace=namespace,
-            bundle=settings.bundle,
-            conventions=settings.interpret_conventions,
-        )
+            list_documents(copy), interpreters=interpreters, namespace=namespace,
+            bundle=settings.bundle, conventions=settings.interpret_conventions,
+        )  # fmt: skip
 
     return InterpretersState(
         Memo(context.store, INTERPRETED, compute),
         Worker(_MAX_RUNNING, name="playground"),
-        Watch(
-            context.store,
-            lambda: partial(find_refused, list(list_documents(context.store)), namespace=namespace),
-        ),
+        Watch(context.store, lambda: partial(find_refused, list(list_documents(context.store)), namespace=namespace)),
     )
 
 
@@ -113,8 +97,6 @@ INTERPRETERS: Final = KeptValue(make_state)
 
 
 router: Final = APIRouter(prefix="/interpreters")
-
-_INTERPRETING: Final = (CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION)
 
 
 async def find_attention(request: Request) -> Attention:
@@ -129,16 +111,13 @@ async def find_attention(request: Request) -> Attention:
 
 def _find_address(store: Store, key: ObjectKey) -> str:
     """Return the address of the kind that a customization interprets."""
-    document = store.get(*key)
-    spec = document.get("spec") if isinstance(document, dict) else None
-    target = spec.get("target") if isinstance(spec, dict) else None
-    kind = target.get("kind") if isinstance(target, dict) else None
+    kind = as_object(as_object(as_object(store.get(*key)).get("spec")).get("target")).get("kind")
     return f"/interpreters?{urlencode({'q': kind})}" if isinstance(kind, str) else "/interpreters"
 
 
 def _is_used(context: ConsoleContext) -> bool:
     """Return whether the source has interpreters besides those of fleethook itself."""
-    if has_kinds(*_INTERPRETING)(context) or context.settings.section(InterpretSettings).interpreters:
+    if has_kinds(CUSTOMIZATION, *CONFIGURATIONS)(context) or context.settings.section(InterpretSettings).interpreters:
         return True
     return any(key.name == CONFIG_MAP_NAME for key in context.store.keys(CONFIG_MAP))
 
