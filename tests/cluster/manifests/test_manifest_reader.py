@@ -149,6 +149,9 @@ def test_documents_that_are_no_objects_are_skipped_beside_objects(text: str, rea
         ("apiVersion: v1\nkind: A\nmetadata: {name: 5}", 7, "metadata.name of A must be text, not 5: quote it"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, labels: [x]}", 7, "metadata.labels of A x must be a mapping"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: n}", 7, "metadata.namespace of A x must be text, not false: quote it"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: null}", 7, "metadata.namespace of A x must be text, not null: quote it"),
+        ("{apiVersion: v1, kind: A, metadata: {name: x, namespace: Null}}", 5, "metadata.namespace of A x must be text, not null: quote it"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: null}", 5, "A has no metadata.name"),
         ("apiVersion: v1\nkind: A\nmetadata:\n  name: x\n  labels: {a.b/c: 1.10}", 9, "metadata.labels.a.b/c of A x must be text, not 1.1: quote it"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, annotations: {kcp.io/cluster: 007}}", 7, "metadata.annotations.kcp.io/cluster of A x must be text, not 7: quote it"),
         ("apiVersion: v1\nkind: A\nmetadata: {generateName: off}", 7, "metadata.generateName of A must be text, not false: quote it"),
@@ -170,9 +173,16 @@ def test_documents_that_should_be_objects_are_errors_and_the_others_are_read(tex
     assert error.startswith(f"f:{line}: {reason}")
 
 
-def test_null_is_an_absent_namespace() -> None:
-    names, skipped, errors = read("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: }")
-    assert (names, skipped, errors) == (["x"], [], [])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: }",
+        "apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: ~}",
+        '{"apiVersion": "v1", "kind": "A", "metadata": {"name": "x", "namespace": null}}',
+    ],
+)
+def test_a_namespace_without_a_value_is_absent(text: str) -> None:
+    assert read(text) == (["x"], [], [])
 
 
 def test_all_errors_of_a_file_are_reported() -> None:

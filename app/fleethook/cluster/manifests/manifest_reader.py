@@ -278,7 +278,7 @@ def _add_objects(value: Value, source: str, found: Manifest) -> None:
     lines = FieldLines()
     for one, pointer, path in _expand_list(value.value, "", ()):
         document = _make_document(value._replace(value=one), source, path)
-        if found_problem := _find_problem(one) or _find_unquoted(one):
+        if found_problem := _find_problem(one) or _find_unquoted(one) or _find_null_namespace(document, lines):
             field, reason = found_problem
             text = f"{pointer}: {reason}" if pointer else reason
             found.errors.append(ManifestError(source, lines.line(document, field), text))
@@ -326,7 +326,7 @@ def _find_problem(value: JSON) -> tuple[str, str] | None:
         return "", "apiVersion and kind are required"
     kind, metadata = value["kind"], value.get("metadata")
     is_unquoted = isinstance(metadata, dict) and isinstance(metadata.get("generateName"), bool | int | float)
-    if not isinstance(metadata, dict) or (metadata.get("name", "") == "" and not is_unquoted):
+    if not isinstance(metadata, dict) or (metadata.get("name") in (None, "") and not is_unquoted):
         return "", f"{kind} has no metadata.name"
     for member in ("labels", "annotations"):
         if metadata.get(member) and not isinstance(metadata[member], dict):
@@ -347,6 +347,17 @@ def _find_unquoted(value: JSONObject) -> tuple[str, str] | None:
             field = f"{member}.{name}"
             return field, f"{field} of {kind}{called} must be text, not {json.dumps(found)}: quote it"
     return None
+
+
+def _find_null_namespace(document: Document, lines: FieldLines) -> tuple[str, str] | None:
+    """Return the field and the problem of a namespace ``null`` in YAML; without a value, it is absent, as in JSON."""
+    metadata = document.object["metadata"]
+    if metadata.get("namespace", "") is not None or '"namespace"' in document.text:
+        return None
+    field = "metadata.namespace"
+    if lines.written(document, field).lower() != "null":
+        return None
+    return field, f"{field} of {document.object['kind']} {metadata['name']} must be text, not null: quote it"
 
 
 def read_python(path: Path) -> Manifest:
