@@ -19,7 +19,6 @@ from tests.waiting import NET
 _WEBHOOKS: Final = 40
 _CONDITIONS: Final = 64
 _REQUESTS: Final = 200
-_OVER_BUDGET: Final = "the matchConditions of all webhooks cost more than"
 # Each condition iterates over all pairs of numbers, which exceeds the cost limit of one condition.
 _EXPENSIVE: Final = "object.numbers.all(x, object.numbers.all(y, x + y >= 0 || x == {number}))"
 # The victim's process sends requests one after the other and prints the latency of each.

@@ -5,7 +5,6 @@ import gzip
 import json
 import re
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from fleethook.engines.dispatch.hooks.hooks import Phase
 from fleethook.outbound.client import HookClient
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget
 from tests.engines.dispatch.conftest import Front
-from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close, run_raw_hook
+from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
 SHORT = 0.5
@@ -175,27 +174,6 @@ async def test_a_patch_that_does_not_apply_refuses_the_request_under_any_policy(
     assert response.message.startswith('Internal error occurred: the patch of admission webhook "w.example.org"')
     assert text in response.message
     await check_next_call(front, hook, "mutating")
-
-
-@pytest.mark.parametrize(
-    ("certificate", "text"),
-    [
-        ("expired", "expired"),
-        ("other name", "doesn't contain any IP SANs"),
-        ("self-signed", "doesn't contain any IP SANs"),
-    ],
-)
-async def test_the_error_names_the_fault_of_a_certificate(
-    front: Front, tmp_path: Path, certificate: Any, text: str
-) -> None:
-    async with run_raw_hook(tmp_path, certificate) as hook:
-        found = await front.dispatch(store(hook, "validating"), review(), cluster="ws1")
-    message = found.response.message
-    assert found.response.code == 500
-    assert message.startswith(
-        'Internal error occurred: failed calling webhook "w.example.org": failed to call webhook: Post'
-    )
-    assert re.search(text, message), message
 
 
 async def test_no_text_contains_data_of_a_refused_request(front: Front, hook: RawHook) -> None:

@@ -75,19 +75,6 @@ def test_fresh_keys_precede_retries_except_for_one_in_nine_turns() -> None:
     assert done == [*fresh[:MAX_PASSED], "r1", *fresh[MAX_PASSED:], "r2"]
 
 
-def test_retries_in_progress_are_limited() -> None:
-    clock = FakeClock()
-    queue = queue_at(clock)
-    for key in ("r1", "r2", "r3"):
-        fail(queue, key)
-    clock.advance(1)
-    assert [take(queue, max_retrying=2) for _ in range(3)] == ["r1", "r2", None]
-    queue.add("f")
-    assert take(queue, max_retrying=2) == "f"
-    queue.finish("r1", True)
-    assert take(queue, max_retrying=2) == "r3"
-
-
 def test_adding_a_retry_makes_it_fresh() -> None:
     clock = FakeClock()
     queue = queue_at(clock)

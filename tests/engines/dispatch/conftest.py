@@ -16,11 +16,6 @@ from tests.engines.dispatch.webhook_server import Webhooks, webhooks
 from tests.waiting import NET
 
 
-def read_stopped_clock() -> float:
-    """Return the time of a clock that does not move."""
-    return 0.0
-
-
 class Front:
     """A dispatcher over a store, as the HTTP edge uses it."""
 

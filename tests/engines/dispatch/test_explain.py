@@ -205,12 +205,6 @@ async def test_the_kind_that_a_webhook_gets_is_reported() -> None:
     assert one.predicates[0].reason == "rules[0] matches example.org/v2 widgets, an equivalent resource"
 
 
-async def test_an_unknown_owner_is_noted() -> None:
-    found = await run_explain(world(binding("ws3", "", "widgets.example.org")), review())
-    assert (found.owner.case, found.owner.cluster, found.mutating, found.validating) == ("nameless", None, (), ())
-    assert found.notes == (f"the request is refused: {found.owner.problem}",)
-
-
 async def test_mutating_timeouts_above_the_budget_are_noted() -> None:
     hooks = [webhook(f"{name}.example.org", timeoutSeconds=12) for name in "abc"]
     found = await run_explain(world(configuration("ws3", "mutating", *hooks)), review())

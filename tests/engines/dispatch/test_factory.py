@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispa
 from fleethook.engines.dispatch.factory import answer_from_records, build_offline_dispatcher, read_namespace
 from fleethook.recordings.recording_format import Call
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls, find_current
-from tests.engines.dispatch.builders import WIDGETS, configuration, definition, request_of, review, store_of, webhook
+from tests.engines.dispatch.builders import WIDGETS, configuration, request_of, review, store_of, webhook
 
 
 async def test_an_unreadable_namespace_is_an_internal_error() -> None:
@@ -28,9 +28,6 @@ async def test_an_unreadable_namespace_is_an_internal_error() -> None:
 
     with pytest.raises(StatusError, match="failed to read namespace n of logical cluster ws2: 403 Forbidden: no"):
         await read_namespace("ws2", "n", live=Forbidding())
-
-
-V2 = [{**WIDGETS, "apiVersions": ["v2"]}]
 
 
 async def dispatch_offline(*documents: dict[str, Any]) -> DispatchResult:
@@ -48,16 +45,6 @@ async def test_offline_dispatchers_admit_requests_without_webhooks() -> None:
 async def test_offline_dispatchers_call_no_webhook(policy: str) -> None:
     response = (await dispatch_offline(configuration("ws1", "validating", webhook(failurePolicy=policy)))).response
     assert (response.code, response.message) == (500, "Internal error occurred: webhooks are not called offline")
-
-
-async def test_offline_dispatchers_refuse_conversions_by_webhook() -> None:
-    conversion = {
-        "strategy": "Webhook",
-        "webhook": {"clientConfig": {"url": "https://localhost/c"}, "conversionReviewVersions": ["v1"]},
-    }
-    versions = definition("ws1", "widgets.example.org", "v1", "v2", conversion=conversion)
-    response = (await dispatch_offline(versions, configuration("ws1", "validating", webhook(rules=V2)))).response
-    assert response.message.endswith("needs a conversion webhook, which is not called here")
 
 
 def raw(value: Any) -> msgspec.Raw:

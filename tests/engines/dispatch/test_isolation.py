@@ -84,21 +84,6 @@ def test_concurrent_requests_get_the_same_answers_as_sequential_ones(documents: 
     asyncio.run(run())
 
 
-async def test_clusters_may_have_different_versions_of_a_definition() -> None:
-    """The cache of matching webhooks distinguishes the versions of a definition."""
-    rules = [{"apiGroups": ["example.org"], "apiVersions": ["v2"], "resources": ["widgets"], "operations": ["*"]}]
-    world = World(
-        store_of(
-            definition("a", "widgets.example.org", "v1", "v2"),
-            definition("b", "widgets.example.org", "v1"),
-            *(configuration(cluster, "validating", webhook(rules=rules)) for cluster in ("a", "b")),
-        )
-    )
-    for cluster in ("a", "b", "a", "b"):
-        assert (await world.dispatch(review(), cluster=cluster, phase="validating")).response.allowed
-    assert [call.seen_as for call in world.calls] == ["a", "a"]
-
-
 async def test_clusters_share_no_connections(front: Front, server: Webhooks) -> None:
     ports: dict[str, set[Any]] = {}
 

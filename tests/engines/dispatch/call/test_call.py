@@ -14,7 +14,7 @@ from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
 from fleethook.server.metrics import exposition
 from tests.engines.dispatch.builders import configuration, review, store_of
-from tests.engines.dispatch.conftest import Front, read_stopped_clock
+from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Answer, Webhooks, allow, deny, hook
 from tests.waiting import NET, until
 
@@ -65,15 +65,6 @@ async def test_a_long_retry_after_fails_the_call_or_times_out(
     assert (response.allowed, response.code if code else 0) == (code == 0, code)
     assert len(server.calls) == 1
     assert [outcome for _, outcome in front.observed] == ["failed"]
-
-
-async def test_timeout_query_is_the_shorter_limit_rounded_up(front: Front, server: Webhooks) -> None:
-    server.answers["/w"] = allow
-    hooks = (hook(server, "/w", timeoutSeconds=20), hook(server, "/w", timeoutSeconds=5))
-    store = store_of(configuration("ws1", "mutating", *hooks), configuration("ws1", "validating", *hooks))
-    for phase in ("mutating", "validating"):
-        await front.dispatch(store, review(), cluster="ws1", phase=phase, seconds=9.5, clock=read_stopped_clock)
-    assert sorted(call.query for call in server.calls) == ["timeout=10s", "timeout=10s", "timeout=5s", "timeout=5s"]
 
 
 @pytest.mark.parametrize(

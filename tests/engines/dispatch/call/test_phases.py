@@ -22,21 +22,6 @@ from tests.engines.dispatch.builders import (
 )
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, hook, label, patch
-from tests.waiting import with_patience_async
-
-
-async def test_an_expired_deadline_is_a_timeout_even_with_ignore(front: Front, server: Webhooks) -> None:
-    server.hold.clear()
-    store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy="Ignore"), hook(server, "/x")))
-
-    async def dispatch(seconds: float) -> Any:
-        return (await front.dispatch(store, review(), cluster="ws1", phase="mutating", seconds=seconds)).response
-
-    response = await with_patience_async(dispatch, lambda _: server.paths)
-    assert (response.allowed, response.code, response.reason) == (False, 504, "Timeout")
-    assert response.message == "Timeout: request did not complete within requested timeout"
-    assert server.paths == ["/w"]
-
 
 SIZED = {
     "type": "object",
@@ -118,17 +103,6 @@ async def test_patches_of_deletions_are_refused(front: Front, server: Webhooks, 
     response = (await front.dispatch(store, made, cluster="ws1", phase="mutating")).response
     text = 'admission webhook "w.example.org" attempted to modify the object, which is not supported for this operation'
     assert (response.code, response.message) == (500, f"Internal error occurred: {text}")
-
-
-@pytest.mark.parametrize(("policy", "allowed"), [("Fail", False), ("Ignore", True)])
-async def test_unknown_patch_types_are_failures_of_the_webhook(
-    front: Front, server: Webhooks, policy: str, *, allowed: bool
-) -> None:
-    server.answers["/w"] = patch({"op": "add", "path": "/x", "value": 1}, patchType="MergePatch")
-    store = store_of(configuration("ws1", "mutating", hook(server, "/w", failurePolicy=policy)))
-    response = (await front.dispatch(store, review(), cluster="ws1", phase="mutating")).response
-    assert (response.allowed, bool(response.patch)) == (allowed, False)
-    assert allowed or response.message.endswith('unsupported patch type "MergePatch"')
 
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}

@@ -1,11 +1,8 @@
 import json
-import time
 from pathlib import Path
 
 import pytest
 
-from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import EXAMPLE, explain, explain_as_json, provide_webhooks
 from tests.cli.fake_cluster import Cluster
@@ -15,14 +12,10 @@ from tests.engines.dispatch.builders import (
     configuration,
     definition,
     namespace,
-    request_of,
-    review,
-    store_of,
     webhook,
     widget,
     workspace,
 )
-from tests.waiting import NET
 
 
 def test_a_cluster_can_be_named_by_its_path(write_yaml: WriteYAML) -> None:
@@ -134,23 +127,6 @@ def test_each_item_of_a_list_is_explained(write_yaml: WriteYAML) -> None:
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(rules=[WIDGETS])))
     _, out, _ = explain("--request", write_yaml("l.yaml", listed), "--cluster", "c", "-f", manifests)
     assert out.count("CREATE of widgets.example.org") == 2
-
-
-def test_a_condition_that_uses_the_authorizer_is_an_error(write_yaml: WriteYAML) -> None:
-    condition = {"name": "may", "expression": "authorizer.group('').resource('pods').check('get').allowed()"}
-    manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(matchConditions=[condition])))
-    code, out, _ = explain("--request", write_yaml("w.yaml", widget()), "--cluster", "c", "-f", manifests)
-    assert code == 1
-    assert "no such attribute(s): authorizer" in out
-
-
-async def test_offline_dispatching_calls_no_webhook() -> None:
-    store = store_of(*provide_webhooks(webhook(failurePolicy="Ignore")))
-    deadline = Deadline(time.monotonic() + NET)
-    dispatched = await build_offline_dispatcher(store).dispatch(
-        request_of(review(widget())), cluster="c", phase="validating", deadline=deadline
-    )
-    assert dispatched.response.message == "Internal error occurred: webhooks are not called offline"
 
 
 def test_the_object_of_a_plain_cluster_needs_no_option_for_the_cluster(

@@ -96,15 +96,6 @@ def test_files_without_logical_clusters_are_those_of_a_plain_cluster(write_yaml:
     assert (found["cluster"], found["owner"]["case"]) == ("", "local")
 
 
-def test_the_guessed_resource_of_an_undefined_kind_is_noted(write_yaml: WriteYAML) -> None:
-    policy = {"apiVersion": "x.org/v1", "kind": "Policy", "metadata": {"name": "a"}}
-    code, out, err = explain(
-        "--request", write_yaml("p.yaml", policy), "--cluster", "c", "-f", write_yaml("m/m.yaml", *provide_webhooks())
-    )
-    assert (code, err) == (0, "note: no CRD or APIBinding defines Policy; assuming resource policies\n")
-    assert out.startswith("CREATE of policies.x.org, Policy a, in c\n")
-
-
 def test_a_subresource_is_sent_as_its_own_kind(write_yaml: WriteYAML) -> None:
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "labels": {"a": "b"}}}
     manifests = write_yaml(

@@ -59,15 +59,6 @@ async def test_a_pasted_object_gets_the_verdict_tree() -> None:
     assert page.text.index("hooks/called") < page.text.index("hooks/near")
 
 
-async def test_the_operation_and_the_user_of_the_form_decide() -> None:
-    expression = "request.operation == 'DELETE' && request.userInfo.username == 'ada'"
-    hook = webhook("who.example.org", matchConditions=[{"name": "who", "expression": expression}])
-    app = console_of(*FLEET[:2], configuration("p", "validating", hook))
-    fields = {"document": OBJECT, "cluster": "c", "operation": "DELETE"}
-    assert "call hooks/who.example.org" in (await submit(app, "/dispatch", {**fields, "user": "ada"}))[1].text
-    assert "skip hooks/who.example.org" in (await submit(app, "/dispatch", {**fields, "user": "bob"}))[1].text
-
-
 async def test_the_address_of_a_chosen_object_has_all_parameters_and_the_command() -> None:
     app = console_of(*FLEET, command_source="-f examples")
     query = "choice=p/apis.kcp.io/APIExport//widgets&operation=UPDATE&user=ada%20l&dry_run=true"
