@@ -152,7 +152,9 @@ def read_pairs(text: str) -> set[tuple[GroupVersionKind, Operation]]:
 )  # fmt: skip
 def test_the_choice_decides_what_karmada_asks(layers: dict[str, str], own: str, missing: str, everything: str) -> None:
     given = {name: read_pairs(answers) for name, answers in layers.items()}
-    for choice, expected in zip(InterpreterRegistration, ("", own, missing, everything), strict=True):
+    for choice, expected in zip(
+        (InterpreterRegistration.OWN, InterpreterRegistration.MISSING, ALL), (own, missing, everything), strict=True
+    ):
         assert choose_answers(given, choice, KARMADA) == read_pairs(expected), choice
 
 

@@ -75,8 +75,6 @@ def choose_answers(
         karmada: The kinds and operations that Karmada interprets itself.
     """
     own = {one for name, answers in layers.items() if name not in _BUILT_IN for one in answers}
-    if choice is InterpreterRegistration.OFF:
-        return frozenset()
     if choice is InterpreterRegistration.OWN:
         return frozenset(own)
     if choice is InterpreterRegistration.ALL:
