@@ -158,8 +158,12 @@ def _choose(condition: _Outcomes, yes: _Outcomes, no: _Outcomes) -> _Outcomes:
     return chosen | (condition & {_ERROR})
 
 
+_TAKE_NULL: Final = frozenset({"_==_", "_!=_", "type", "of", "ofNonZeroValue", "or", "orValue"})
+
+
 def _apply(function: str, values: tuple[Any, ...]) -> _Outcomes:
-    if _ERROR in values:
+    # No other function takes a null, and a null has no elements.
+    if _ERROR in values or (None in (values[1:] if function == "@in" else values) and function not in _TAKE_NULL):
         return frozenset({_ERROR})
     match function, values:
         case "!_", (bool() as one,):
