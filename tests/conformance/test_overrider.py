@@ -435,34 +435,6 @@ def test_every_suite_is_run_or_has_a_reason() -> None:
     assert set(CASES) == run_here | set(NOT_RUN) | notes
 
 
-def test_constants() -> None:
-    from fleethook.model import openyurt  # noqa: PLC0415 - only this test needs it
-
-    constants = CASES["meta"]["constants"]
-    assert tuple(
-        constants[name]
-        for name in (
-            "group_version",
-            "label_pool_name",
-            "label_revision",
-            "annotation_pool_patch",
-            "annotation_ref_nodepool",
-            "annotation_trigger",
-            "node_label_nodepool",
-            "token_v1alpha1",
-        )
-    ) == (
-        openyurt.API_VERSION,
-        openyurt.POOL_NAME_LABEL,
-        openyurt.REVISION_LABEL,
-        openyurt.POOL_PATCH_ANNOTATION,
-        openyurt.REF_NODEPOOL_ANNOTATION,
-        openyurt.TRIGGER_ANNOTATION,
-        openyurt.NODE_LABEL_NODEPOOL,
-        openyurt.NODEPOOL_TOKEN,
-    )
-
-
 def test_defaulting_refuses_another_type_and_changes_nothing_else() -> None:
     refused, empty = CASES["defaulting"]
     answer = default_overrider(request({"kind": "Unstructured", "metadata": {}}))

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fleethook.model.openyurt import NUDGED_ANNOTATION
-from tests.builders import entry, image, patch
+from tests.builders import entry, image
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.fleet import ACCOUNT, NAMESPACE
 from tests.e2e.openyurt_planes import VERSIONS, Version
@@ -111,23 +110,6 @@ def test_an_edit_of_the_overrider_rolls_out_its_pools_once(demo: Scenario) -> No
     await_images(demo, "nginx:3.0")
     demo.settle("demo")
     expect(demo, overridden=2, others=1)
-
-
-def test_an_override_that_is_dropped_after_a_restart_is_undone_without_waiting(
-    make: Make, instance: RestartableServer
-) -> None:
-    """The member of the template that it had replaced is no sign that OpenYurt's controller lags."""
-    demo = make()
-    ours = patch("replace", "/spec/template/spec/containers/0/args", ["--ours"])
-    demo.override({**TO_2, "patches": [ours]})
-    demo.create(args=["--first"])
-    wait_for(demo.rendered, what="the overrider is rendered")
-    instance.restart()
-    demo.override(TO_2)
-    await_images(demo, "nginx:2.0")
-    demo.settle("demo")
-    expect(demo, overridden=2, others=1)
-    assert NUDGED_ANNOTATION not in demo.api[demo.subject_path()]["metadata"].get("annotations", {})
 
 
 def test_a_deleted_overrider_leaves_the_workloads_of_openyurt(demo: Scenario) -> None:

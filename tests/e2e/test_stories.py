@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
-from tests.e2e.cluster import Api, ControlPlane, RefusedError
+from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
 from tests.e2e.fleet import OPENYURT, run_registered_server
 from tests.e2e.workloads import images, path_of, workload_of
@@ -111,37 +110,6 @@ def test_story_1_a_daemon_and_a_stateful_set(stories: Path, admin: Api) -> None:
     assert (stateful["kind"], stateful["spec"]["replicas"]) == ("StatefulSet", 3)
     untouched = create_workload(admin, "story-1", "yurtappsets/yurtappset-stateful", "beijing")
     assert untouched["spec"]["replicas"] == 1
-
-
-def test_the_stories_as_written_are_refused(stories: Path, admin: Api) -> None:
-    source = Path(__file__).parent.parent / "conformance" / "proposal_as_written.yaml"
-    (as_written,) = [
-        document.object
-        for document in read_documents(source.read_text(), source=source.name)
-        if document.object["metadata"]["name"] == "story-5"
-    ]
-    as_written["metadata"]["namespace"] = "story-5"
-    with pytest.raises(RefusedError) as refused:
-        admin.create(f"{OPENYURT}/namespaces/story-5/yurtappoverriders", as_written)
-    assert refused.value.status in (400, 422)
-
-
-def test_a_second_overrider_for_a_subject_is_refused_by_the_name_of_the_first(stories: Path, admin: Api) -> None:
-    first = admin[f"{OPENYURT}/namespaces/story-2/yurtappoverriders/demo1"]
-    second = {**first, "metadata": {"name": "demo2", "namespace": "story-2"}}
-    with pytest.raises(RefusedError, match="demo1"):
-        admin.create(f"{OPENYURT}/namespaces/story-2/yurtappoverriders", second)
-
-
-def test_findings_come_as_causes_with_their_fields(stories: Path, admin: Api) -> None:
-    broken = admin[f"{OPENYURT}/namespaces/story-2/yurtappoverriders/demo1"]
-    broken["entries"][0]["items"][0]["image"]["containerName"] = ""
-    broken["entries"][1]["patches"] = [{"operation": "remove", "path": "/spec/template/spec/volumes/9"}]
-    with pytest.raises(RefusedError) as refused:
-        admin.replace(f"{OPENYURT}/namespaces/story-2/yurtappoverriders/demo1", broken)
-    assert refused.value.status == 422
-    causes = {cause["field"] for cause in refused.value.body["details"]["causes"]}
-    assert any(field.startswith("entries[0].items[0]") for field in causes), causes
 
 
 def test_foreign_workloads_are_not_sent_to_fleethook(stories: Path, admin: Api, server: Server, namespace: str) -> None:

@@ -1,6 +1,5 @@
 """Tests of converging one workload: lost values, defaults, conflicts and refused writes, against an apiserver in memory."""
 
-import copy
 from typing import Any
 
 from fleethook.cluster.api_errors import APIError
@@ -118,25 +117,6 @@ async def test_a_drift_is_repaired_although_another_webhook_changes_each_write()
         assert (fleet.image(), fleet.server.writes[fleet.path()]) == ("mirror.local/nginx:2.0", 2)
 
 
-async def test_another_controller_that_reverts_writes_causes_four_writes_in_the_first_minute() -> None:
-    fleet = Fleet()
-    fleet.subject()
-
-    def revert(path: str) -> None:
-        document = copy.deepcopy(fleet.server[path])
-        pod_spec(document)["containers"][0]["image"] = "theirs:1"
-        fleet.server.put(document)
-
-    async with fleet.leader():
-        fleet.server.stored.append(revert)
-        fleet.override(entry("*", items=TO_2))
-        await fleet.wait(MINUTE)
-        assert 3 <= fleet.server.writes[fleet.path()] <= 5
-        # Until the pause reaches its limit of ten minutes.
-        await fleet.wait(15 * MINUTE)
-        assert fleet.server.writes[fleet.path()] <= 8
-
-
 async def test_the_controller_does_not_fight_a_webhook_that_undoes_renders() -> None:
     fleet = Fleet()
     fleet.subject()
@@ -213,21 +193,6 @@ async def test_a_refused_write_is_retried_with_backoff_and_reported() -> None:
         await fleet.wait(MINUTE)
         assert 3 <= len(refused) <= 5
         assert fleet.condition()[2].endswith("the write failed: 403 Forbidden: no")
-
-
-async def test_a_new_leader_finds_lost_values_without_a_change() -> None:
-    fleet = Fleet()
-    fleet.server.after.append(prune_misspelled)
-    fleet.subject()
-    async with fleet.leader():
-        fleet.override(entry("*", items=TO_2, patches=[patch("add", f"{SPEC}/hostNetwrok", True)]))
-        await fleet.wait_for(lambda: fleet.condition()[1] == "FieldsNotKept")
-    stored = fleet.server[fleet.path()]
-    async with fleet.leader():
-        await fleet.wait(MINUTE)
-        assert fleet.server.writes[fleet.path()] == 2
-        assert fleet.server[fleet.path()] == stored
-        assert fleet.condition()[1] == "FieldsNotKept"
 
 
 async def test_a_deleted_overrider_is_undone_and_forgotten() -> None:

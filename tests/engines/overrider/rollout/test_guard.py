@@ -1,6 +1,5 @@
 """Warnings of admission about edits that roll many workloads."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,19 +117,6 @@ def test_the_overrider_in_effect_decides() -> None:
 def test_texts_with_the_name_of_the_pool_are_compared_for_each_pool(new: Any, rolls: int) -> None:
     old = overrider(entry("*", items=[image("nginx", "pool-7:2")]))
     assert f"rolls {rolls} of 20 workloads" in review(overrider(entry("*", items=new)), old).warnings[0]
-
-
-def test_values_of_single_pools_are_compared_for_each_pool() -> None:
-    def images(claim: str) -> Document:
-        return overrider(
-            *(entry(name, items=[image("nginx", claim.format(number))]) for number, name in enumerate(POOLS))
-        )
-
-    old = images("nginx:{}")
-    new = copy.deepcopy(old)
-    for number in range(12):
-        new["entries"][number]["items"][0]["image"]["imageClaim"] = f"nginx:1.{number}"
-    assert "rolls 12 of 20 workloads" in review(new, old).warnings[0]
 
 
 def test_a_refused_overrider_is_not_predicted() -> None:
