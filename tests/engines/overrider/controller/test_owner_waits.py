@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from tests.builders import entry, image, patch
+from fleethook.engines.overrider.controller.owner_waits import OwnerWaits
+from fleethook.engines.overrider.controller.subject_state import SubjectState
+from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.model.openyurt import YURT_APP_SET
+from tests.builders import entry, image, overrider, patch, yurt_app_set
 from tests.builders import rendered as render_elsewhere
 from tests.engines.overrider.running import Fleet
 
@@ -258,3 +262,17 @@ async def test_statuses_and_events_are_not_repeated() -> None:
         await fleet.wait(60 * MINUTE)
         assert controller.reconciled >= looked + 6
         assert (fleet.server.events, fleet.server.statuses) == (said, written)
+
+
+async def test_a_reconciliation_that_a_timer_starts_too_early_is_followed_by_another() -> None:
+    """The clock of uvloop counts milliseconds."""
+    now = [0.0]
+    nobody: Any = None
+    waits = OwnerWaits(nobody, nobody, nobody, seconds=10.0, interval=600.0, time=lambda: now[0], now=nobody)
+    binding = Binding("", YURT_APP_SET, "default", "demo")
+    at = SubjectState(binding, (overrider(),), yurt_app_set(), (), ("a",), ("a",), frozenset())
+    await waits.wait_for_owner(at)
+    now[0] = 10.049
+    await waits.wait_for_owner(at)
+    now[0] = 10.051
+    assert (waits.is_late(at), waits.next_time(at)) == (False, 10.05)

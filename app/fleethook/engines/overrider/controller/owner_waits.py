@@ -39,6 +39,8 @@ class _Wait(NamedTuple):
     """The generation of the subject."""
     since: float
     """The time when this controller first saw that with this generation."""
+    seen: float
+    """The time of the last reconciliation. What is due then decides, because a timer may end a millisecond early."""
     waiting: bool = False
     """Whether workloads with an override waited at the last reconciliation."""
     nudged: float = -_NEVER
@@ -108,7 +110,7 @@ class OwnerWaits:
     def is_late(self, at: SubjectState) -> bool:
         """Return whether the subject's controller has left workloads missing or outdated for longer than its time."""
         wait = self._waits.get(at.binding)
-        return wait is not None and self._time() >= wait.since + self._limit(at)
+        return wait is not None and wait.seen >= wait.since + self._limit(at)
 
     def find_orphans(self, at: SubjectState) -> tuple[str, ...]:
         """Return the workloads without an owner, for messages.
@@ -119,8 +121,8 @@ class OwnerWaits:
 
     def next_time(self, at: SubjectState) -> float:
         """Return the time when the controller's time is over; infinity if no workload is missing or outdated then."""
-        end = self._end(at)
-        return end if end > self._time() else _NEVER
+        wait, end = self._waits.get(at.binding), self._end(at)
+        return end if wait is not None and end > wait.seen else _NEVER
 
     def _note(self, at: SubjectState) -> _Wait | None:
         """Begin a wait if the subject needs one, with a new one for each generation; return it."""
@@ -129,12 +131,11 @@ class OwnerWaits:
         if not (lacks or at.dangling or (subject is not None and is_behind(subject, lacks_pools=lacks))):
             self._waits.pop(at.binding, None)
             return None
-        generation = None if subject is None else subject["metadata"].get("generation")
-        wait = self._waits.get(at.binding)
-        if wait is None:
-            wait = _Wait(generation, self._time())
-        elif wait.generation != generation:
-            wait = wait._replace(generation=generation, since=self._time(), waiting=False)
+        generation, now = None if subject is None else subject["metadata"].get("generation"), self._time()
+        wait = self._waits.get(at.binding) or _Wait(generation, now, now)
+        if wait.generation != generation:
+            wait = wait._replace(generation=generation, since=now, waiting=False)
+        wait = wait._replace(seen=now)
         self._waits[at.binding] = wait
         return wait
 
