@@ -125,12 +125,20 @@ def _find_storage(
 
 
 def _read_definition(definition: JSONObject) -> _Storage:
-    spec = as_object(definition.get("spec"))
-    scope = spec.get("scope")
-    return _Storage(
-        namespaced=scope == "Namespaced" if scope in ("Namespaced", "Cluster") else None,
-        equivalents=_list_versions(spec),
-    )
+    # By identity: a store replaces definitions and never changes them, and an entry holds its definition.
+    known = _STORAGES.get(id(definition))
+    if known is None:
+        if len(_STORAGES) >= _MAX_CACHED:
+            _STORAGES.clear()
+        spec = as_object(definition.get("spec"))
+        scope = spec.get("scope")
+        is_namespaced = scope == "Namespaced" if scope in ("Namespaced", "Cluster") else None
+        known = _STORAGES[id(definition)] = definition, _Storage(is_namespaced, _list_versions(spec))
+    return known[1]
+
+
+_MAX_CACHED: Final = 1024
+_STORAGES: Final[dict[int, tuple[JSONObject, _Storage]]] = {}
 
 
 def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]]:
