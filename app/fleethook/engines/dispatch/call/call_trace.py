@@ -21,6 +21,7 @@ from fleethook.server.reviews.recording import AskedCall
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
 msgspec.json.Decoder(WebhookResponse)
+msgspec.json.Decoder(Status)
 
 
 class CallTrace:
