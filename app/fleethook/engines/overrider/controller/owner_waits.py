@@ -40,7 +40,7 @@ class _Wait(NamedTuple):
     since: float
     """The time when this controller first saw that with this generation."""
     seen: float
-    """The time of the last reconciliation. What is due then decides, because a timer may end a millisecond early."""
+    """The time of the last reconciliation: it decides about the end of a wait, because a timer may end too early."""
     waiting: bool = False
     """Whether workloads with an override waited at the last reconciliation."""
     nudged: float = -_NEVER
