@@ -11,7 +11,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.patch import apply
-from fleethook.work.threads import do_at_once
+from fleethook.work.threads import T, Work
 
 API = "apps.openyurt.io/v1alpha1"
 API_V1BETA1 = "apps.openyurt.io/v1beta1"
@@ -179,6 +179,17 @@ def request(
         **fields,
     }
     return msgspec.json.decode(msgspec.json.encode(body), type=AdmissionRequest)
+
+
+def do_at_once(work: Work[T]) -> T:
+    """Do work that waits for nothing, and the functions that it yields, in this thread."""
+    try:
+        step = next(work)
+        while True:
+            step = work.send(step())
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Response:

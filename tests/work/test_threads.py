@@ -18,7 +18,6 @@ from fleethook.work.threads import (
     Worker,
     begin,
     call_in_thread,
-    do_at_once,
     favour_event_loop,
 )
 from tests.waiting import NET, until
@@ -213,14 +212,6 @@ async def test_a_cancellation_ends_the_work_where_it_waits() -> None:
     assert (work_is_waiting, ended) == (True, ["ended"])
 
 
-def test_work_that_waits_cannot_be_done_at_once() -> None:
-    def work() -> Work[int]:
-        return (yield Done(2))
-
-    with pytest.raises(TypeError, match=r"the work waits for Done\(result=2\); run the work with begin"):
-        do_at_once(work())
-
-
 async def test_functions_of_work_run_in_a_thread() -> None:
     def work() -> Work[Any]:
         return (yield lambda: threading.current_thread().name)
@@ -228,7 +219,6 @@ async def test_functions_of_work_run_in_a_thread() -> None:
     worker = Worker()
     found = await begin(call_in_thread(work(), lambda function: worker.run("ws2", function)))
     assert found.startswith("long-work")
-    assert do_at_once(work()) == "MainThread"
 
 
 async def test_work_handles_the_failure_of_a_function_and_of_an_awaitable() -> None:

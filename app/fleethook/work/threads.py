@@ -176,26 +176,6 @@ Work = Generator[Any, Any, T]
 receives their results."""
 
 
-def do_at_once(work: Work[T]) -> T:
-    """Do work and its functions in this thread, for callers that block no event loop.
-
-    Raises:
-        TypeError: The work waits for an awaitable, so it needs `begin`.
-    """
-    found: Any = None
-    try:
-        while True:
-            step = work.send(found)
-            if not callable(step):
-                raise TypeError(f"the work waits for {step!r}; run the work with begin()")
-            found = step()
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    finally:
-        work.close()
-
-
 def call_in_thread(work: Work[T], run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Work[T]:
     """Return work for `begin` that yields only awaitables.
 

@@ -15,10 +15,10 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
-from fleethook.work.threads import do_at_once
 from tests.asgi_client import call
 from tests.builders import (
     container,
+    do_at_once,
     entry,
     image,
     node_pool,

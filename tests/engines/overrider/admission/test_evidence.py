@@ -16,9 +16,9 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.work.threads import do_at_once
 from tests.builders import (
     container,
+    do_at_once,
     entry,
     image,
     node_pool,
