@@ -34,8 +34,7 @@ class Queue(RuleBasedStateMachine):
     @rule(key=KEYS)
     def add_retry(self, key: str) -> None:
         self.queue.add_retry(key)
-        if key not in self.working:
-            self.retried.add(key)
+        (self.owed if key in self.working else self.retried).add(key)
 
     @rule(key=KEYS, seconds=st.integers(0, 8))
     def add_after(self, key: str, seconds: int) -> None:

@@ -149,12 +149,13 @@ class WorkQueue(Generic[Key]):
             self._available.set()
 
     def add_retry(self, key: Key) -> None:
-        """Queue ``key`` as a retry, behind all fresh keys, unless it is in progress."""
-        if (
-            key not in self._in_progress
-            and not self._fresh.has(lane := self._lane(key), key)
-            and not self._retries.has(lane, key)
-        ):
+        """Queue ``key`` as a retry, behind all fresh keys.
+
+        If it is in progress, it is queued as fresh afterwards: its work may have read the state too early.
+        """
+        if key in self._in_progress:
+            self._added_in_progress.add(key)
+        elif not self._fresh.has(lane := self._lane(key), key) and not self._retries.has(lane, key):
             self._retries.add(lane, key)
             self._available.set()
 

@@ -39,6 +39,7 @@ class Apiserver(ObjectServer):
         stored: Functions that are called with the path of each written workload, as other controllers are.
         refuse: Returns the error for a request, None to answer it.
         late: Whether answers arrive after the events of their writes.
+        held: Writes of statuses wait for this event; None if they are answered at once.
         silent: Plurals whose watchers receive no events.
         drops: Fields of statuses that the server does not store.
         served: The served version of each plural, for kinds with several versions.
@@ -55,6 +56,7 @@ class Apiserver(ObjectServer):
         self.stored: list[Callable[[str], None]] = []
         self.refuse: Callable[[str, str], APIError | None] = lambda _method, _path: None
         self.late = False
+        self.held: asyncio.Event | None = None
         self.silent: set[str] = set()
         self.drops: set[str] = set()
         self.served = {"yurtappsets": "v1alpha1", "nodepools": "v1alpha1"}
@@ -112,6 +114,8 @@ class Apiserver(ObjectServer):
                 asyncio.get_running_loop().call_soon(other, path)
 
     async def json(self, method: str, path: str, **rest: Any) -> Any:
+        if self.held is not None and path.endswith("/status"):
+            await self.held.wait()
         found = await super().json(method, path, **rest)
         for _ in range(20 if self.late else 0):
             await asyncio.sleep(0)

@@ -54,6 +54,24 @@ async def test_nothing_is_written_before_the_webhook_is_registered() -> None:
         assert rule in fleet.server.statuses
 
 
+async def test_an_edit_without_a_leader_is_found_while_its_subject_is_reconciled() -> None:
+    first = Fleet()
+    first.subject()
+    first.override(entry("*", items=TO_2))
+    async with first.leader():
+        await first.wait_for(lambda: first.image() == "nginx:2.0")
+    document = first.server[first.path()]
+    pod_spec(document)["containers"][0]["image"] = "edited:1"
+    first.server.put(document)
+    fleet = Fleet(first.server)
+    fleet.conflict, fleet.server.held = "so that the status is written", asyncio.Event()
+    async with fleet.leader() as controller:
+        # The comparison of all workloads ends while the first reconciliation writes the status.
+        await fleet.wait_for(lambda: controller.resyncs == 1)
+        fleet.server.held.set()
+        await fleet.wait_for(lambda: fleet.image() == "nginx:2.0")
+
+
 async def test_a_failed_registration_does_not_stop_the_controller(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
