@@ -81,7 +81,7 @@ class Engine(NamedTuple):
         uninstall: Its part of ``fleethook uninstall``, as `fleethook.cli.uninstall.uninstall_cluster.EngineRemoval`.
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the
             `fleethook.cli.inputs.sources.SourceOptions`, None if it must not ask a cluster. It returns findings as
-            `fleethook.cli.output.findings_output.Row`.
+            `fleethook.cli.output.findings_output.FindingRow`.
         page: A `fleethook.console.sections.ConsolePage`.
     """
 

@@ -26,7 +26,7 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.server_group import certificate
 from benchmarks.servers import PATH
 from fleethook.cluster.registration.configuration_objects import NOT_DELETING
-from fleethook.cluster.registration.match_conditions import OWNED, Selection, SubjectName, write_conditions
+from fleethook.cluster.registration.match_conditions import OWNED, SelectedSubjects, SubjectName, write_conditions
 from fleethook.model.openyurt import POOL_NAME_LABEL, REVISION_LABEL
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server
@@ -159,7 +159,7 @@ def _register(admin: Api, row: Row, url: str, authority: Path) -> None:
         "admissionReviewVersions": ["v1"],
     }
     subject = row.world.subject
-    selection = Selection(frozenset({SubjectName(name, subject["kind"], subject["metadata"]["name"])}))
+    selection = SelectedSubjects(frozenset({SubjectName(name, subject["kind"], subject["metadata"]["name"])}))
     conditions = [[NOT_DELETING, OWNED, *write_conditions(selection, optional=optional)] for optional in (False, True)]
     document = {
         "apiVersion": "admissionregistration.k8s.io/v1",

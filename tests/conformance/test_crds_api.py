@@ -9,7 +9,7 @@ import yaml
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.engines.crds.instance.tarball_validation import aggregate_problems, find_problems
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from fleethook.model.formats.client_config import parse_request_uri
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "crds_api.yaml").read_text())
@@ -22,7 +22,7 @@ def cases(group: str) -> Any:
 
 @cases("cache_key")
 def test_an_entry_is_named_by_its_url_and_nothing_else(case: dict[str, Any]) -> None:
-    assert Source(case["url"]).key == case["key"]
+    assert TarballSource(case["url"]).key == case["key"]
 
 
 @cases("default_url")
@@ -33,7 +33,7 @@ def test_the_default_is_the_release_of_the_operator(case: dict[str, Any]) -> Non
         assert caught.value.exit is Exit.USAGE
         return
     url = f"https://github.com/karmada-io/karmada/releases/download/{case['release']}/crds.tar.gz"
-    assert select_source({}, version=case["version"]).source == Source(url)
+    assert select_source({}, version=case["version"]).source == TarballSource(url)
 
 
 @cases("validation")

@@ -10,7 +10,7 @@ from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.cache.tarball_cache import Origin as CacheOrigin
 from fleethook.engines.crds.crds_errors import CRDsError
-from fleethook.engines.crds.tarball_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, TarballSource
 from tests.engines.crds.fetching import bring
 from tests.engines.crds.origin import hangs_up, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
@@ -26,14 +26,14 @@ def by_id(cases: list[dict[str, Any]]) -> Any:
 
 @by_id(CASES["keys"])
 def test_a_key(case: dict[str, str], tmp_path: Path) -> None:
-    assert Source(case["url"]).key == case["key"]
-    assert Source(f" {case['url']}\n").key == case["key"]
+    assert TarballSource(case["url"]).key == case["key"]
+    assert TarballSource(f" {case['url']}\n").key == case["key"]
     assert Cache(Path("/var/lib/karmada")).path(case["key"]) == Path("/var/lib/karmada/cache") / case["key"]
 
 
 def lay(cache: Cache, url: str, there: dict[str, Any], elsewhere: Path) -> None:
     """Write the initial content of the cache."""
-    path = cache.path(Source(url).key)
+    path = cache.path(TarballSource(url).key)
     if "entry" in there:
         with cache.staging() as staged:
             (staged / TARBALL).write_bytes(WHOLE)
@@ -57,7 +57,7 @@ def test_a_flow(case: dict[str, Any], tmp_path: Path) -> None:
     cache = Cache(tmp_path / "data")
     with serving(SERVERS[case["server"]]) as origin:
         lay(cache, origin.url, case["there"], tmp_path / "elsewhere")
-        source = Source(origin.url, sha256=case.get("pinned", ""))
+        source = TarballSource(origin.url, sha256=case.get("pinned", ""))
         try:
             said = bring(
                 cache, source, Policy(case["policy"]), stale_if_error=case.get("stale_if_error", False)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from schemas.definitions import FOREIGN_RESOURCES, custom_resource_definition
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.fleet import RBAC
@@ -52,7 +52,7 @@ class ControllerProcess(NamedTuple):
 
     def entry(self, origin: Origin) -> Path:
         """Return the directory of an origin's tarball in the cache of the process."""
-        return self.log.parent / "data" / "cache" / Source(origin.url).key
+        return self.log.parent / "data" / "cache" / TarballSource(origin.url).key
 
     def count(self, sample: str) -> float:
         """Return a sample of its metrics, 0 if there is none."""

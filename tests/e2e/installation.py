@@ -8,7 +8,7 @@ from pathlib import Path
 from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
-    Selection,
+    SelectedSubjects,
     SubjectName,
     find_conditions,
     read_announcements,
@@ -59,7 +59,7 @@ def expressions(admin: Api) -> set[str]:
     return {one["expression"] for webhook in admin[CONFIGURATION]["webhooks"] for one in find_conditions(webhook)}
 
 
-def selection(admin: Api) -> Selection:
+def selection(admin: Api) -> SelectedSubjects:
     """Return the subjects that the webhooks for workloads select."""
     return read_conditions(expressions(admin))
 

@@ -8,7 +8,7 @@ from fleethook.cluster.registration.configuration_objects import (
     list_selected,
     select_workloads,
 )
-from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import Announcement, SelectedSubjects, SubjectName
 from tests.builders import entry, overrider
 from tests.e2e.cluster import Api, RefusedError
 from tests.e2e.fleet import OPENYURT
@@ -124,12 +124,12 @@ def test_an_overrider_is_in_the_configuration_while_no_replica_leads(
         assert selects(admin, plain.namespace)
         assert "fleethook_leader 0.0" in server.request("GET", "/metrics")[1].decode()
         # A touch is sent even if the list does not name the subject, for example after a rollback.
-        select(admin, Selection())
+        select(admin, SelectedSubjects())
         touch = {"metadata": {"annotations": {"LastOverrideTime": "2026-06-01T00:00:00Z overrider@1"}}}
         wait_for(lambda: images(admin.merge(plain.paths["hangzhou"], touch)) == {"nginx": "nginx:2.0"})
 
 
-def select(admin: Api, wanted: Selection) -> None:
+def select(admin: Api, wanted: SelectedSubjects) -> None:
     """Write the selection as the leader does."""
     webhooks = [{"name": name, **members} for name, members in select_workloads(list_selected(), wanted).items()]
     body = {
@@ -147,7 +147,7 @@ def test_an_apiserver_takes_and_evaluates_the_longest_lists(
     with installation.up():
         wait_for(lambda: expressions(admin), what="the configuration has the condition")
     names = [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
-    select(admin, Selection(frozenset(names)))
+    select(admin, SelectedSubjects(frozenset(names)))
     listed = sorted(selection(admin).subjects)
     for name in dict.fromkeys((*listed[:1], *listed[-1:], names[0])):
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name.namespace}}

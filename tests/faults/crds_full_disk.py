@@ -13,7 +13,7 @@ from pathlib import Path
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError
-from fleethook.engines.crds.tarball_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, TarballSource
 from tests.engines.crds.fetching import bring
 
 
@@ -27,7 +27,7 @@ def outcome(cache: Cache, url: str, policy: Policy) -> str:
 def main() -> None:
     directory, url = Path(sys.argv[1]), sys.argv[2]
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", directory], check=True)
-    cache, key = Cache(directory), Source(url).key
+    cache, key = Cache(directory), TarballSource(url).key
     results: dict[str, object] = {"first": outcome(cache, url, Policy.ALWAYS)}
     results["full"] = outcome(cache, url, Policy.ALWAYS)
     results["left"] = [path.name for path in cache.directory.glob(".staging-*")]

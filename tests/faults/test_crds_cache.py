@@ -19,7 +19,7 @@ import pytest
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from tests.engines.crds.fetching import ALWAYS, NEVER, bring
 from tests.engines.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.engines.crds.tarballs import build, members, release, small
@@ -116,7 +116,7 @@ def test_no_death_before_any_call_that_changes_the_disk_leaves_a_broken_entry(
     with serving(serve_in_turn(build(small()), release(properties=1))) as origin:
         while True:
             root = tmp_path / str(deaths)
-            cache, key = Cache(root), Source(origin.url).key
+            cache, key = Cache(root), TarballSource(origin.url).key
             if not cold:
                 bring(cache, origin.url)
             workers.start(root=str(root), url=origin.url, policy="Always", die_at=deaths)
@@ -145,7 +145,7 @@ def test_ten_processes_on_a_cold_cache_end_with_one_complete_entry(workers: Work
     assert {result for result, _ in results} <= {"cached", "downloaded"}
     assert len({sha256 for _, sha256 in results}) == 1
     files = {name for name, body in members().items() if body is not None}
-    path = Cache(tmp_path).path(Source(origin.url).key)
+    path = Cache(tmp_path).path(TarballSource(origin.url).key)
     assert {str(file.relative_to(path)) for file in (path / "crds").rglob("*") if file.is_file()} == files
     assert list(path.parent.glob(".staging-*")) == []
 

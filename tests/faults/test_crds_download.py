@@ -11,7 +11,7 @@ import pytest
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import http_requests
 from fleethook.engines.crds.download.download import download
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import (
     Answer,
@@ -159,7 +159,7 @@ def test_a_slow_origin_has_no_more_than_the_total_time(into: Path, tmp_path: Pat
 def test_a_slow_handshake_has_no_more_than_the_total_time(into: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(CRDsError) as raised:
         # The kernel accepts the connection, but no server answers.
-        download(Source(f"https://127.0.0.1:{listening.getsockname()[1]}/x", seconds=0.5), into)
+        download(TarballSource(f"https://127.0.0.1:{listening.getsockname()[1]}/x", seconds=0.5), into)
     assert "not done within 0.5 s" in str(raised.value)
 
 
@@ -194,7 +194,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
 
 def test_a_mirror_does_not_get_more_time(into: Path) -> None:
     with serving(silent) as origin, serving(silent) as mirror:
-        source = Source(origin.url, mirrors=(mirror.url,), seconds=0.5)
+        source = TarballSource(origin.url, mirrors=(mirror.url,), seconds=0.5)
         with pytest.raises(CRDsError, match=r"not done within 0\.5 s"):
             download(source, into)
     assert not mirror.asked

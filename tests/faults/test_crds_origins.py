@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fleethook.cluster.certificates.certificate_authority import KeyPair, new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import head, proxying, redirects, serving, tarball
 from tests.hook_server import Certificate
@@ -162,7 +162,7 @@ def _closed_port() -> int:
 def test_a_refused_connection_is_retried(into: Path) -> None:
     waits = Waits()
     with pytest.raises(CRDsError) as raised:
-        download(Source(f"http://127.0.0.1:{_closed_port()}/x"), into, sleep=waits.seconds.append)
+        download(TarballSource(f"http://127.0.0.1:{_closed_port()}/x"), into, sleep=waits.seconds.append)
     assert "connection refused (after 4 attempts)" in str(raised.value)
     assert (raised.value.exit, raised.value.transient, len(waits.seconds)) == (Exit.NETWORK, True, 3)
 
@@ -171,7 +171,7 @@ def test_a_refused_connection_is_retried(into: Path) -> None:
 def test_a_refused_connection_to_the_proxy_is_retried(into: Path, scheme: str) -> None:
     with pytest.raises(CRDsError) as raised:
         download(
-            Source(f"{scheme}://e.com/x", proxy_url=f"http://u:S3CR3T@127.0.0.1:{_closed_port()}"),
+            TarballSource(f"{scheme}://e.com/x", proxy_url=f"http://u:S3CR3T@127.0.0.1:{_closed_port()}"),
             into,
             sleep=lambda _: None,
         )
@@ -184,7 +184,7 @@ def test_an_invalid_host_name_is_not_retried(into: Path, allow_private: bool) ->
     waits = Waits()
     with pytest.raises(CRDsError) as raised:
         download(
-            Source(f"http://{'a' * 300}.example.com/x"),
+            TarballSource(f"http://{'a' * 300}.example.com/x"),
             into,
             sleep=waits.seconds.append,
             env_proxies=False,
@@ -195,6 +195,6 @@ def test_an_invalid_host_name_is_not_retried(into: Path, allow_private: bool) ->
 
 def test_a_missing_name_is_a_transient_network_error(into: Path) -> None:
     with pytest.raises(CRDsError) as raised:
-        download(Source("http://crds.invalid/x"), into, sleep=lambda _: None, env_proxies=False)
+        download(TarballSource("http://crds.invalid/x"), into, sleep=lambda _: None, env_proxies=False)
     assert raised.value.exit == Exit.NETWORK
     assert raised.value.transient

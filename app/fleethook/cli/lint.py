@@ -11,7 +11,7 @@ from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
 from fleethook.cli.options import FilenameOption, FilesArgument, FindingsOutputOption, InputOptions, Output
 from fleethook.cli.output.findings_output import (
-    Row,
+    FindingRow,
     has_failures,
     make_input_row,
     print_text,
@@ -75,7 +75,9 @@ def lint(
         raise SystemExit(CHECK_FAILED)
 
 
-def report_findings(rows: Sequence[Row], errors: Sequence[ManifestError], output: Output, *, strict: bool) -> None:
+def report_findings(
+    rows: Sequence[FindingRow], errors: Sequence[ManifestError], output: Output, *, strict: bool
+) -> None:
     """Write findings and unreadable input to standard output, and exit with their code if there are some."""
     if output is Output.JSON:
         write_json([*map(make_input_row, errors), *rows])
@@ -99,7 +101,7 @@ def _describe_examined(options: SourceOptions) -> str:
     return f"{namespace}in {', '.join(map(name_source, options.files))}: {examined}"
 
 
-def lint_documents(documents: Sequence[Document], options: SourceOptions | None) -> list[Row]:
+def lint_documents(documents: Sequence[Document], options: SourceOptions | None) -> list[FindingRow]:
     """Return the findings of all engines about objects, and those about kinds and members that their APIs lack.
 
     Without options, nothing asks a cluster.
@@ -110,7 +112,7 @@ def lint_documents(documents: Sequence[Document], options: SourceOptions | None)
     return _unite([*_check_schemas(documents)], rows)
 
 
-def _unite(of_schemas: Sequence[Row], of_rules: Sequence[Row]) -> list[Row]:
+def _unite(of_schemas: Sequence[FindingRow], of_rules: Sequence[FindingRow]) -> list[FindingRow]:
     """Return findings with only one about each field: that of a rule.
 
     An apiserver cannot decode an object with a wrong type, so its rules about the object have no meaning then.
@@ -127,12 +129,12 @@ def _unite(of_schemas: Sequence[Row], of_rules: Sequence[Row]) -> list[Row]:
     return [*(row for row in of_schemas if (_identify(row), row.field) not in reported), *rules]
 
 
-def _identify(row: Row) -> tuple[str, ...]:
+def _identify(row: FindingRow) -> tuple[str, ...]:
     return row.cluster, row.kind, row.namespace, row.name
 
 
-def _check_schemas(documents: Sequence[Document]) -> Iterator[Row]:
+def _check_schemas(documents: Sequence[Document]) -> Iterator[FindingRow]:
     definitions = read_definitions(one.object for one in documents)
     for key, (level, code, field, text), place in check_objects(documents, definitions):
         identity = (level, code, key.cluster, key.group_kind.kind, key.namespace, key.name)
-        yield Row(*identity, webhook="", field=field, text=text, place=place)
+        yield FindingRow(*identity, webhook="", field=field, text=text, place=place)

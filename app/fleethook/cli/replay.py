@@ -11,7 +11,7 @@ from fleethook.app import Fleethook, find_followed
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
 from fleethook.cli.inputs.recordings import list_recordings, read_recordings
-from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
+from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, read_source
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, HooksOption, InputOptions, Output, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
@@ -26,7 +26,7 @@ from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
 from fleethook.recordings.recording_format import Entry, Record
-from fleethook.recordings.replay.decision_changes import Change
+from fleethook.recordings.replay.decision_changes import ChangedDecision
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
 from fleethook.recordings.replay.report import Group, Report, describe_change, describe_patch
 from fleethook.settings import Settings
@@ -84,7 +84,7 @@ def replay(
     so far.
     """
     recordings = list_recordings(files)
-    report, changes = Report(), list[Change]()
+    report, changes = Report(), list[ChangedDecision]()
 
     def take(one: Replayed) -> None:
         report.add(one)
@@ -102,7 +102,7 @@ def replay(
         if resources or filename or live != ClusterOptions():
             source = read_source(live.beside(filename, reading=reading), resources)
         else:
-            source = Source([], [], frozenset())
+            source = InputObjects([], [], frozenset())
     for document in source.documents:
         app.store.put(document.object)
     settle_garbage_collector()
@@ -186,7 +186,7 @@ MAX_SHOWN: Final = 50
 _STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
 
 
-def print_report(report: Report, changes: Sequence[Change], output: Output) -> None:
+def print_report(report: Report, changes: Sequence[ChangedDecision], output: Output) -> None:
     """Write a report to standard output, and the problems of the input to standard error."""
     if output is Output.JSON:
         _print_json(report, changes)
@@ -235,14 +235,14 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _describe_example(change: Change) -> str:
+def _describe_example(change: ChangedDecision) -> str:
     """Return the object of an example and its place."""
     redacted = ", redacted" if change.redacted else ""
     subject = f"{change.subject} ({change.subject.operation})" if change.subject.operation else str(change.subject)
     return f"{subject or 'a body that is no review'}, {change.file}:{change.line}{redacted}"
 
 
-def _print_json(report: Report, changes: Sequence[Change]) -> None:
+def _print_json(report: Report, changes: Sequence[ChangedDecision]) -> None:
     write_json(
         {
             "changes": [_list_members(one) for one in changes],
@@ -258,7 +258,7 @@ def _print_json(report: Report, changes: Sequence[Change]) -> None:
     )  # fmt: skip
 
 
-def _list_members(change: Change) -> JSONObject:
+def _list_members(change: ChangedDecision) -> JSONObject:
     differences = [
         {"aspect": one.aspect, "patch": describe_patch(one)} if one.aspect == "object" else one._asdict()
         for one in change.differences

@@ -23,7 +23,7 @@ from fleethook.cluster.registration.configuration_objects import (
     select_workloads,
     webhook_configurations,
 )
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import SelectedSubjects, SubjectName
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from tests.e2e.pki import Authority
 
@@ -82,7 +82,7 @@ def test_a_rule_that_lost_a_value_is_an_error(field: str, values: list[str]) -> 
     ]
 
 
-def listed(configurations: list[dict[str, Any]], selection: Selection) -> list[dict[str, Any]]:
+def listed(configurations: list[dict[str, Any]], selection: SelectedSubjects) -> list[dict[str, Any]]:
     """Add rules and conditions as a leader does."""
     webhooks = {one["name"]: one for one in configurations[0]["webhooks"]}
     for name, members in select_workloads(webhooks, selection).items():
@@ -101,7 +101,7 @@ def test_before_the_first_leader_the_webhooks_for_workloads_have_no_rules() -> N
 @pytest.mark.parametrize("count", range(2))
 def test_a_webhook_that_fails_closed_has_rules_only_if_a_subject_needs_it(count: int) -> None:
     subjects = frozenset(SubjectName("a", "YurtAppSet", str(number)) for number in range(count))
-    configurations = listed(registration(selecting=True), Selection(subjects))
+    configurations = listed(registration(selecting=True), SelectedSubjects(subjects))
     (found,) = check_registration(find_registered(configurations))
     assert (found.level, found.text.partition(" ")[0]) == ("ok", "15")
     del find_webhook(configurations, "deployments.optional.overrider.fleethook.io")["rules"]

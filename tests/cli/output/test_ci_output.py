@@ -12,7 +12,7 @@ from msgspec import structs
 from fleethook.cli.inputs.manifests import InputError
 from fleethook.cli.output.findings_output import (
     Case,
-    Row,
+    FindingRow,
     make_error_row,
     print_junit,
     report_input_errors,
@@ -171,7 +171,7 @@ def test_input_errors_are_written_in_the_format_of_the_output(capsys: pytest.Cap
     ]
 
 
-ROW = Row(
+ROW = FindingRow(
     level="warning", code="no-effect", cluster="ws1", kind="YurtAppOverrider", namespace="demo", name="a",
     webhook="", field="entries[0]", text="has no effect", place="dir/a.yaml:12",
 )  # fmt: skip

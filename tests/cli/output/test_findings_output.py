@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fleethook.cli.output.findings_output import Row, count_levels, print_text
+from fleethook.cli.output.findings_output import FindingRow, count_levels, print_text
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from tests.builders import request, store_of, validate_overrider
 from tests.cli.commands import invoke
 from tests.serving import EXAMPLES
 
-ROW = Row("error", "lost", "", "YurtAppSet", "shop", "web", webhook="", field="", text="gone", place="f:1")
+ROW = FindingRow("error", "lost", "", "YurtAppSet", "shop", "web", webhook="", field="", text="gone", place="f:1")
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ ROW = Row("error", "lost", "", "YurtAppSet", "shop", "web", webhook="", field=""
         (msgspec.structs.replace(ROW, cluster="root:org"), "YurtAppSet shop/web of root:org"),
     ],
 )
-def test_a_row_names_its_object(row: Row, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_names_its_object(row: FindingRow, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_text([row])
     assert capsys.readouterr().out.splitlines()[1] == f"  {text}: gone"
 

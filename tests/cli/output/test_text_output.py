@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cli.output.text_output import (
     concatenate,
     show_download,
@@ -149,7 +149,7 @@ def test_json_keeps_and_escapes_untrusted_values(capsys: Any, text: str) -> None
 
 
 def test_structs_and_unknown_types_are_encoded(capsys: pytest.CaptureFixture[str]) -> None:
-    write_json([Row("error", "c", "", "K", "n", "o", "", "f", "t", "p"), Path("x")], indent=None)
+    write_json([FindingRow("error", "c", "", "K", "n", "o", "", "f", "t", "p"), Path("x")], indent=None)
     row = {"level": "error", "code": "c", "cluster": "", "kind": "K", "namespace": "n", "name": "o"}
     row |= {"webhook": "", "field": "f", "text": "t", "place": "p"}
     assert json.loads(capsys.readouterr().out) == [row, "x"]

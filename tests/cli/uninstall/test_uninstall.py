@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from fleethook.cli.uninstall.uninstall import _format_row, _summarize
-from fleethook.cli.uninstall.uninstall_cluster import Action, Row
+from fleethook.cli.uninstall.uninstall_cluster import Removal, RemovalAction
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import serve_cluster
 
-DELETED = Row(Action.DELETED, "ClusterRole", "", "fleethook")
-RESTORED = Row(Action.RESTORED, "Deployment", "n", "web")
-LEFT = Row(Action.LEFT, "Deployment", "n", "old", "it has no owner")
+DELETED = Removal(RemovalAction.DELETED, "ClusterRole", "", "fleethook")
+RESTORED = Removal(RemovalAction.RESTORED, "Deployment", "n", "web")
+LEFT = Removal(RemovalAction.LEFT, "Deployment", "n", "old", "it has no owner")
 
 
 def test_rows_name_the_change_in_the_past_or_as_a_plan() -> None:

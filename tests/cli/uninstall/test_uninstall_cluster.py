@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cli.uninstall.uninstall_cluster import (
-    Action,
     LeaderError,
+    RemovalAction,
     Uninstaller,
     is_our_configuration,
     is_ours,
@@ -84,7 +84,7 @@ async def uninstall(cluster: Cluster, **options: Any) -> Uninstaller:
     return made
 
 
-def list_rows(done: Uninstaller, action: Action) -> list[str]:
+def list_rows(done: Uninstaller, action: RemovalAction) -> list[str]:
     return [one.name for one in done.rows if one.action is action]
 
 
@@ -137,13 +137,13 @@ async def test_a_held_lease_ends_the_command_and_a_released_one_is_deleted(clust
     path = cluster.put("leases", lease)
     notes: list[str] = []
     dry = await uninstall(cluster, dry_run=True, note=notes.append)
-    assert (list_rows(dry, Action.DELETED), "held by pod-a" in notes[0]) == (["fleethook"], True)
+    assert (list_rows(dry, RemovalAction.DELETED), "held by pod-a" in notes[0]) == (["fleethook"], True)
     with pytest.raises(LeaderError, match=r"by pod-a, .* kubectl scale --replicas=0 -n fleet deployment/fleethook"):
         await uninstall(cluster)
     assert cluster.writes == []
     cluster.objects.pop(path)
     cluster.put("leases", {**lease, "spec": {**spec, "holderIdentity": ""}})
-    assert list_rows(await uninstall(cluster), Action.DELETED) == ["fleethook"]
+    assert list_rows(await uninstall(cluster), RemovalAction.DELETED) == ["fleethook"]
 
 
 async def test_secrets_are_found_by_label_and_keys() -> None:
@@ -165,18 +165,21 @@ async def test_definitions_stay_unless_they_are_asked_for_and_nothing_is_left(
         cluster.put("customresourcedefinitions", document("CustomResourceDefinition", name, metadata=label))
     cluster.forbidden = {("patch", "deployments")}
     partly = await uninstall(cluster, definitions=definitions)
-    assert list_rows(partly, Action.KEPT) == ["yurtappoverriders.apps.openyurt.io", "yurtappsets.apps.openyurt.io"]
+    assert list_rows(partly, RemovalAction.KEPT) == [
+        "yurtappoverriders.apps.openyurt.io",
+        "yurtappsets.apps.openyurt.io",
+    ]
     cluster.forbidden = set()
     done = await uninstall(cluster, definitions=definitions)
-    assert ("yurtappoverriders.apps.openyurt.io" in list_rows(done, Action.DELETED)) is definitions
-    assert "yurtappsets.apps.openyurt.io" in list_rows(done, Action.KEPT)
+    assert ("yurtappoverriders.apps.openyurt.io" in list_rows(done, RemovalAction.DELETED)) is definitions
+    assert "yurtappsets.apps.openyurt.io" in list_rows(done, RemovalAction.KEPT)
 
 
 async def test_configurations_that_a_server_has_registered_again_are_left(cluster: Cluster) -> None:
     path = cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook"))
     cluster.meanwhile = [lambda: cluster.store(path, document("MutatingWebhookConfiguration", "fleethook"))]
     done = await uninstall(cluster)
-    assert [(one.name, one.detail) for one in done.rows if one.action is Action.LEFT] == [
+    assert [(one.name, one.detail) for one in done.rows if one.action is RemovalAction.LEFT] == [
         ("fleethook", "it exists again: stop all servers, and repeat the command")
     ]
 

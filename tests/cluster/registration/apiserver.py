@@ -16,7 +16,7 @@ from fleethook.cluster.registration.configuration_objects import (
 from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
-    Selection,
+    SelectedSubjects,
     SubjectName,
     find_conditions,
     read_announcements,
@@ -64,9 +64,9 @@ class Server:
 
     def add(self, *subjects: SubjectName) -> None:
         """Set the conditions as another replica does."""
-        self.select(Selection(frozenset(subjects)))
+        self.select(SelectedSubjects(frozenset(subjects)))
 
-    def select(self, selection: Selection) -> None:
+    def select(self, selection: SelectedSubjects) -> None:
         """Set rules and conditions."""
         assert self.present is not None
         self._version += 1
@@ -82,7 +82,7 @@ class Server:
                 webhook.pop("rules", None)
                 webhook.update({"rules": members["rules"]} if members else {})
 
-    def selection(self) -> Selection:
+    def selection(self) -> SelectedSubjects:
         assert self.present is not None
         conditions = [find_conditions(one) for one in self.present["webhooks"] if one["name"] in list_selected()]
         return read_conditions([one["expression"] for each in conditions for one in each])

@@ -10,7 +10,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.registration.condition_writer import ConditionClient
 from fleethook.cluster.registration.configuration_objects import list_selected, select_workloads
-from fleethook.cluster.registration.match_conditions import Announcement, Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import Announcement, SelectedSubjects, SubjectName
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,
@@ -28,8 +28,8 @@ def client(server: Server) -> ConditionClient:
     return ConditionClient(server)  # type: ignore[arg-type]
 
 
-def closed(*subjects: Any) -> Selection:
-    return Selection(frozenset(subjects))
+def closed(*subjects: Any) -> SelectedSubjects:
+    return SelectedSubjects(frozenset(subjects))
 
 
 async def test_a_write_sets_conditions_and_announcements() -> None:
@@ -54,7 +54,7 @@ async def test_a_changed_configuration_is_a_conflict() -> None:
 async def test_only_the_condition_of_the_workload_webhooks_is_written() -> None:
     server = Server(configuration())
     assert await writer(server, lambda: {DEMO}).write()
-    wanted = select_workloads(list_selected(), Selection(frozenset({DEMO})))
+    wanted = select_workloads(list_selected(), SelectedSubjects(frozenset({DEMO})))
     assert server.present is not None
     for before, after in zip(configuration()["webhooks"], server.present["webhooks"], strict=True):
         members = wanted.get(before["name"], {"matchConditions": []})
@@ -86,13 +86,13 @@ async def test_changed_subjects_and_foreign_edits_cause_writes() -> None:
         rule = overrider(entry("*"))
         store.put(rule)
         await settled(lambda: len(server.written) == 2)
-        assert server.selection() == Selection(frozenset({DEMO}))
+        assert server.selection() == SelectedSubjects(frozenset({DEMO}))
         server.present = configuration()
         store.put({**configuration(), "changed": True})
         await settled(lambda: len(server.written) == 3)
         store.remove(key_of(rule))
         await settled(lambda: len(server.written) == 4)
-        assert server.selection() == Selection()
+        assert server.selection() == SelectedSubjects()
     end()
     store.put(rule)
     assert len(server.written) == 4

@@ -16,7 +16,7 @@ from fleethook.cluster.registration.configuration_objects import (
     service_of,
     webhook_configurations,
 )
-from fleethook.cluster.registration.match_conditions import Selection, SubjectName
+from fleethook.cluster.registration.match_conditions import SelectedSubjects, SubjectName
 from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
 from fleethook.model.admission import AdmissionReview
 from fleethook.settings import Settings
@@ -92,7 +92,7 @@ def test_installers_register_no_rules_for_workloads() -> None:
     ]
     assert {webhook["name"] for one in chart for webhook in one["webhooks"] if "rules" not in webhook} == bare
     every_rule = {str(webhook["name"]): webhook["rules"] for webhook in every()}
-    written = select_workloads(list_selected(), Selection(frozenset({SubjectName("a", "YurtAppSet", "x")})))
+    written = select_workloads(list_selected(), SelectedSubjects(frozenset({SubjectName("a", "YurtAppSet", "x")})))
     # Without a leader, the webhooks that fail closed get all workloads.
     assert {name for name in list_selected() if name in every_rule} == {
         name for name in list_selected() if "optional" not in name

@@ -9,7 +9,7 @@ from fleethook.cluster.registration.match_conditions import (
     MAX_ANNOTATION_BYTES,
     OWNED,
     Announcement,
-    Selection,
+    SelectedSubjects,
     SubjectName,
     find_conditions,
     read_announcements,
@@ -27,17 +27,17 @@ MAX_CODE_POINTS = 100_000
 """cel-go refuses longer expressions (parser/options.go)."""
 
 
-def texts(selection: Selection, *, optional: bool = False) -> list[str]:
+def texts(selection: SelectedSubjects, *, optional: bool = False) -> list[str]:
     return [str(one["expression"]) for one in write_conditions(selection, optional=optional)]
 
 
-def only(selection: Selection, *, optional: bool = False) -> str:
+def only(selection: SelectedSubjects, *, optional: bool = False) -> str:
     (text,) = texts(selection, optional=optional)
     return text
 
 
-def closed(*subjects: SubjectName) -> Selection:
-    return Selection(frozenset(subjects))
+def closed(*subjects: SubjectName) -> SelectedSubjects:
+    return SelectedSubjects(frozenset(subjects))
 
 
 def many(count: int, *, namespaces: int) -> list[SubjectName]:
@@ -59,11 +59,11 @@ def test_subjects_are_listed_by_namespace_in_a_fixed_order() -> None:
 
 def test_only_listed_subjects_fail_closed() -> None:
     """Rendered and triggered workloads whose overrider is gone fail open."""
-    assert texts(Selection()) == []
+    assert texts(SelectedSubjects()) == []
     text = only(closed(A))
     assert RENDERED_ANNOTATION not in text
     assert "LastOverrideTime" not in text
-    optional = only(Selection(), optional=True)
+    optional = only(SelectedSubjects(), optional=True)
     assert "request.namespace" not in optional
     assert f"'{RENDERED_ANNOTATION}' in object.metadata" in optional
     assert "'LastOverrideTime'" in optional
@@ -79,14 +79,14 @@ def test_invalid_names_are_omitted(name: str) -> None:
     """An overrider may name any text as its subject, and text must not become CEL."""
     for bad in (SubjectName("a", "YurtAppSet", name), SubjectName(name, "YurtAppSet", "a")):
         for optional in (False, True):
-            assert texts(closed(bad), optional=optional) == texts(Selection(), optional=optional)
+            assert texts(closed(bad), optional=optional) == texts(SelectedSubjects(), optional=optional)
 
 
 @pytest.mark.parametrize(("count", "namespaces"), [(0, 1), (1_500, 50), (4_000, 50), (9_000, 9_000), (9_000, 2)])
 def test_lists_of_any_length_never_make_more_writes_fail(count: int, namespaces: int) -> None:
     """A list that is too long selects namespaces of the optional webhook only."""
     subjects = frozenset(many(count, namespaces=namespaces))
-    made = Selection(subjects)
+    made = SelectedSubjects(subjects)
     written = [texts(made, optional=optional) for optional in (False, True)]
     assert len(written[1]) == 1
     assert max(len(text) for each in written for text in each) < MAX_CODE_POINTS
@@ -110,16 +110,16 @@ def test_the_condition_checks_the_annotation_of_a_render() -> None:
 
 
 def test_a_selection_is_read_back() -> None:
-    made = Selection(frozenset({A, OTHER}), frozenset({"far"}))
+    made = SelectedSubjects(frozenset({A, OTHER}), frozenset({"far"}))
     assert read_conditions([only(made), only(made, optional=True)]) == made
-    assert read_conditions([only(Selection(), optional=True)]) == Selection()
-    everywhere = only(Selection(namespaces=frozenset({EVERY_NAMESPACE})), optional=True)
+    assert read_conditions([only(SelectedSubjects(), optional=True)]) == SelectedSubjects()
+    everywhere = only(SelectedSubjects(namespaces=frozenset({EVERY_NAMESPACE})), optional=True)
     assert read_conditions([everywhere]).spills(A)
 
 
 @pytest.mark.parametrize("text", ["false", "object.x in {'a': 1}[?request.namespace]", " in {}[?request.namespace]"])
 def test_an_expression_of_another_client_lists_no_subjects(text: str) -> None:
-    assert read_conditions([text]) == Selection()
+    assert read_conditions([text]) == SelectedSubjects()
 
 
 @pytest.mark.parametrize("text", [None, 7, "", "{", '["a"]', '[["a","b"]]', "[[[1,2,3],4]]"])

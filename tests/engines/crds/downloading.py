@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, download
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from tests.engines.crds.origin import Origin
 
 BODY = gzip.compress(random.Random(3).randbytes(200_000), mtime=0)
@@ -24,8 +24,8 @@ class Waits:
 
 def fetched(origin: Origin, into: Path, *, waits: Waits | None = None, **rest: Any) -> Downloaded:
     """Download from an origin; fields of Source go into the source, other arguments to ``download``."""
-    given = {name: rest.pop(name) for name in list(rest) if name in Source._fields}
-    source = Source(**{"url": origin.url, "ca_pem": origin.ca_pem, **given})
+    given = {name: rest.pop(name) for name in list(rest) if name in TarballSource._fields}
+    source = TarballSource(**{"url": origin.url, "ca_pem": origin.ca_pem, **given})
     return download(source, into, sleep=(waits or Waits()).seconds.append, **rest)
 
 

@@ -8,14 +8,14 @@ from typing import Any
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched, fetch
-from fleethook.engines.crds.tarball_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, TarballSource
 from tests.engines.crds.origin import serving, tarball
 
 ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEVER
 
 
-def bring(cache: Cache, source: Source | str, policy: Policy = IF_NOT_PRESENT, **more: object) -> Fetched:
-    source = Source(source) if isinstance(source, str) else source
+def bring(cache: Cache, source: TarballSource | str, policy: Policy = IF_NOT_PRESENT, **more: object) -> Fetched:
+    source = TarballSource(source) if isinstance(source, str) else source
     at_once = partial(download, sleep=lambda _: None)
     return fetch(cache, source, policy, **{"env_proxies": False, "downloader": at_once, **more})
 

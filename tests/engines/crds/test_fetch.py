@@ -9,7 +9,7 @@ from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from tests.engines.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
 from tests.engines.crds.origin import Origin, hangs_up, head, says, serving, tarball
 from tests.engines.crds.tarballs import build, release, small
@@ -32,7 +32,7 @@ def down(origin: Origin) -> None:
     origin.answer = hangs_up
 
 
-def failure(cache: Cache, source: Source | str, *args: object, **more: object) -> CRDsError:
+def failure(cache: Cache, source: TarballSource | str, *args: object, **more: object) -> CRDsError:
     with pytest.raises(CRDsError) as caught:
         bring(cache, source, *args, **more)  # type: ignore[arg-type]
     return caught.value
@@ -54,7 +54,7 @@ def test_a_cold_cache_downloads_and_reports_the_details(cache: Cache) -> None:
     with serving(tarball(OLD)) as origin:
         got = bring(cache, origin.url)
         assert got == Fetched(
-            "downloaded", Source(origin.url).key, cache.path(Source(origin.url).key), sha(OLD), len(OLD), origin.url,
+            "downloaded", TarballSource(origin.url).key, cache.path(TarballSource(origin.url).key), sha(OLD), len(OLD), origin.url,
             origin.url, '"v1"', 1, got.seconds, (),
         )  # fmt: skip
         assert len(origin.asked) == 1
@@ -174,10 +174,10 @@ def test_another_digest_than_the_pinned_one_is_fetched_anew(cache: Cache) -> Non
     with serving(tarball(OLD)) as origin:
         bring(cache, origin.url)
         origin.answer = tarball(NEW)
-        got = bring(cache, Source(origin.url, sha256=sha(NEW).upper()))
+        got = bring(cache, TarballSource(origin.url, sha256=sha(NEW).upper()))
         assert (got.result, got.sha256) == ("downloaded", sha(NEW))
         assert "if-none-match" not in origin.asked[1].headers
-        assert bring(cache, Source(origin.url, sha256=sha(NEW))).result == "cached"
+        assert bring(cache, TarballSource(origin.url, sha256=sha(NEW))).result == "cached"
         assert len(origin.asked) == 2
 
 
@@ -186,7 +186,7 @@ def test_a_download_that_is_not_the_pinned_one_is_never_committed(cache: Cache, 
     with serving(tarball(OLD)) as origin:
         first = bring(cache, origin.url)
         origin.answer = tarball(NEW, etag='"v2"')
-        source = Source(origin.url, sha256="0" * 64)
+        source = TarballSource(origin.url, sha256="0" * 64)
         assert failure(cache, source, policy, stale_if_error=True).exit is Exit.INTEGRITY
     entry = cache.entry(first.key)
     assert entry is not None
@@ -197,7 +197,7 @@ def test_an_entry_that_is_not_the_pinned_one_is_not_served_stale(cache: Cache) -
     with serving(tarball(OLD)) as origin:
         bring(cache, origin.url)
         down(origin)
-        source = Source(origin.url, sha256=sha(NEW))
+        source = TarballSource(origin.url, sha256=sha(NEW))
         assert failure(cache, source, ALWAYS, stale_if_error=True).exit is Exit.NETWORK
         assert failure(cache, source, IF_NOT_PRESENT, stale_if_error=True).exit is Exit.NETWORK
 
@@ -205,7 +205,7 @@ def test_an_entry_that_is_not_the_pinned_one_is_not_served_stale(cache: Cache) -
 def test_never_with_another_digest_than_the_pinned_one_fails(cache: Cache) -> None:
     with serving(tarball(OLD)) as origin:
         bring(cache, origin.url)
-        error = failure(cache, Source(origin.url, sha256="0" * 64), NEVER)
+        error = failure(cache, TarballSource(origin.url, sha256="0" * 64), NEVER)
         assert len(origin.asked) == 1
     assert error.exit is Exit.INTEGRITY
     assert sha(OLD) in str(error)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.tarball_source import TarballSource, redact
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_no_password_is_shown(password: str, user: str) -> None:
 
 
 def test_the_key_is_the_digest_of_the_url_alone() -> None:
-    key = Source("https://h/crds.tar.gz").key
+    key = TarballSource("https://h/crds.tar.gz").key
     assert key == hashlib.sha256(b"https://h/crds.tar.gz").hexdigest()
-    assert Source(" https://h/crds.tar.gz\n", sha256="a" * 64, mirrors=("https://m/",)).key == key
-    assert Source("https://h/crds.tar.gz?x").key != key
+    assert TarballSource(" https://h/crds.tar.gz\n", sha256="a" * 64, mirrors=("https://m/",)).key == key
+    assert TarballSource("https://h/crds.tar.gz?x").key != key

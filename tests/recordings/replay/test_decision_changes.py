@@ -10,7 +10,7 @@ import pytest
 from fleethook.recordings.recording_format import Record
 from fleethook.recordings.replay.decision_changes import (
     UNDECIDABLE,
-    Change,
+    ChangedDecision,
     Difference,
     Place,
     Subject,
@@ -149,7 +149,7 @@ def record_of(**members: Any) -> Record:
     return msgspec.json.decode(line({}, {}, **members), type=Record)
 
 
-def make(request: Any = REQUEST, *differences: Difference, route: str = MUTATE, **rest: Any) -> Change:
+def make(request: Any = REQUEST, *differences: Difference, route: str = MUTATE, **rest: Any) -> ChangedDecision:
     review = request if isinstance(request, bytes) else json.dumps({"request": request}).encode()
     return make_change(record_of(route=route), PLACE, review, differences=differences or (DIFFERENCE,), **rest)
 
@@ -218,7 +218,7 @@ SUBJECT = Subject("Pod", "n", "p", "UPDATE", "")
 
 
 def describe(*differences: Difference, missing: tuple[tuple[str, str], ...] = ()) -> list[str]:
-    change = Change((), "/mutate", "", "", SUBJECT, "", "", "file", 1, False, differences, missing)
+    change = ChangedDecision((), "/mutate", "", "", SUBJECT, "", "", "file", 1, False, differences, missing)
     return [f"{sign}{text}" for sign, text in describe_change(change)]
 
 

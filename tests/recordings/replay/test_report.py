@@ -1,5 +1,5 @@
 from fleethook.recordings.recording_format import Entry
-from fleethook.recordings.replay.decision_changes import Change, Subject
+from fleethook.recordings.replay.decision_changes import ChangedDecision, Subject
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import Report
@@ -13,7 +13,7 @@ def change(
     name: str = "a", *, about: str = "YurtAppSet default/demo", kinds: tuple[str, ...] = ("object",)
 ) -> Replayed:
     subject = Subject("Deployment.apps", "default", name, "UPDATE", about)
-    return Replayed(ENTRY, Change(kinds, MUTATE, "", about, subject, "u", "", "file", 1, False, (), ()))
+    return Replayed(ENTRY, ChangedDecision(kinds, MUTATE, "", about, subject, "u", "", "file", 1, False, (), ()))
 
 
 def report_of(*results: Replayed) -> Report:

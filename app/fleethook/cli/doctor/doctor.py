@@ -11,7 +11,7 @@ from fleethook.cli.doctor.doctor_checks import Diagnosis
 from fleethook.cli.doctor.doctor_cluster import Doctor
 from fleethook.cli.doctor.kcp_checks import examine_kcp
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.options import KcpCacheOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
@@ -71,13 +71,13 @@ def doctor(
         raise SystemExit(CHECK_FAILED)
 
 
-async def _examine(target: Target, namespace: str, account: str | None) -> list[Diagnosis]:
+async def _examine(target: KubeconfigContext, namespace: str, account: str | None) -> list[Diagnosis]:
     async with target.connect() as connection:
         examined = Doctor(connection, namespace=namespace, account=account).examine()
         return [one async for one in examined]
 
 
-async def _examine_kcp(target: Target, cache: Path | None) -> list[Diagnosis]:
+async def _examine_kcp(target: KubeconfigContext, cache: Path | None) -> list[Diagnosis]:
     async with contextlib.AsyncExitStack() as stack:
         connection = await stack.enter_async_context(target.connect())
         behind = None if cache is None else await stack.enter_async_context(Connection(cache))

@@ -43,7 +43,7 @@ def list_files(kubeconfig: Path) -> list[Path]:
     return [one for one in parts if one.exists() and not one.is_dir()]
 
 
-class Target(NamedTuple):
+class KubeconfigContext(NamedTuple):
     """A cluster, as `fleethook.cluster.connection.Connection` takes it.
 
     Attributes:
@@ -83,17 +83,19 @@ class TargetOptions(NamedTuple):
         """Whether an option names the cluster. Commands that can do without one then take none."""
         return self.kubeconfig is not None or self.context is not None or self.in_cluster
 
-    def find_to_change(self) -> Target:
+    def find_to_change(self) -> KubeconfigContext:
         """Return the cluster of a command that deletes objects, for which one option has to name it."""
         if not self.is_given:
             fail("give one of --kubeconfig, --context and --in-cluster: the command deletes objects of this cluster")
         return self.find()
 
-    def find(self) -> Target:
+    def find(self) -> KubeconfigContext:
         """Return the cluster. Exits with a message if the options contradict each other, or there is no kubeconfig."""
         if self.in_cluster:
             if self.kubeconfig is not None or self.context is not None:
                 option = "--context" if self.kubeconfig is None else "--kubeconfig"
                 fail(f"give only one of {option} and --in-cluster")
-            return Target(None)
-        return Target(find_kubeconfig(self.kubeconfig, hint="; give --kubeconfig FILE or --in-cluster"), self.context)
+            return KubeconfigContext(None)
+        return KubeconfigContext(
+            find_kubeconfig(self.kubeconfig, hint="; give --kubeconfig FILE or --in-cluster"), self.context
+        )

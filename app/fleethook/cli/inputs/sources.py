@@ -113,7 +113,7 @@ class SourceOptions(NamedTuple):
         return self.kubeconfig is not None or self.in_cluster
 
 
-class Source(NamedTuple):
+class InputObjects(NamedTuple):
     """The objects of a source.
 
     Attributes:
@@ -177,7 +177,7 @@ def read_source(
     every_kind: bool = False,
     partial: bool = False,
     expects_namespace: bool = True,
-) -> Source:
+) -> InputObjects:
     """Return the objects that the options name. Exits with a message if that is impossible.
 
     Args:
@@ -200,7 +200,7 @@ def read_source(
     if options.namespace and expects_namespace:
         _note_other_namespaces(every, [*before, *change], options.namespace)
     if not options.change:
-        return Source(before, before, frozenset(), errors, unread)
+        return InputObjects(before, before, frozenset(), errors, unread)
     if not every_kind:
         _note_unread(change, resources)
     from fleethook.cli.inputs.what_if import overlay  # noqa: PLC0415 - as for `_read_cluster`
@@ -211,7 +211,7 @@ def read_source(
         # kubectl would apply them in the workspace of the kubeconfig.
         change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
     changed = overlay(before, change, namespace=_find_namespace(options), kcp=options.kcp)
-    return Source(changed.documents, before, changed.keys, errors, unread)
+    return InputObjects(changed.documents, before, changed.keys, errors, unread)
 
 
 def select_namespace(documents: Sequence[Document], namespace: str) -> list[Document]:

@@ -34,7 +34,7 @@ UNREADABLE_INPUT: Final = "unreadable-input"
 _STYLES: Final = {"error": "bold red", "warning": "yellow"}
 
 
-class Row(msgspec.Struct, frozen=True):
+class FindingRow(msgspec.Struct, frozen=True):
     """One finding, as ``--output json`` prints it.
 
     Attributes:
@@ -62,12 +62,14 @@ class Row(msgspec.Struct, frozen=True):
     place: str
 
 
-def make_input_row(error: ManifestError) -> Row:
+def make_input_row(error: ManifestError) -> FindingRow:
     """Return the row of unreadable input."""
-    return Row("error", UNREADABLE_INPUT, "", "", "", "", webhook="", field="", text=error.reason, place=error.place)
+    return FindingRow(
+        "error", UNREADABLE_INPUT, "", "", "", "", webhook="", field="", text=error.reason, place=error.place
+    )
 
 
-def _describe(row: Row) -> str:
+def _describe(row: FindingRow) -> str:
     """Return the object, the webhook or field, and the message on one line."""
     name = f"{row.namespace}/{row.name}" if row.namespace else row.name
     inside = f" of {row.cluster}" if row.cluster else ""
@@ -76,7 +78,7 @@ def _describe(row: Row) -> str:
     return f"{row.kind} {name}{inside}{webhook}: {field}{row.text}"
 
 
-def print_text(rows: Sequence[Row]) -> None:
+def print_text(rows: Sequence[FindingRow]) -> None:
     """Write findings with their codes to standard output, two lines each, then the numbers of errors and warnings."""
     for row in rows:
         write_styled(styled(f"{row.place}:"), styled(row.level, _STYLES[row.level]), styled(f"[{row.code}]"))
@@ -85,13 +87,13 @@ def print_text(rows: Sequence[Row]) -> None:
         write_styled(styled(count_levels(rows)))
 
 
-def print_lines(rows: Sequence[Row]) -> None:
+def print_lines(rows: Sequence[FindingRow]) -> None:
     """Write findings to standard error, one line each: ``FILE:LINE: error: …``, as compilers do."""
     for row in rows:
         write_error(f"{row.place}: {row.level}: {_describe(row)}")
 
 
-def select_new(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
+def select_new(rows: Sequence[FindingRow], before: Sequence[FindingRow]) -> list[FindingRow]:
     """Return the findings that a change causes: those that were not there before, wherever their lines are."""
     known = Counter(structs.replace(one, place="") for one in before)
     found = []
@@ -104,7 +106,7 @@ def select_new(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
     return found
 
 
-def has_failures(rows: Sequence[Row], *, strict: bool) -> bool:
+def has_failures(rows: Sequence[FindingRow], *, strict: bool) -> bool:
     """Return whether a command with these findings exits with 1: on errors, and with ``strict`` on any finding."""
     return any(strict or row.level == "error" for row in rows)
 
@@ -114,7 +116,7 @@ _ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _ESCAPED_IN_PROPERTIES: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
 
 
-def write_annotations(rows: Sequence[Row], errors: Sequence[ManifestError] = ()) -> None:
+def write_annotations(rows: Sequence[FindingRow], errors: Sequence[ManifestError] = ()) -> None:
     """Write findings and unreadable input to standard output, so that GitHub shows them beside the lines of files."""
     for error in errors:
         # An error about a whole file is in its first line.

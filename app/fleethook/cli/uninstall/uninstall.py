@@ -11,7 +11,7 @@ from fleethook.cli.inputs.cluster_reader import describe_rules
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
-from fleethook.cli.uninstall.uninstall_cluster import LeaderError, Row, Uninstaller
+from fleethook.cli.uninstall.uninstall_cluster import LeaderError, Removal, Uninstaller
 from fleethook.cluster.api_errors import APIError, UnreachableError
 
 _PLANNED: Final = {"deleted": "would delete", "restored": "would restore", "cleaned": "would clean"}
@@ -45,7 +45,7 @@ def uninstall(
     """
     target = changed.find_to_change()
 
-    def report(row: Row) -> None:
+    def report(row: Removal) -> None:
         if output is Output.TEXT:
             write(_format_row(row, dry_run=dry_run))
 
@@ -68,7 +68,7 @@ def _write_note(text: str) -> None:
     write_error(f"note: {text}")
 
 
-def _format_row(row: Row, *, dry_run: bool) -> str:
+def _format_row(row: Removal, *, dry_run: bool) -> str:
     action = _PLANNED.get(row.action, row.action) if dry_run else row.action
     name = f"{row.namespace}/{row.name}" if row.namespace else row.name
     return f"{action:<{14 if dry_run else 9}} {f'{row.kind} {name}'.strip()}{f': {row.detail}' if row.detail else ''}"
@@ -86,7 +86,7 @@ def _report_end(done: Uninstaller, output: Output, *, dry_run: bool) -> None:
         raise SystemExit(CHECK_FAILED)
 
 
-def _summarize(rows: "Sequence[Row]", *, dry_run: bool) -> str:
+def _summarize(rows: "Sequence[Removal]", *, dry_run: bool) -> str:
     counts = Counter(str(one.action) for one in rows)
     if not any(counts[action] for action in (*_PLANNED, "left")):
         return "nothing of fleethook is registered"

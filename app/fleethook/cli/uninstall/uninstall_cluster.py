@@ -33,7 +33,7 @@ _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
 
 
-class Action(StrEnum):
+class RemovalAction(StrEnum):
     """The result for one object."""
 
     DELETED = "deleted"
@@ -44,10 +44,10 @@ class Action(StrEnum):
     """The object had to change and could not."""
 
 
-class Row(NamedTuple):
+class Removal(NamedTuple):
     """The result for one object, with the reason."""
 
-    action: Action
+    action: RemovalAction
     kind: str
     namespace: str
     name: str
@@ -86,7 +86,7 @@ class Uninstaller:
         *,
         dry_run: bool,
         definitions: bool = False,
-        report: Callable[[Row], None] = lambda _: None,
+        report: Callable[[Removal], None] = lambda _: None,
         note: Callable[[str], None] = lambda _: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -100,7 +100,7 @@ class Uninstaller:
             note: Called with texts for the user.
             sleep: Waits for a number of seconds.
         """
-        self.rows: Final[list[Row]] = []
+        self.rows: Final[list[Removal]] = []
         self.missing: Final[set[tuple[str, str, str]]] = set()
         self.connection: Final = connection
         self.is_trial: Final = dry_run
@@ -115,7 +115,7 @@ class Uninstaller:
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left that has to change."""
-        return not self.missing and all(one.action is not Action.LEFT for one in self.rows)
+        return not self.missing and all(one.action is not RemovalAction.LEFT for one in self.rows)
 
     async def run(self) -> None:
         """Remove everything.
@@ -170,7 +170,7 @@ class Uninstaller:
             name = one["metadata"]["name"]
             if name not in names:
                 continue
-            row = make_row(Action.KEPT, key_of(one))
+            row = make_row(RemovalAction.KEPT, key_of(one))
             if name.partition(".")[0] not in DELETABLE_DEFINITIONS:
                 self.add(row._replace(detail="its deletion would delete its objects, and their workloads"))
             elif not self._definitions:
@@ -184,22 +184,24 @@ class Uninstaller:
             namespace, _ = names_of(one)
             release = as_object(one["metadata"].get("annotations")).get("meta.helm.sh/release-name")
             remedy = f"run helm uninstall {release} -n {namespace}" if release else "delete it"
-            self.add(make_row(Action.KEPT, key_of(one), remedy))
+            self.add(make_row(RemovalAction.KEPT, key_of(one), remedy))
 
     async def _look_again(self) -> None:
         """Report the objects that a server has registered again, if one has started meanwhile."""
-        deleted = {one[1:4] for one in self.rows if one.action is Action.DELETED}
+        deleted = {one[1:4] for one in self.rows if one.action is RemovalAction.DELETED}
         if self.is_trial or not deleted:
             return
         for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS):
             for one in await self.list_objects(resource) or ():
-                row = make_row(Action.LEFT, key_of(one), "it exists again: stop all servers, and repeat the command")
+                row = make_row(
+                    RemovalAction.LEFT, key_of(one), "it exists again: stop all servers, and repeat the command"
+                )
                 if row[1:4] in deleted:
                     self.add(row)
 
     async def clean(self, resource: WatchedResource, document: JSONObject, change: JSONObject, detail: str) -> None:
         """Remove members from an object by a merge patch."""
-        row = make_row(Action.CLEANED, key_of(document), detail)
+        row = make_row(RemovalAction.CLEANED, key_of(document), detail)
         plural, _, subresource = resource.plural.partition("/")
         path = path_of(resource._replace(plural=plural), document)
         path = f"{path}/{subresource}" if subresource else path
@@ -215,11 +217,11 @@ class Uninstaller:
         keep: Keep | None = None,
     ) -> list[JSONObject] | None:
         """Return the objects of a resource that match, None if they cannot be read."""
-        row = Row(Action.LEFT, resource.name, "", "")
+        row = Removal(RemovalAction.LEFT, resource.name, "", "")
         found: list[JSONObject] | None = await self._try(_read(self.connection, resource, keep), resource, "list", row)
         return found if found is None or matches is None else [one for one in found if matches(one)]
 
-    async def get(self, resource: WatchedResource, namespace: str, name: str, *, row: Row) -> JSONObject | None:
+    async def get(self, resource: WatchedResource, namespace: str, name: str, *, row: Removal) -> JSONObject | None:
         """Return an object, None if it is gone or cannot be read. Report `row` as left if it cannot be read."""
         work = self.connection.request("GET", resource.in_namespace(namespace, name))
         text = await self._try(work, resource, "get", row)
@@ -232,12 +234,12 @@ class Uninstaller:
         describe: Callable[[JSONObject], str] = lambda _: "",
     ) -> None:
         for one in found or ():
-            row = make_row(Action.DELETED, key_of(one), describe(one))
+            row = make_row(RemovalAction.DELETED, key_of(one), describe(one))
             work = None if self.is_trial else self.connection.request("DELETE", path_of(resource, one))
             if work is None or await self._try(work, resource, "delete", row):
                 self.add(row)
 
-    async def _try(self, work: Awaitable[JSON], resource: WatchedResource, verb: str, row: Row) -> JSON:
+    async def _try(self, work: Awaitable[JSON], resource: WatchedResource, verb: str, row: Removal) -> JSON:
         """Return the result of a request, None if the apiserver refuses it or does not know the object.
 
         Args:
@@ -253,16 +255,16 @@ class Uninstaller:
                 self.refuse(error, row, resource, verb)
             return None
 
-    def refuse(self, error: APIError, row: Row, resource: WatchedResource, verb: str) -> None:
+    def refuse(self, error: APIError, row: Removal, resource: WatchedResource, verb: str) -> None:
         """Report a request that the apiserver has refused."""
         detail = f"cannot {verb}: {error.message}"
         # Webhooks refuse with the same code.
         if error.code == _FORBIDDEN and f"cannot {verb} resource" in error.message:
             self.missing.add((resource.group, resource.plural, verb))
             detail = f"no right to {verb}"
-        self.add(row._replace(action=Action.LEFT, detail=detail))
+        self.add(row._replace(action=RemovalAction.LEFT, detail=detail))
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Removal) -> None:
         """Report the result for an object."""
         self.rows.append(row)
         self._report(row)
@@ -282,9 +284,9 @@ def _advise(namespace: str, name: str) -> str:
     )
 
 
-def make_row(action: Action, key: ObjectKey, detail: str = "") -> Row:
+def make_row(action: RemovalAction, key: ObjectKey, detail: str = "") -> Removal:
     """Return the result for an object."""
-    return Row(action, key.group_kind.kind, key.namespace, key.name, detail)
+    return Removal(action, key.group_kind.kind, key.namespace, key.name, detail)
 
 
 _RBAC: Final = "rbac.authorization.k8s.io"

@@ -25,7 +25,7 @@ from fleethook.cluster.registration.match_conditions import (
     ANNOUNCED_ANNOTATION,
     BOUND_CONDITION,
     Announcement,
-    Selection,
+    SelectedSubjects,
     SubjectName,
     find_conditions,
     read_announcements,
@@ -54,12 +54,12 @@ class Registered(NamedTuple):
     """The configuration as read."""
 
     @property
-    def listed(self) -> Selection | None:
+    def listed(self) -> SelectedSubjects | None:
         """The selection, None if no leader or replica has written conditions."""
         found = [one["expression"] for each in self.selecting.values() for one in each["matchConditions"]]
         return read_conditions(found) if found else None
 
-    def selects(self, selection: Selection) -> bool:
+    def selects(self, selection: SelectedSubjects) -> bool:
         """Return whether rules and conditions are those of a selection."""
         return self.selecting == select_workloads(self.names, selection)
 
@@ -97,7 +97,7 @@ class ConditionClient:
         return Registered(version, frozenset(webhooks), selecting, announced, present) if webhooks else None
 
     async def write(
-        self, registered: Registered, selection: Selection, *, announcements: Sequence[Announcement] = ()
+        self, registered: Registered, selection: SelectedSubjects, *, announcements: Sequence[Announcement] = ()
     ) -> str:
         """Set rules and conditions of all webhooks for workloads; return the new resourceVersion.
 
@@ -235,7 +235,7 @@ class ConditionWriter:
             bound = self._subjects()
             expired -= bound
         announced = [one for one, at in self._found_at.items() if self._compute_expiry(at) > self._clock()]
-        wanted = Selection(bound | {one.subject for one in announced})
+        wanted = SelectedSubjects(bound | {one.subject for one in announced})
         self._bound = bound
         left = [one for one in registered.announcements if one in announced]
         many = len(registered.announcements) - len(left) > _MAX_EXPIRED
@@ -355,10 +355,12 @@ class Announcer:
                     raise
         return None
 
-    def _select(self, registered: Registered, subject: SubjectName) -> Selection:
+    def _select(self, registered: Registered, subject: SubjectName) -> SelectedSubjects:
         """Return the registered selection with a subject whose workloads kube-apiserver always sends."""
         # An installer registers no list; the next leader adds the subjects that this replica does not know.
-        selection = Selection(self._subjects()) if registered.listed is None else registered.listed
+        selection = SelectedSubjects(self._subjects()) if registered.listed is None else registered.listed
         return (
-            selection if selection.spills(subject) else Selection(selection.subjects | {subject}, selection.namespaces)
+            selection
+            if selection.spills(subject)
+            else SelectedSubjects(selection.subjects | {subject}, selection.namespaces)
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, Selection, write_conditions
+from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, SelectedSubjects, write_conditions
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject
@@ -155,7 +155,7 @@ def configuration_path(kind: str, name: str = CONFIGURATION_NAME, api_version: s
     return f"/apis/{api_version}/{kind.lower()}s/{name}"
 
 
-def select_workloads(registered: Collection[str], selection: Selection) -> dict[str, JSONObject]:
+def select_workloads(registered: Collection[str], selection: SelectedSubjects) -> dict[str, JSONObject]:
     """Return ``rules`` and ``matchConditions`` of the webhooks of `list_selected`.
 
     A webhook that gets no workload has no rules. It has a condition all the same: after a rollback to a version whose

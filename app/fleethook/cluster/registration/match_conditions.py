@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 EVERY_NAMESPACE: Final = ""
-"""Stands for all namespaces in `Selection.namespaces`."""
+"""Stands for all namespaces in `SelectedSubjects.namespaces`."""
 
 
 class SubjectName(NamedTuple):
@@ -43,7 +43,7 @@ class SubjectName(NamedTuple):
     name: str
 
 
-class Selection(NamedTuple):
+class SelectedSubjects(NamedTuple):
     """The subjects with an overrider. Without a response, kube-apiserver refuses their workloads."""
 
     subjects: frozenset[SubjectName] = frozenset()
@@ -87,7 +87,7 @@ _NAMESPACES: Final = re.compile(r"request\.namespace in \[([^\]]*)\]")
 _EVERYWHERE: Final = "request.namespace != ''"
 
 
-def write_conditions(selection: Selection, *, optional: bool) -> list[JSONObject]:
+def write_conditions(selection: SelectedSubjects, *, optional: bool) -> list[JSONObject]:
     """Return the conditions that select the workloads of overriders for a webhook.
 
     A webhook with ``failurePolicy: Fail`` gets the workloads of the listed subjects. An ``optional`` webhook gets the
@@ -111,20 +111,20 @@ def find_conditions(webhook: JSONObject) -> list[JSONObject]:
     return [one for one in webhook.get("matchConditions") or () if one["name"] == BOUND_CONDITION]
 
 
-def read_conditions(expressions: Collection[str]) -> Selection:
+def read_conditions(expressions: Collection[str]) -> SelectedSubjects:
     """Return the selection in the expressions of all webhooks."""
     text = "\n".join(expressions)
     namespaces = {one for names in _NAMESPACES.findall(text) for one in names.replace("'", "").split(",")}
     if _EVERYWHERE in text:
         namespaces.add(EVERY_NAMESPACE)
-    return Selection(_read_lists(text), frozenset(namespaces))
+    return SelectedSubjects(_read_lists(text), frozenset(namespaces))
 
 
 def _keep_valid(subjects: Collection[SubjectName]) -> frozenset[SubjectName]:
     return frozenset(one for one in subjects if _NAME.fullmatch(one.namespace) and _NAME.fullmatch(one.name))
 
 
-def _fit(selection: Selection) -> Selection:
+def _fit(selection: SelectedSubjects) -> SelectedSubjects:
     """Return the subjects that fit into the list, and the namespaces of the others."""
     kept: list[SubjectName] = []
     size, left = 0, set(selection.namespaces)
@@ -136,10 +136,10 @@ def _fit(selection: Selection) -> Selection:
         else:
             kept += subjects
             size += length
-    return Selection(frozenset(kept), frozenset(left))
+    return SelectedSubjects(frozenset(kept), frozenset(left))
 
 
-def _select_rest(selection: Selection) -> str:
+def _select_rest(selection: SelectedSubjects) -> str:
     """Return the condition of rendered and triggered workloads, and of namespaces, without the listed subjects."""
     listed, namespaces = _write_list(selection.subjects), _write_namespaces(selection.namespaces)
     sent = "\n|| ".join(filter(None, (_RENDERED, namespaces, _TOUCHED)))

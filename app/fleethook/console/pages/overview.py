@@ -108,7 +108,7 @@ MAX_ROWS: Final = 60
 """Rows of the table, the newest first: all points of a series."""
 
 
-class Row(NamedTuple):
+class RateRow(NamedTuple):
     """One time span of the table: texts, `MISSING` where nothing was measured."""
 
     time: str
@@ -140,10 +140,10 @@ def _build_chart(title: str, unit: str, rates: Rates, lines: Mapping[str, Sequen
     }
 
 
-def list_rows(rates: Rates) -> list[Row]:
+def list_rows(rates: Rates) -> list[RateRow]:
     """Return the rows of the table, newest first."""
     rows = [
-        Row(
+        RateRow(
             f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}",
             _format(rates.per_second[index]),
             _format(rates.median[index], factor=1000),

@@ -33,7 +33,7 @@ from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import DiffLine, describe_change
 
 
-class Outcome(NamedTuple):
+class ReplayOutcome(NamedTuple):
     """The result for one review.
 
     Attributes:
@@ -49,17 +49,17 @@ class Outcome(NamedTuple):
     unasked: Sequence[str]
 
 
-def describe_outcome(one: Replayed) -> Outcome:
+def describe_outcome(one: Replayed) -> ReplayOutcome:
     """Return the result of replaying one review."""
     state, text = find_state(one), one.skipped
     if one.unknown_route:
         text = f"this fleethook has no route {one.entry.record.route}"
     lines = () if one.change is None else describe_change(one.change)
-    return Outcome(state, text, lines, [str(name) for name in one.unasked])
+    return ReplayOutcome(state, text, lines, [str(name) for name in one.unasked])
 
 
 def find_state(one: Replayed) -> str:
-    """Return the state of a replayed review, as in `Outcome`."""
+    """Return the state of a replayed review, as in `ReplayOutcome`."""
     if one.skipped or one.unknown_route:
         return "skipped"
     if one.change is None:

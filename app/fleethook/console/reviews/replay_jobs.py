@@ -13,7 +13,7 @@ from fleethook.console.rendering import Paging, take_page
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.reviews.search import Query
 from fleethook.recordings.recording_format import Entry
-from fleethook.recordings.replay.decision_changes import Change
+from fleethook.recordings.replay.decision_changes import ChangedDecision
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
 from fleethook.recordings.replay.report import DiffLine, GroupName, Report, describe_change
 from fleethook.settings import Settings
@@ -78,7 +78,7 @@ class ChangedReview(NamedTuple):
     kinds: tuple[str, ...]
 
 
-class Row(NamedTuple):
+class CauseRow(NamedTuple):
     """Changes of one cause.
 
     Attributes:
@@ -90,14 +90,14 @@ class Row(NamedTuple):
 
     name: GroupName
     total: int
-    change: Change
+    change: ChangedDecision
     example: Sequence[DiffLine]
 
 
-def list_rows(report: Report, examples: Mapping[GroupName, Sequence[DiffLine]]) -> list[Row]:
+def list_rows(report: Report, examples: Mapping[GroupName, Sequence[DiffLine]]) -> list[CauseRow]:
     """Return the largest groups of changes, at most `MAX_ROWS`."""
     ordered = sorted(report.groups.items(), key=lambda item: item[1].count, reverse=True)
-    return [Row(group.name, group.count, group.example, examples[name]) for name, group in ordered[:MAX_ROWS]]
+    return [CauseRow(group.name, group.count, group.example, examples[name]) for name, group in ordered[:MAX_ROWS]]
 
 
 def select_changed(changed: Sequence[ChangedReview], page: int) -> tuple[Sequence[ChangedReview], Paging]:

@@ -42,7 +42,7 @@ class Query(NamedTuple):
     page: int = 1
 
 
-class Selection(NamedTuple):
+class ReviewPage(NamedTuple):
     """One page of the reviews that a search found.
 
     Attributes:
@@ -135,13 +135,13 @@ def _list_conditions(query: Query) -> Iterator[Callable[[ReviewSummary], bool]]:
         yield lambda one: text in f"{one.namespace}/{one.name}".casefold() or query.text == one.uid
 
 
-def select_page(found: Sequence[ReviewSummary], page: int) -> Selection:
+def select_page(found: Sequence[ReviewSummary], page: int) -> ReviewPage:
     """Return a page of found reviews; a page beyond the end is the last one."""
     shown, paging = take_page(found, page, PAGE_SIZE)
     counts = Counter(one.verdict for one in found)
     verdicts = {name: counts[name] for name in VERDICTS if counts[name]}
     slowest = max((one.seconds for one in found), default=0.0)
-    return Selection(shown, len(found), paging.page, paging.pages, verdicts, slowest)
+    return ReviewPage(shown, len(found), paging.page, paging.pages, verdicts, slowest)
 
 
 class Choices(NamedTuple):

@@ -11,7 +11,7 @@ from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, Entry, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
-from fleethook.engines.crds.tarball_source import Policy, Source, redact
+from fleethook.engines.crds.tarball_source import Policy, TarballSource, redact
 
 Result = Literal["downloaded", "revalidated", "cached", "stale", "imported"]
 
@@ -46,7 +46,7 @@ class Downloader(Protocol):
 
     def __call__(
         self,
-        source: Source,
+        source: TarballSource,
         into: Path,
         *,
         validators: Validators | None,
@@ -61,7 +61,7 @@ class _FetchRequest(NamedTuple):
     """The arguments of `fetch`."""
 
     cache: Cache
-    source: Source
+    source: TarballSource
     stale_if_error: bool
     strict: bool
     env_proxies: bool
@@ -75,7 +75,7 @@ class _FetchRequest(NamedTuple):
 
 def fetch(
     cache: Cache,
-    source: Source,
+    source: TarballSource,
     policy: Policy,
     *,
     stale_if_error: bool = False,
@@ -111,7 +111,7 @@ def fetch(
     )  # fmt: skip
 
 
-def import_file(cache: Cache, source: Source, file: Path, *, strict: bool) -> Fetched:
+def import_file(cache: Cache, source: TarballSource, file: Path, *, strict: bool) -> Fetched:
     """Make a local tarball the cache entry of a source, as if it were downloaded: for sites without a network.
 
     Raises:
@@ -181,7 +181,7 @@ def _choose_validators(request: _FetchRequest, entry: Entry | None) -> Validator
     return Validators(record.etag, record.last_modified) if record.etag or record.last_modified else None
 
 
-def _describe_origin(source: Source, got: Downloaded, entry: Entry | None) -> Origin:
+def _describe_origin(source: TarballSource, got: Downloaded, entry: Entry | None) -> Origin:
     etag, last_modified = got.validators
     if entry is not None and not got.changed:
         # A 304 may omit the validators of the unchanged body (RFC 9110, 15.4.5).

@@ -57,7 +57,7 @@ class Credentials(NamedTuple):
     client_key_pem: bytes = b""
 
 
-class Source(NamedTuple):
+class TarballSource(NamedTuple):
     """A tarball over HTTP, and the settings of its download."""
 
     url: str

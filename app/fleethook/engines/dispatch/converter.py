@@ -15,7 +15,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, too_many_requests
-from fleethook.engines.dispatch.dispatcher import Target
+from fleethook.engines.dispatch.dispatcher import MatchedRequest
 from fleethook.engines.dispatch.hooks.hooks import find_endpoint
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition
 from fleethook.engines.dispatch.match.rules import annotate_cluster
@@ -296,7 +296,7 @@ class ObjectConverter:
         document: JSON,
         kind: GroupVersionKind,
         *,
-        target: Target,
+        target: MatchedRequest,
         deadline: Deadline,
         trace: CallTrace | None = None,
     ) -> JSON:

@@ -47,7 +47,7 @@ ConvertObject = Callable[..., Awaitable[JSON]]
 """Converts objects between versions, as `fleethook.engines.dispatch.converter.ObjectConverter` does."""
 
 
-class Target(NamedTuple):
+class MatchedRequest(NamedTuple):
     """A request, the owner of its schema, and the webhooks whose rules match it."""
 
     attributes: Attributes
@@ -75,7 +75,7 @@ class DispatchResult(NamedTuple):
     """The answer to a review, its target for the log line, and the calls that it depended on."""
 
     response: Response
-    target: Target | None
+    target: MatchedRequest | None
     calls: Sequence[AskedCall] = ()
     """Empty if the dispatcher does not trace calls."""
 
@@ -116,7 +116,7 @@ class Dispatcher:
 
     async def find_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False
-    ) -> Target:
+    ) -> MatchedRequest:
         """Find the owner of a request's schema, and the webhooks whose rules match the request.
 
         Args:
@@ -132,14 +132,14 @@ class Dispatcher:
         attributes = build_attributes(request, cluster=cluster)
         return await begin(self._find_target(attributes, phase=phase, vouched=vouched))
 
-    def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Work[Target]:
+    def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Work[MatchedRequest]:
         target = self._resolve_owner(attributes, vouched=vouched)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
             return target
         return target._replace(relevant=(yield from self._find_relevant(target, owner, phase)))
 
-    def _resolve_owner(self, attributes: Attributes, *, vouched: bool) -> Target:
+    def _resolve_owner(self, attributes: Attributes, *, vouched: bool) -> MatchedRequest:
         cluster = attributes.cluster
         group, _, resource = attributes.resource
         ownership = find_owner(
@@ -147,7 +147,7 @@ class Dispatcher:
         )
         exempt = is_exempt(attributes)
         if ownership.cluster is None:
-            return Target(attributes, ownership, (), (), exempt)
+            return MatchedRequest(attributes, ownership, (), (), exempt)
         equivalents = find_equivalents(
             self._store,
             cluster=cluster,
@@ -156,13 +156,13 @@ class Dispatcher:
             kind=attributes.kind,
             schema=ownership.schema,
         )
-        return Target(attributes, ownership, equivalents, (), exempt)
+        return MatchedRequest(attributes, ownership, equivalents, (), exempt)
 
-    async def find_relevant(self, target: Target, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
+    async def find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
         """Return the webhooks of a cluster whose rules match a request; raises StatusError if it has too many."""
         return await begin(self._find_relevant(target, cluster, phase))
 
-    def _find_relevant(self, target: Target, cluster: str, phase: Phase) -> Work[tuple[RelevantHook, ...]]:
+    def _find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> Work[tuple[RelevantHook, ...]]:
         attributes = target.attributes
         hooks = yield from self._find_hooks(cluster, phase)
         if hooks.problem:
@@ -174,7 +174,7 @@ class Dispatcher:
     def _find_hooks(self, cluster: str, phase: Phase) -> Work[HookIndex]:
         return self._configurations.find(cluster, phase, worker=self.worker)
 
-    async def find_hooks(self, target: Target, phase: Phase) -> Sequence[Hook]:
+    async def find_hooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Hook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
         return () if owner is None else tuple((await begin(self._find_hooks(owner, phase))).each())
@@ -217,7 +217,7 @@ class Dispatcher:
         trace: CallTrace | None,
     ) -> Work[DispatchResult]:
         audit, warnings = Audit(), list[str]()
-        target: Target | None = None
+        target: MatchedRequest | None = None
         refusals: list[StatusError] = []
         made: JSON = None
         try:
@@ -253,7 +253,7 @@ class Dispatcher:
         )
         return DispatchResult(response, target)
 
-    async def _mutate(self, target: Target, context: RequestContext) -> JSON:
+    async def _mutate(self, target: MatchedRequest, context: RequestContext) -> JSON:
         mutating = MutatingPhase(target.relevant, target.attributes, context)
         await mutating.run_round(0)
         if mutating.needs_reinvocation:
@@ -262,7 +262,7 @@ class Dispatcher:
 
     async def build_context(
         self,
-        target: Target,
+        target: MatchedRequest,
         deadline: Deadline,
         audit: Audit,
         warnings: list[str],
@@ -300,7 +300,7 @@ class Dispatcher:
             own=dependencies.own,
         )
 
-    def _find_definition(self, target: Target) -> JSONObject | None:
+    def _find_definition(self, target: MatchedRequest) -> JSONObject | None:
         resource, schema = target.attributes.resource, target.ownership.schema
         return find_definition(
             self._store,

@@ -11,7 +11,7 @@ from fleethook.engines.dispatch.call.admission_review import ReviewError, choose
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.dispatcher import Dispatcher, Target
+from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
 from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
@@ -144,7 +144,7 @@ async def explain(
 
 
 async def _explain_phase(
-    dispatcher: Dispatcher, target: Target, context: RequestContext, phase: Phase, *, has_defaults: bool | None
+    dispatcher: Dispatcher, target: MatchedRequest, context: RequestContext, phase: Phase, *, has_defaults: bool | None
 ) -> tuple[ExplainedHook, ...]:
     """Explain the webhooks of one phase."""
     hooks = await dispatcher.find_hooks(target, phase)
@@ -172,7 +172,7 @@ class _Deciders(NamedTuple):
 
 
 async def _explain_hook(
-    hook: Hook, relevant: RelevantHook | None, target: Target, deciders: _Deciders
+    hook: Hook, relevant: RelevantHook | None, target: MatchedRequest, deciders: _Deciders
 ) -> ExplainedHook:
     attributes, namespace = target.attributes, deciders.dispatched.namespace
     reason, nearest = deciders.own.find_reason(hook), ""
@@ -261,7 +261,7 @@ def _describe_nearest_miss(
 
 
 def _explain_mismatch(
-    hook: Hook, target: Target, namespace: NamespaceLabels, equivalents: EquivalentIndex
+    hook: Hook, target: MatchedRequest, namespace: NamespaceLabels, equivalents: EquivalentIndex
 ) -> tuple[Verdict, ...]:
     attributes = target.attributes
     if target.exempt:
@@ -317,7 +317,7 @@ def _list_hook_notes(hook: Hook, attributes: Attributes) -> list[str]:
     return notes
 
 
-def _list_notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]]) -> list[str]:
+def _list_notes(target: MatchedRequest, found: Mapping[Phase, Sequence[ExplainedHook]]) -> list[str]:
     notes: list[str] = []
     if target.ownership.cluster is None:
         notes.append(f"the request is refused: {target.ownership.problem}")
@@ -335,7 +335,7 @@ def _list_notes(target: Target, found: Mapping[Phase, Sequence[ExplainedHook]]) 
     return notes
 
 
-async def _find_shadowed(dispatcher: Dispatcher, target: Target) -> tuple[str, ...]:
+async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tuple[str, ...]:
     attributes, owner = target.attributes, target.ownership.cluster
     if owner in (None, attributes.cluster):
         return ()

@@ -189,7 +189,7 @@ class Subject(NamedTuple):
         return describe_name(self.kind, self.namespace, self.name)
 
 
-class Change(NamedTuple):
+class ChangedDecision(NamedTuple):
     """A review that is decided differently.
 
     Attributes:
@@ -242,7 +242,7 @@ def make_change(
     differences: Sequence[Difference] = (),
     missing: Iterable[tuple[CallName, str]] = (),
     unasked: Sequence[CallName] = (),
-) -> Change:
+) -> ChangedDecision:
     """Return the change of a review.
 
     Args:
@@ -258,7 +258,7 @@ def make_change(
     gone = tuple((str(call), reason) for call, reason in missing)
     kinds = (UNDECIDABLE,) if gone else tuple(one.aspect for one in differences)
     webhooks = [name for name, _ in gone] or [str(one) for one in unasked]
-    return Change(
+    return ChangedDecision(
         kinds=kinds,
         route=record.route,
         cluster=record.cluster,

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlencode
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.recordings.recording_format import BodyError, Entry, Record, unwrap_body
 from fleethook.recordings.replay.decision_changes import (
-    Change,
+    ChangedDecision,
     Outcome,
     Place,
     compare_outcomes,
@@ -50,7 +50,7 @@ class Replayed(NamedTuple):
     """
 
     entry: Entry
-    change: Change | None = None
+    change: ChangedDecision | None = None
     skipped: str = ""
     unknown_route: bool = False
     unasked: Sequence[CallName] = ()

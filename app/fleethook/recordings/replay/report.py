@@ -14,7 +14,7 @@ from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import PatchError, apply, diff, resolve_pointer
 from fleethook.recordings.recording_format import Problem
-from fleethook.recordings.replay.decision_changes import UNDECIDABLE, Change, Difference
+from fleethook.recordings.replay.decision_changes import UNDECIDABLE, ChangedDecision, Difference
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 
@@ -40,7 +40,7 @@ class Group:
         count: Their number.
     """
 
-    def __init__(self, name: GroupName, example: Change) -> None:
+    def __init__(self, name: GroupName, example: ChangedDecision) -> None:
         self.name: Final = name
         self.example: Final = example
         self.count = 0
@@ -106,7 +106,7 @@ class Report:
         """Whether no review has a different outcome."""
         return not self.changed and not self.undecidable
 
-    def _find_group(self, change: Change) -> Group:
+    def _find_group(self, change: ChangedDecision) -> Group:
         name = GroupName(change.kinds, change.route, change.cluster, change.about)
         return self.groups.setdefault(name, Group(name, change))
 
@@ -131,7 +131,7 @@ class DiffLine(NamedTuple):
     text: str
 
 
-def describe_change(change: Change) -> list[DiffLine]:
+def describe_change(change: ChangedDecision) -> list[DiffLine]:
     """Return the lines about a change, `MAX_LINES` at most."""
     lines = [DiffLine(" ", f"{call}: {reason}") for call, reason in change.missing]
     for one in change.differences:

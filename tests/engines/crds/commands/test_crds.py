@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.engines.crds.commands.crds import parse_age, parse_size
 from fleethook.engines.crds.instance.tarball_validation import find_problems
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from tests.engines.crds.origin import Origin, endless, serving, tarball
 from tests.engines.crds.tarballs import build, release, small
 
@@ -18,7 +18,7 @@ RELEASE = release()
 def test_a_tarball_is_fetched_once_and_unpacked(run: Any, origin: Origin, tmp_path: Path) -> None:
     first = json.loads(run("fetch", origin.url, "--output", "json").stdout)
     assert (first["result"], first["bytes"], first["attempts"]) == ("downloaded", len(RELEASE), 1)
-    assert first["key"] == Source(origin.url).key
+    assert first["key"] == TarballSource(origin.url).key
     path = tmp_path / "data" / "cache" / first["key"]
     assert (first["path"], (path / "crds.tar.gz").read_bytes()) == (str(path), RELEASE)
     assert (path / "crds" / "bases").is_dir()
@@ -206,7 +206,7 @@ def test_a_text_that_is_neither_age_nor_size_is_refused(text: str) -> None:
 
 def test_entries_are_listed_and_removed(run: Any, origin: Origin, tmp_path: Path) -> None:
     path = Path(json.loads(run("fetch", origin.url, "-o", "json").stdout)["path"])
-    key = Source(origin.url).key
+    key = TarballSource(origin.url).key
     (row,) = json.loads(run("cache", "ls", "-o", "json").stdout)
     assert (row["key"], row["state"], row["url"]) == (key, "ready", origin.url)
     (path / "crds.tar.gz").write_bytes(b"spoiled")
@@ -221,7 +221,7 @@ def test_entries_are_listed_and_removed(run: Any, origin: Origin, tmp_path: Path
 
 def test_old_and_large_entries_are_pruned(run: Any, origin: Origin) -> None:
     run("fetch", origin.url)
-    key = Source(origin.url).key
+    key = TarballSource(origin.url).key
     run("cache", "prune", code=2)
     run("cache", "prune", "--older-than", "soon", code=2)
     assert run("cache", "prune", "--older-than", "1d").stdout == "nothing to remove\n"

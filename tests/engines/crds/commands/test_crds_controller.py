@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.inputs.kubeconfig import Target
+from fleethook.cli.inputs.kubeconfig import KubeconfigContext
 from fleethook.engines.crds.commands import crds_controller
 from fleethook.engines.crds.controller.fetcher import Options
 from fleethook.engines.crds.controller.source_reader import Reach
@@ -37,7 +37,7 @@ def test_in_a_pod_it_uses_the_service_account(run: Any, processes: list[Any], mo
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
     run("controller")
     ((_, _, place),) = processes
-    assert place.cluster == Target(None)
+    assert place.cluster == KubeconfigContext(None)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_defaults_are_those_of_the_operator(
         version="", beside=False, follow_instance=False, stale_if_error=False, strict=False, env_proxies=True,
         reach=Reach(True, (), None),
     )  # fmt: skip
-    assert place == (Target(credentials), "karmada-system", 15.0, "127.0.0.1", 8080, None)
+    assert place == (KubeconfigContext(credentials), "karmada-system", 15.0, "127.0.0.1", 8080, None)
 
 
 def test_each_option_reaches_the_process(run: Any, processes: list[Any], credentials: Path) -> None:
@@ -71,7 +71,7 @@ def test_each_option_reaches_the_process(run: Any, processes: list[Any], credent
         version="v1.18.0", beside=True, follow_instance=True, stale_if_error=True, strict=True, env_proxies=False,
         reach=Reach(False, ("a.org", ".b.org"), Path("/srv")),
     )  # fmt: skip
-    assert place == (Target(credentials, "c"), "n", 30.0, "::1", 0, "http://c:4318")
+    assert place == (KubeconfigContext(credentials, "c"), "n", 30.0, "::1", 0, "http://c:4318")
 
 
 @pytest.mark.parametrize(("option", "value"), [("--version", "latest"), ("--lease-duration", "0"), ("--port", "65536")])

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options, SharedCall, SingleFlight
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from fleethook.tracing.spans import CURRENT
 from tests.engines.crds.controller.test_karmada_controller import Api, Bench
 from tests.engines.crds.fetching import bring
@@ -34,7 +34,7 @@ def metrics(registry: CollectorRegistry) -> FetchMetrics:
 def test_only_downloads_count_their_bytes(registry: CollectorRegistry, metrics: FetchMetrics, tmp_path: Path) -> None:
     cache, body = Cache(tmp_path), release()
     with serving(tarball(body)) as origin:
-        source = Source(origin.url, ca_pem=origin.ca_pem)
+        source = TarballSource(origin.url, ca_pem=origin.ca_pem)
         for _ in range(3):
             metrics.fetched(bring(cache, source))
     value = registry.get_sample_value
@@ -60,7 +60,7 @@ def test_the_cache_is_measured_on_disk(registry: CollectorRegistry, metrics: Fet
     assert registry.get_sample_value("fleethook_crds_cache_entries") == 0
     with serving(tarball(release())) as origin:
         for path in ("", "?again"):
-            bring(cache, Source(origin.url + path, ca_pem=origin.ca_pem))
+            bring(cache, TarballSource(origin.url + path, ca_pem=origin.ca_pem))
     metrics.measure(cache)
     assert registry.get_sample_value("fleethook_crds_cache_entries") == 2
     size = registry.get_sample_value("fleethook_crds_cache_bytes")

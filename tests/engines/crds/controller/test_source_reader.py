@@ -14,7 +14,7 @@ from fleethook.engines.crds.controller.source_reader import Reach, apply_secrets
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, TarballSource
 from fleethook.model.json import JSONObject
 from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
@@ -22,7 +22,7 @@ from tests.engines.crds.tarballs import build, small
 URL = "https://h/crds.tar.gz"
 
 
-def resolved(secrets: dict[str, dict[str, bytes]], **members: Any) -> Source:
+def resolved(secrets: dict[str, dict[str, bytes]], **members: Any) -> TarballSource:
     karmada = {"spec": {"crdTarball": {"httpSource": {"url": URL, **members}}}}
     return apply_secrets(select_source(karmada, version="v1.10.0"), secrets)
 
@@ -41,7 +41,7 @@ def resolved(secrets: dict[str, dict[str, bytes]], **members: Any) -> Source:
     ],
 )
 def test_credentials_are_read_by_the_keys_of_their_type(data: dict[str, bytes], credentials: Credentials) -> None:
-    assert resolved({"s": data}, secretRef={"name": "s"}) == Source(URL, credentials=credentials)
+    assert resolved({"s": data}, secretRef={"name": "s"}) == TarballSource(URL, credentials=credentials)
 
 
 def test_authorities_and_the_user_of_a_proxy_have_secrets_of_their_own() -> None:
@@ -50,7 +50,7 @@ def test_authorities_and_the_user_of_a_proxy_have_secrets_of_their_own() -> None
         caSecretRef={"name": "c"},
         proxy={"proxyURL": "http://old:user@proxy:8080", "secretRef": {"name": "p"}},
     )
-    assert found == Source(URL, ca_pem=b"pem", proxy_url="http://a%40b:x%2Fy%3Az@proxy:8080")
+    assert found == TarballSource(URL, ca_pem=b"pem", proxy_url="http://a%40b:x%2Fy%3Az@proxy:8080")
 
 
 @pytest.mark.parametrize(

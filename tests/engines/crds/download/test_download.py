@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Validators, download
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, TarballSource
 from tests.engines.crds.downloading import BODY, fetched, refused
 from tests.engines.crds.origin import proxying, redirects, says, serving, tarball
 
@@ -99,7 +99,7 @@ def test_a_link_is_not_followed(into: Path, tmp_path: Path) -> None:
 )
 def test_an_address_that_cannot_be_asked_is_a_usage_error(into: Path, url: str) -> None:
     with pytest.raises(CRDsError, match="http or https") as raised:
-        download(Source(url), into)
+        download(TarballSource(url), into)
     assert raised.value.exit == Exit.USAGE
     assert not into.exists()
 

@@ -28,7 +28,7 @@ from fleethook.engines.crds.download.http_requests import (
     parse_address,
     send_request,
 )
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, TarballSource
 from fleethook.outbound.endpoint import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection
@@ -42,7 +42,7 @@ def deadline() -> Iterator[Deadline]:
 
 
 def request_to(url: str, ca_pem: bytes = b"", **given: object) -> Request:
-    context = build_tls_context(Source(url, ca_pem=ca_pem), identified=False)
+    context = build_tls_context(TarballSource(url, ca_pem=ca_pem), identified=False)
     return Request(url, {"Accept": "*/*"}, context, **given)  # type: ignore[arg-type]
 
 
@@ -200,16 +200,18 @@ def shake_hands(client: ssl.SSLContext, directory: Path) -> bytes | None:
 def test_only_the_given_authorities_are_trusted(tmp_path: Path) -> None:
     other = new_authority(now=NOW).certificate_pem
     assert (
-        shake_hands(build_tls_context(Source(ORIGIN, ca_pem=AUTHORITY.certificate_pem), identified=False), tmp_path)
+        shake_hands(
+            build_tls_context(TarballSource(ORIGIN, ca_pem=AUTHORITY.certificate_pem), identified=False), tmp_path
+        )
         is None
     )
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(build_tls_context(Source(ORIGIN, ca_pem=other), identified=False), tmp_path)
+        shake_hands(build_tls_context(TarballSource(ORIGIN, ca_pem=other), identified=False), tmp_path)
 
 
 @pytest.mark.parametrize("identified", [False, True])
 def test_the_client_certificate_is_presented_to_the_origin_only(tmp_path: Path, identified: bool) -> None:
-    source = Source(ORIGIN, ca_pem=AUTHORITY.certificate_pem, credentials=KNOWN)
+    source = TarballSource(ORIGIN, ca_pem=AUTHORITY.certificate_pem, credentials=KNOWN)
     shown = shake_hands(build_tls_context(source, identified=identified), tmp_path)
     assert shown == (ssl.PEM_cert_to_DER_cert(CLIENT.decode()) if identified else None)
 
@@ -224,7 +226,7 @@ def test_the_client_certificate_is_presented_to_the_origin_only(tmp_path: Path, 
     ],
 )
 def test_unusable_files_are_a_usage_error_without_their_content(changes: dict[str, object], text: str) -> None:
-    source = Source(ORIGIN)._replace(**changes)  # type: ignore[arg-type]
+    source = TarballSource(ORIGIN)._replace(**changes)  # type: ignore[arg-type]
     with pytest.raises(CRDsError, match=text) as raised:
         build_tls_context(source, identified=True)
     assert raised.value.exit is Exit.USAGE

@@ -11,7 +11,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import Deadline, Validators, parse_address
 from fleethook.engines.crds.download.transfer import Job, Received, TarballFile, transfer
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.origin import Origin, chunked, says, serving
 from tests.waiting import NET
@@ -86,7 +86,7 @@ def partial(into: Path) -> Iterator[TarballFile]:
 def attempt(origin: Origin, partial: TarballFile, *, validators: Validators = Validators(), **given: Any) -> Received:  # noqa: B008 - immutable
     options: dict[str, Any] = {"progress": None, "allow_private": True, "allow_hosts": ()}
     options |= {name: given.pop(name) for name in options if name in given}
-    source = Source(origin.url, ca_pem=origin.ca_pem, **given)
+    source = TarballSource(origin.url, ca_pem=origin.ca_pem, **given)
     address = parse_address(origin.url)
     assert address is not None
     with Deadline(NET) as deadline:

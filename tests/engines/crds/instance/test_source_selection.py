@@ -10,7 +10,7 @@ from hypothesis import given
 from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
-from fleethook.engines.crds.tarball_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, TarballSource
 from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"
@@ -34,12 +34,12 @@ def tagged(*tags: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("tarball", [None, {}, {"httpSource": None}, {"httpSource": {}}, {"crdDownloadPolicy": None}])
 def test_the_default_is_the_operators_release_if_not_present(tarball: Any) -> None:
-    assert chosen(tarball) == SelectedSource(Source(release("v1.10.0")), Policy.IF_NOT_PRESENT)
+    assert chosen(tarball) == SelectedSource(TarballSource(release("v1.10.0")), Policy.IF_NOT_PRESENT)
 
 
 def test_each_missing_field_gets_its_default() -> None:
     found = chosen({"httpSource": {"proxy": {"proxyURL": "http://p:8080"}, "sha256": "A" * 64}})
-    assert found.source == Source(release("v1.10.0"), proxy_url="http://p:8080", sha256="a" * 64)
+    assert found.source == TarballSource(release("v1.10.0"), proxy_url="http://p:8080", sha256="a" * 64)
 
 
 def test_every_member_has_its_place() -> None:
@@ -55,7 +55,7 @@ def test_every_member_has_its_place() -> None:
         "maxBytes": 8,
     }
     found = chosen({"httpSource": source})
-    assert found.source == Source(
+    assert found.source == TarballSource(
         URL, proxy_url="http://p:8080", no_proxy=("a", ".b"), sha256="b" * 64,
         mirrors=("https://m/1", "https://m/2"), ca_pem=authority, seconds=7.0, max_bytes=8,
     )  # fmt: skip
@@ -65,11 +65,11 @@ def test_every_member_has_its_place() -> None:
 
 def test_a_version_is_that_release_and_keeps_how_it_is_got_at() -> None:
     found = chosen({"version": "v1.8.0", "httpSource": {"proxy": {"proxyURL": "http://p"}}}, version="no version")
-    assert found.source == Source(release("v1.8.0"), proxy_url="http://p")
+    assert found.source == TarballSource(release("v1.8.0"), proxy_url="http://p")
 
 
 def test_an_invalid_version_is_an_error_only_if_it_is_used() -> None:
-    assert chosen({"httpSource": {"url": URL}}, version="nightly").source == Source(URL)
+    assert chosen({"httpSource": {"url": URL}}, version="nightly").source == TarballSource(URL)
     with pytest.raises(CRDsError, match=r"^unexpected karmada invalid version <nil>") as caught:
         chosen(version="nightly")
     assert caught.value.exit is Exit.USAGE
@@ -81,7 +81,7 @@ def test_the_release_of_the_images_is_followed_only_if_asked_for() -> None:
     assert told.source.url == release("v1.10.0")
     assert told.warnings == ("spec.components: the images are of v1.9.0, but the CRDs will be of v1.10.0",)
     followed = chosen(components=tagged("v1.9.0", "v1.9.0@sha256:aa"), follow_instance=True)
-    assert followed == SelectedSource(Source(release("v1.9.0")), Policy.IF_NOT_PRESENT)
+    assert followed == SelectedSource(TarballSource(release("v1.9.0")), Policy.IF_NOT_PRESENT)
     assert chosen(components=tagged("v1.10.0")).warnings == ()
 
 

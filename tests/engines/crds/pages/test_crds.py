@@ -26,7 +26,7 @@ from fleethook.engines.crds.pages.crds import (
     list_instance_lines,
     order_instances,
 )
-from fleethook.engines.crds.tarball_source import Source
+from fleethook.engines.crds.tarball_source import TarballSource
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read
@@ -46,12 +46,12 @@ def listed(state: State = "ready", sha256: str = SHA) -> Listed:
         url=URL, final_url=URL, sha256=sha256, size=1, etag="", last_modified="", fetched_at=NOW, asked_at=NOW,
         warnings=(),
     )  # fmt: skip
-    return Listed(Source(URL).key, Path("x"), state, 1, NOW, record if state in ("ready", "changed") else None)
+    return Listed(TarballSource(URL).key, Path("x"), state, 1, NOW, record if state in ("ready", "changed") else None)
 
 
 def test_an_http_source_has_the_key_of_its_entry_policy_and_pin() -> None:
     view = describe(karmada(url=URL, sha256=SHA.upper(), crdDownloadPolicy="Always"))
-    assert (view.source, view.key, view.policy, view.pin) == (URL, Source(URL).key, "Always", SHA)
+    assert (view.source, view.key, view.policy, view.pin) == (URL, TarballSource(URL).key, "Always", SHA)
     assert (view.namespace, view.name, view.problem) == ("test", "one", "")
 
 
@@ -73,7 +73,7 @@ def test_without_a_source_the_operator_chooses_the_release() -> None:
 )
 def test_files_and_config_maps_have_entries_too(fields: dict[str, Any], source: str) -> None:
     view = describe(karmada(**fields))
-    assert (view.source, view.key) == (source, Source(source).key)
+    assert (view.source, view.key) == (source, TarballSource(source).key)
 
 
 def test_an_invalid_instance_shows_the_problem() -> None:
@@ -105,7 +105,7 @@ def test_instances_are_sorted_and_found_by_their_entry() -> None:
     keys = order_instances(documents)
     assert [key.name for key in keys] == ["a", "b", "c"]
     views = describe_instances({key: documents[key] for key in keys})
-    assert [one.name for one in find_users(views, Source(URL).key)] == ["b", "c"]
+    assert [one.name for one in find_users(views, TarballSource(URL).key)] == ["b", "c"]
 
 
 BROKEN = ConditionView("Ready", "False", "Failed", "the tarball is damaged", "2026-11-25T21:37:00Z")
@@ -268,7 +268,7 @@ async def test_hostile_texts_stay_texts(filled: FilledCache) -> None:
 
 async def test_credentials_never_reach_a_page(filled: FilledCache) -> None:
     document = karmada(url="https://user:hunter2@h/x?token=hunter2")
-    key = Source("https://user:hunter2@h/x?token=hunter2").key
+    key = TarballSource("https://user:hunter2@h/x?token=hunter2").key
     page = await get(console(filled, document), "/crds")
     assert "hunter2" not in page.text
     assert "***" in page.text

@@ -9,7 +9,7 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.engines.interpret.hooks.hook_configuration import (
     Hook,
-    Target,
+    InterpretedKind,
     find_target,
     is_own,
     matches,
@@ -24,7 +24,7 @@ from tests.asgi_client import call
 from tests.serving import EXAMPLES
 
 FOO = GroupVersionKind("example.org", "v1", "Foo")
-TARGET = Target(FOO, "foos", namespaced=True)
+TARGET = InterpretedKind(FOO, "foos", namespaced=True)
 RULE = {"apiGroups": ["example.org"], "apiVersions": ["v1"], "kinds": ["Foo"], "operations": ["Retain"]}
 PROPOSED = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["foos"], "operations": ["*"]}
 
@@ -134,7 +134,7 @@ def test_the_namespace_shows_the_scope_of_unknown_kinds(
 def test_a_definition_knows_plural_and_scope() -> None:
     definition = {"spec": {"names": {"plural": "fooz"}, "scope": "Cluster"}}
     found = find_target(FOO, {"metadata": {"namespace": "n"}}, lambda _: definition)
-    assert found == Target(FOO, "fooz", namespaced=False)
+    assert found == InterpretedKind(FOO, "fooz", namespaced=False)
 
 
 HOOK_RULE = {"apiGroups": ["*"], "apiVersions": ["v1"], "kinds": ["Foo"], "operations": ["InterpretHealth"]}

@@ -12,7 +12,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, NativeLayer
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.hooks.hook_configuration import Hook, Target, matches, parse_hooks
+from fleethook.engines.interpret.hooks.hook_configuration import Hook, InterpretedKind, matches, parse_hooks
 from fleethook.engines.interpret.hooks.interpreter_registration import (
     KarmadaInterpreters,
     build_configuration,
@@ -75,7 +75,7 @@ def test_rules_match_exactly_the_unclaimed_answers(answers: Any, theirs: Any) ->
         (kind, operation)
         for kind in KINDS
         for operation in Operation
-        if any(matches(hook, operation, Target(kind, "", namespaced=True)) for hook in own)
+        if any(matches(hook, operation, InterpretedKind(kind, "", namespaced=True)) for hook in own)
     }
     assert asked == {pair for pair in answers - theirs if pair[1] is not Operation.PRUNE}
     assert len(found.left_out) == len([pair for pair in answers & theirs if pair[1] is not Operation.PRUNE])

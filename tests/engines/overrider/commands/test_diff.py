@@ -8,7 +8,7 @@ from fleethook.cli.options import Output
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.commands.diff import print_outcomes
 from fleethook.engines.overrider.rollout.effect import Effect
-from fleethook.engines.overrider.rollout.prediction import Outcome
+from fleethook.engines.overrider.rollout.prediction import PredictedEffect
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke
@@ -16,7 +16,7 @@ from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster
 
 DEMO = ObjectKey("", YURT_APP_SET, "default", "demo")
-SAME = Outcome(DEMO, "beijing", "Deployment", "demo-y", Effect("unchanged"))
+SAME = PredictedEffect(DEMO, "beijing", "Deployment", "demo-y", Effect("unchanged"))
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def show(capsys: pytest.CaptureFixture[str], output: Output, *outcomes: Outcome) -> list[str]:
+def show(capsys: pytest.CaptureFixture[str], output: Output, *outcomes: PredictedEffect) -> list[str]:
     print_outcomes(outcomes, output)
     return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 

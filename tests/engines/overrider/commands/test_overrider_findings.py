@@ -1,4 +1,4 @@
-from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.commands.overrider_findings import lint_overriders
 from tests.builders import entry, image, overrider, store_of, yurt_app_set
@@ -10,7 +10,7 @@ def test_a_row_names_the_object_and_the_field() -> None:
 
     (row,) = [one for one in lint_overriders(documents, store_of(*objects), None) if one.code == "image"]
 
-    assert row == Row(
+    assert row == FindingRow(
         level="error", code="image", cluster="", kind="YurtAppOverrider", namespace="default", name="demo1",
         webhook="", field="entries[0].items[0].image.imageClaim", text=row.text, place="f.yaml:7",
     )  # fmt: skip

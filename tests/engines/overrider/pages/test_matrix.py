@@ -12,9 +12,9 @@ from fleethook.engines.overrider.pages.fleet import SubjectRow, find_cell
 from fleethook.engines.overrider.pages.matrix import (
     COLUMNS_ON_A_PAGE,
     MAX_TEXT,
+    MatrixPage,
     PoolDiff,
     Query,
-    Selection,
     cell_url,
     compare_with_template,
     find_part,
@@ -40,7 +40,7 @@ def row(name: str, *pools: str, kinds: Sequence[str] = ("Deployment",), override
 ROWS = [row("api", "beijing", "hangzhou", overrider="special"), row("web", "hangzhou", "jinan")]
 
 
-def names(selection: Selection) -> list[str]:
+def names(selection: MatrixPage) -> list[str]:
     return [f"{one.subject.name}_{one.pool}" for one in selection.cells]
 
 

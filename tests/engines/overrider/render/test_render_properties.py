@@ -15,7 +15,7 @@ from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_traced
 from fleethook.engines.overrider.plan.plan import kind_of, patch_pool, place_template
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.preview import Cell, Change, Preview, cells, count_changes, preview
+from fleethook.engines.overrider.rollout.preview import Cell, FieldChange, Preview, cells, count_changes, preview
 from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.engines.overrider.template.template import build_template
@@ -61,7 +61,7 @@ def flat(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def place_of(change: Change, bare: Any, result: Any) -> Path:
+def place_of(change: FieldChange, bare: Any, result: Any) -> Path:
     """The path of a change with names; indexes are those of the result, or of the template for removed elements."""
     named: list[str] = []
     before, after = bare, result
@@ -181,7 +181,7 @@ def reordered(before: Any, after: Any, path: Path = ()) -> Iterator[Path]:
             yield from reordered(*inner, (*path, str(name)))
 
 
-def check_source(change: Change, shown: Preview, cell: Cell, bare: Any, rule: dict[str, Any]) -> None:
+def check_source(change: FieldChange, shown: Preview, cell: Cell, bare: Any, rule: dict[str, Any]) -> None:
     """Check that the entry exists, applies to the node pool, and is the last one to write to the place."""
     found = re.fullmatch(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]", change.source)
     assert found, change

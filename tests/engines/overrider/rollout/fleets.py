@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.overrider.rollout.prediction import Outcome, predict
+from fleethook.engines.overrider.rollout.prediction import PredictedEffect, predict
 from tests.builders import API_V1BETA1, owner, rendered, store_of, workload
 
 Document = dict[str, Any]
@@ -46,7 +46,9 @@ def run(
     return stored
 
 
-def effects(before: Sequence[Document], after: Sequence[Document], running: Sequence[Document]) -> dict[str, Outcome]:
+def effects(
+    before: Sequence[Document], after: Sequence[Document], running: Sequence[Document]
+) -> dict[str, PredictedEffect]:
     """Return the predicted effects by node pool, of the difference between two sets of objects."""
     keys = {key_of(one): one for one in before}
     keys_after = {key_of(one): one for one in after}
@@ -58,6 +60,6 @@ def effects(before: Sequence[Document], after: Sequence[Document], running: Sequ
     return {one.pool: one for one in found}
 
 
-def names(found: dict[str, Outcome]) -> dict[str, str]:
+def names(found: dict[str, PredictedEffect]) -> dict[str, str]:
     """Return the names of effects by node pool."""
     return {pool: one.effect.name for pool, one in found.items()}

@@ -11,7 +11,7 @@ from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.rollout.guard import Edit, predict_edit
-from fleethook.engines.overrider.rollout.prediction import Outcome, predict
+from fleethook.engines.overrider.rollout.prediction import PredictedEffect, predict
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET
 from fleethook.patch import apply
@@ -50,7 +50,7 @@ def objects(subject: Document, rule: Document | None) -> list[Document]:
     return [subject] if rule is None else [subject, rule]
 
 
-def predicted(subject: Document, old: Document | None, new: Document | None, stored: Document) -> Outcome:
+def predicted(subject: Document, old: Document | None, new: Document | None, stored: Document) -> PredictedEffect:
     before, after = store_of(*objects(subject, old)), store_of(*objects(subject, new))
     (found,) = predict(before, after, [stored], [KEY])
     return found

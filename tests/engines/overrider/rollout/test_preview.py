@@ -10,7 +10,7 @@ from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.preview import (
     Cell,
     CellKey,
-    Change,
+    FieldChange,
     Preview,
     cell_key,
     cells,
@@ -66,10 +66,10 @@ def test_a_preview_names_the_last_step_behind_each_change() -> None:
     assert hangzhou[:4] == ("YurtAppSet default/demo", "demo1", "hangzhou", "Deployment")
     assert images(hangzhou.workload) == {"nginx": "nginx:3"}
     assert sorted(hangzhou.changes) == [
-        Change(ARGS, ["a"], None, "entries[1].patches[0]"),
-        Change(IMAGE, "nginx:1.0", "nginx:3", "entries[1].items[0]"),
+        FieldChange(ARGS, ["a"], None, "entries[1].patches[0]"),
+        FieldChange(IMAGE, "nginx:1.0", "nginx:3", "entries[1].items[0]"),
     ]
-    assert beijing.changes == (Change(IMAGE, "nginx:1.0", "nginx:2", "entries[0].items[0]"),)
+    assert beijing.changes == (FieldChange(IMAGE, "nginx:1.0", "nginx:2", "entries[0].items[0]"),)
     assert hangzhou.warnings == ("entries[2].items[0]: no container is named 'other'; there are nginx",)
 
 
@@ -82,7 +82,7 @@ def test_a_removed_default_is_gone_from_the_workload_as_from_the_changes(path: s
     store = store_of(yurt_app_set(pools=[pool("a", 1)], template=template), rule)
     (cell,) = cells(store, [""])
     shown = preview(cell, store, PlanCache())
-    assert shown.changes == (Change(path, default, None, "entries[0].patches[0]"),)
+    assert shown.changes == (FieldChange(path, default, None, "entries[0].patches[0]"),)
     with pytest.raises(LookupError):
         resolve_pointer(shown.workload, path)
     assert remembered(shown.workload) is not None

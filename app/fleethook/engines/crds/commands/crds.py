@@ -29,7 +29,7 @@ from fleethook.engines.crds.commands.crds_options import (
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import download
 from fleethook.engines.crds.fetch import Fetched, import_file
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.tarball_source import TarballSource, redact
 
 
 def fetch(
@@ -119,7 +119,7 @@ def pin(
 ) -> None:
     """Download and verify a tarball, and print its digest for --sha256 and httpSource.sha256; keeps no file."""
     with exit_on_error(), tempfile.TemporaryDirectory() as directory:
-        source = Source(url, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
+        source = TarballSource(url, proxy_url=proxy, ca_pem=b"" if ca is None else read_file(ca))
         path = Path(directory, "crds.tar.gz")
         with show_download(redact(url)) as report:
             download(source, path, progress=report)
@@ -175,7 +175,7 @@ _EntryArgument = Annotated[str, Argument(metavar="URL|KEY", help="URL of a tarba
 
 
 def _parse_key(entry: str) -> str:
-    return entry if is_key(entry) else Source(entry).key
+    return entry if is_key(entry) else TarballSource(entry).key
 
 
 def _format_line(one: Listed) -> str:

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from fleethook.cli.command_line import Option
-from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.server import find_port
@@ -52,7 +52,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 class ProcessOptions(NamedTuple):
     """The cluster, Lease and address of the process."""
 
-    cluster: Target
+    cluster: KubeconfigContext
     namespace: str
     """Namespace of the Lease."""
     lease_seconds: float
@@ -227,7 +227,7 @@ def controller(
     with exit_on_error():
         if not host_cluster.is_given and "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise CRDsError(Exit.USAGE, "give one of --kubeconfig and --context, or run it in a pod")
-        target = host_cluster.find() if host_cluster.is_given else Target(None)
+        target = host_cluster.find() if host_cluster.is_given else KubeconfigContext(None)
         if version:
             parse_release(version)
         options = Options(

@@ -19,7 +19,7 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.tarball_source import Policy, Source, redact
+from fleethook.engines.crds.tarball_source import Policy, TarballSource, redact
 from fleethook.model.operator import KARMADA, SHA256_FORM
 
 
@@ -117,9 +117,9 @@ def select_sources(url: str | None, karmada: list[Path] | None, wanted: Download
                 one.object, version=version or "", follow_instance=wanted.follow_instance, strict=strict
             )
     elif url is not None:
-        yield SelectedSource(Source(url), Policy.IF_NOT_PRESENT)
+        yield SelectedSource(TarballSource(url), Policy.IF_NOT_PRESENT)
     elif version is not None:
-        yield SelectedSource(Source(build_release_url(check_version(version))), Policy.IF_NOT_PRESENT)
+        yield SelectedSource(TarballSource(build_release_url(check_version(version))), Policy.IF_NOT_PRESENT)
     else:
         raise CRDsError(Exit.USAGE, "give a URL, --karmada FILE or --version RELEASE")
 

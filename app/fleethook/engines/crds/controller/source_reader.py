@@ -14,7 +14,7 @@ from fleethook.engines.crds.download.download import Downloaded, Progress, Valid
 from fleethook.engines.crds.download.transfer import TarballFile
 from fleethook.engines.crds.fetch import Downloader
 from fleethook.engines.crds.instance.source_selection import SelectedSource
-from fleethook.engines.crds.tarball_source import Credentials, Source
+from fleethook.engines.crds.tarball_source import Credentials, TarballSource
 from fleethook.model.json import JSON, JSONObject, as_object
 
 SecretData = Mapping[str, bytes]
@@ -40,7 +40,7 @@ class Reach(NamedTuple):
     """The directory of local tarballs; None allows no local tarball."""
 
 
-def apply_secrets(chosen: SelectedSource, secrets: Mapping[str, SecretData]) -> Source:
+def apply_secrets(chosen: SelectedSource, secrets: Mapping[str, SecretData]) -> TarballSource:
     """Return the source with the values of its Secrets.
 
     Args:
@@ -135,7 +135,12 @@ def build_downloader(
     """
 
     def fetch_bytes(
-        source: Source, into: Path, *, validators: Validators | None, progress: Progress | None, env_proxies: bool
+        source: TarballSource,
+        into: Path,
+        *,
+        validators: Validators | None,
+        progress: Progress | None,
+        env_proxies: bool,
     ) -> Downloaded:
         starting()
         if chosen.local is not None:
@@ -153,7 +158,7 @@ def build_downloader(
     return fetch_bytes
 
 
-def _copy_local(path: Path, allowed: Path | None, into: Path, source: Source) -> Downloaded:
+def _copy_local(path: Path, allowed: Path | None, into: Path, source: TarballSource) -> Downloaded:
     if allowed is None:
         raise CRDsError(Exit.USAGE, f"{path}: the controller has no directory of local tarballs (--local-root)")
     try:

@@ -19,7 +19,7 @@ from fleethook.engines.crds.download.http_requests import (
     parse_address,
 )
 from fleethook.engines.crds.download.transfer import RETRY, Job, Progress, Received, TarballFile, transfer
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.tarball_source import TarballSource, redact
 from fleethook.tracing.spans import child_span
 
 __all__ = ["Downloaded", "Progress", "Validators", "download"]
@@ -41,7 +41,7 @@ class Downloaded(NamedTuple):
 
 
 def download(
-    source: Source,
+    source: TarballSource,
     into: Path,
     *,
     validators: Validators | None = None,
@@ -74,7 +74,7 @@ def download(
         return _download_from_any(job, addresses, (validators or Validators()).usable())
 
 
-def _parse_addresses(source: Source) -> list[Address]:
+def _parse_addresses(source: TarballSource) -> list[Address]:
     found = [(url, parse_address(url)) for url in (source.url, *source.mirrors)]
     for url, address in found:
         if address is None:

@@ -25,7 +25,7 @@ from urllib3.util import Timeout, make_headers, parse_url
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.tarball_source import TarballSource, redact
 from fleethook.outbound.endpoint import (
     Credential,
     CredentialError,
@@ -277,7 +277,7 @@ def _is_sendable(value: str) -> bool:
     return len(value) <= _MAX_VALIDATOR and _VALUE.fullmatch(value) is not None
 
 
-def check_credentials(source: Source) -> None:
+def check_credentials(source: TarballSource) -> None:
     """Check that the credentials are valid headers.
 
     Raises:
@@ -289,7 +289,7 @@ def check_credentials(source: Source) -> None:
             raise CRDsError(Exit.USAGE, f"the header {shown} of the source's credentials cannot be sent")
 
 
-def build_credential_headers(source: Source, address: Address, *, own: bool) -> dict[str, str]:
+def build_credential_headers(source: TarballSource, address: Address, *, own: bool) -> dict[str, str]:
     """Return the headers that carry credentials.
 
     Args:
@@ -309,7 +309,7 @@ def build_credential_headers(source: Source, address: Address, *, own: bool) -> 
     return headers
 
 
-def build_tls_context(source: Source, *, identified: bool) -> ssl.SSLContext:
+def build_tls_context(source: TarballSource, *, identified: bool) -> ssl.SSLContext:
     """Return a TLS context that trusts the source's authorities, or the system's if the source has none.
 
     Args:

@@ -37,7 +37,7 @@ from fleethook.engines.crds.download.http_requests import (
     refuse_private_literal,
     send_request,
 )
-from fleethook.engines.crds.tarball_source import Source, redact
+from fleethook.engines.crds.tarball_source import TarballSource, redact
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""
@@ -132,7 +132,7 @@ def _translate_os_errors(path: Path) -> Iterator[None]:
 class Job(NamedTuple):
     """The state that all attempts of a download share."""
 
-    source: Source
+    source: TarballSource
     file: TarballFile
     deadline: Deadline
     progress: Progress | None

@@ -15,14 +15,14 @@ from fleethook.engines.crds.instance.tarball_validation import (
     aggregate_problems,
     find_problems,
 )
-from fleethook.engines.crds.tarball_source import Policy, Source
+from fleethook.engines.crds.tarball_source import Policy, TarballSource
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import CRDTarball, HTTPSource, LocalSource
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
 msgspec.json.Decoder(CRDTarball)
-_DEFAULTS: Final = Source("")._field_defaults
+_DEFAULTS: Final = TarballSource("")._field_defaults
 
 
 class SecretReferences(NamedTuple):
@@ -39,7 +39,7 @@ class SecretReferences(NamedTuple):
 class SelectedSource(NamedTuple):
     """The source of an instance's tarball, and its download policy."""
 
-    source: Source
+    source: TarballSource
     """A local file has a URL too (``file:``), from which its cache key is computed."""
     policy: Policy
     warnings: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ def select_source(
     warnings = list(find_warnings(karmada))
     local = tarball.local_source
     if local is not None:
-        source = Source(f"file://{quote(local.path)}")
+        source = TarballSource(f"file://{quote(local.path)}")
     else:
         http = tarball.http_source or HTTPSource()
         release = tarball.version or ""
@@ -104,9 +104,9 @@ def _choose_release(karmada: JSONObject, *, version: str, follow_instance: bool)
     return operator, [f"spec.components: the images are of {instance}, but the CRDs will be of {operator}"]
 
 
-def _build_http_source(http: HTTPSource, *, url: str) -> Source:
+def _build_http_source(http: HTTPSource, *, url: str) -> TarballSource:
     proxy = http.proxy
-    return Source(
+    return TarballSource(
         url,
         proxy_url=proxy.proxy_url if proxy else "",
         no_proxy=tuple(name.strip() for name in (proxy.no_proxy if proxy else None) or ()),

@@ -10,7 +10,7 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import ListRequest, read_lists
 from fleethook.cli.inputs.kcp_export import read_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
-from fleethook.cli.inputs.sources import Source, SourceOptions
+from fleethook.cli.inputs.sources import InputObjects, SourceOptions
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
@@ -86,7 +86,9 @@ def read_old(path: Path) -> JSONObject:
 _USUAL_VERSIONS: Final = ("v1", "v2", "v1beta1", "v1alpha1")
 
 
-def read_objects(source: Source, store: Store, options: SourceOptions, wanted: Sequence[str]) -> list[InputDocument]:
+def read_objects(
+    source: InputObjects, store: Store, options: SourceOptions, wanted: Sequence[str]
+) -> list[InputDocument]:
     """Return the objects of resources. Exits with a message if nothing names a resource, or they cannot be read.
 
     Args:
@@ -125,13 +127,13 @@ def resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> st
     return found.cluster
 
 
-def _find_exported(source: Source, export: str | None) -> list[tuple[str, str]]:
+def _find_exported(source: InputObjects, export: str | None) -> list[tuple[str, str]]:
     """Return group and plural of the resources that consumers bind by an APIExport."""
     exports = [one.object for one in source.documents if key_of(one.object).group_kind == API_EXPORT]
     return [named for one in exports if key_of(one).name == export for named in list_exported(one)]
 
 
-def _find_named_by_rules(source: Source, exported: Sequence[tuple[str, str]]) -> list[ResourceName]:
+def _find_named_by_rules(source: InputObjects, exported: Sequence[tuple[str, str]]) -> list[ResourceName]:
     """Return the resources in the rules of the configurations that are tried.
 
     A wildcard stands for the resources of the APIExport: its virtual workspace has no others of consumers.

@@ -12,7 +12,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.inputs.sources import (
-    Source,
+    InputObjects,
     SourceOptions,
     check_options,
     find_default_cluster,
@@ -258,7 +258,7 @@ def _list_webhooks(configuration: Document) -> list[JSON]:
 
 def _read_cluster(
     configurations: Sequence[Document], location: LocationOptions, reading: InputOptions
-) -> tuple[Source, SourceOptions]:
+) -> tuple[InputObjects, SourceOptions]:
     """Return the objects that decide about webhooks, with no other configurations than these, and their source."""
     options = SourceOptions(
         location.objects or (), location.kubeconfig, location.context, location.in_cluster, location.kcp,
@@ -270,12 +270,12 @@ def _read_cluster(
         options = options._replace(kubeconfig=found)
     read = read_source(options, select_dispatching(kcp=location.is_kcp), every_kind=True)
     others = [one for one in read.documents if key_of(one.object).group_kind not in PHASES.values()]
-    cluster = _find_cluster(Source(others, others, frozenset(), unread=read.unread), location)
+    cluster = _find_cluster(InputObjects(others, others, frozenset(), unread=read.unread), location)
     placed = [set_cluster(one, cluster) for one in configurations]
-    return Source([*others, *placed], [], frozenset(key_of(one.object) for one in placed)), options
+    return InputObjects([*others, *placed], [], frozenset(key_of(one.object) for one in placed)), options
 
 
-def _find_cluster(source: Source, location: LocationOptions) -> str:
+def _find_cluster(source: InputObjects, location: LocationOptions) -> str:
     """Return the logical cluster of configurations without one. Exits with a message if it is unknown."""
     store = source.store(())
     if location.kcp_export is not None and not location.cluster:

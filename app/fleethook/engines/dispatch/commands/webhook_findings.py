@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fleethook.cli.inputs.sources import SourceOptions, select_dispatching
-from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store, key_of
 
@@ -12,14 +12,14 @@ _LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True
 """Kinds without which there are no findings about webhooks."""
 
 
-def lint_webhooks(documents: Sequence[Document], store: Store, _options: SourceOptions | None) -> list[Row]:
+def lint_webhooks(documents: Sequence[Document], store: Store, _options: SourceOptions | None) -> list[FindingRow]:
     """Return the findings about webhooks and APIBindings, as `fleethook.engine.Engine` describes."""
     if not any(key_of(one.object).group_kind in _LINTED for one in documents):
         return []
     from fleethook.engines.dispatch.lint.lint import lint  # noqa: PLC0415 - it needs CEL, and overriders do not
 
     return [
-        Row(
+        FindingRow(
             level=one.level,
             code=one.code,
             cluster=one.cluster,

@@ -19,7 +19,7 @@ from fleethook.cli.fixtures import (
     read_cases,
     run_and_exit,
 )
-from fleethook.cli.inputs.kubeconfig import Target, TargetOptions
+from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.sources import fill_store, note_unused
 from fleethook.cli.lint import lint_documents, report_findings
@@ -179,7 +179,7 @@ def _load_each(files: Sequence[Path]) -> tuple[list[Rule], list[ManifestError]]:
     return rules, errors
 
 
-def _read_definitions(cluster: Target) -> list[Document]:
+def _read_definitions(cluster: KubeconfigContext) -> list[Document]:
     # Commands about files start faster without asyncio.
     from fleethook.cli.inputs.cluster_reader import read_cluster  # noqa: PLC0415
     from fleethook.cluster.kubernetes.resources import DEFINITIONS  # noqa: PLC0415

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fleethook.cli.inputs.sources import SourceOptions
-from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import Store, key_of
@@ -33,10 +33,10 @@ _IMMUTABLE: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-def lint_rules(documents: Sequence[Document], _store: Store, _options: SourceOptions | None) -> list[Row]:
+def lint_rules(documents: Sequence[Document], _store: Store, _options: SourceOptions | None) -> list[FindingRow]:
     """Return the findings about the rules among documents, as `fleethook.engine.Engine` describes."""
     return [
-        Row(
+        FindingRow(
             "warning",
             code,
             "",

@@ -164,14 +164,14 @@ _UNPRINTABLE: Final = re.compile(
 )
 
 
-class Source(StrEnum):
+class ScriptSource(StrEnum):
     """Products whose scripts the command converts."""
 
     ARGOCD = "argocd"
 
 
 def convert(
-    source: Annotated[Source, Option("--from", help="Product whose scripts to convert.")],
+    source: Annotated[ScriptSource, Option("--from", help="Product whose scripts to convert.")],
     files: FilesArgument = None,
     filename: FilenameOption = None,
     kind: Annotated[

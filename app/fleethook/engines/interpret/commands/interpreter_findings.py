@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fleethook.cli.inputs.sources import SourceOptions
-from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import Store, key_of
 from fleethook.model.json import JSONObject, as_object
@@ -23,7 +23,7 @@ MEANINGS: Final = {
 _LINTED: Final = frozenset({CUSTOMIZATION, CONFIG_MAP, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION})
 
 
-def lint_interpreters(documents: Sequence[Document], _store: Store, _options: SourceOptions | None) -> list[Row]:
+def lint_interpreters(documents: Sequence[Document], _store: Store, _options: SourceOptions | None) -> list[FindingRow]:
     """Return the findings about scripts and webhook configurations, as `fleethook.engine.Engine` describes."""
     linted = [one for one in documents if key_of(one.object).group_kind in _LINTED]
     if not linted:
@@ -31,7 +31,7 @@ def lint_interpreters(documents: Sequence[Document], _store: Store, _options: So
     from fleethook.engines.interpret.lua.runner import Runner  # noqa: PLC0415 - it needs Lua
 
     runner, lines = Runner(), FieldLines()
-    rows: list[Row] = []
+    rows: list[FindingRow] = []
     with_target: dict[str, list[JSONObject]] = {}
     for one in linted:
         target = as_object(one.object.get("spec")).get("target")
@@ -41,12 +41,14 @@ def lint_interpreters(documents: Sequence[Document], _store: Store, _options: So
     return rows
 
 
-def _list_rows(document: Document, earlier: Sequence[JSONObject], runner: "Runner", lines: FieldLines) -> Iterator[Row]:
+def _list_rows(
+    document: Document, earlier: Sequence[JSONObject], runner: "Runner", lines: FieldLines
+) -> Iterator[FindingRow]:
     """Yield the mistakes in an object with their lines in its file."""
     key = key_of(document.object)
     for code, field, text in _find_mistakes(document.object, earlier, runner):
         place = f"{document.source}:{lines.line(document, field)}" if document.line else document.place
-        yield Row(
+        yield FindingRow(
             MEANINGS[code][0], code, key.cluster, key.group_kind.kind, key.namespace, key.name,
             webhook="", field=field, text=text, place=place,
         )  # fmt: skip

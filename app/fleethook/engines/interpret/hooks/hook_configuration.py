@@ -54,7 +54,7 @@ class Hook(NamedTuple):
     versions: tuple[str, ...]
 
 
-class Target(NamedTuple):
+class InterpretedKind(NamedTuple):
     """The properties of a kind that rules match."""
 
     kind: GroupVersionKind
@@ -105,12 +105,12 @@ def is_own(hook: Hook) -> bool:
     return not hook.proposed and hook.uid.partition("/")[0] == karmada.OWN_CONFIGURATION
 
 
-def matches(hook: Hook, operation: Operation, target: Target) -> bool:
+def matches(hook: Hook, operation: Operation, target: InterpretedKind) -> bool:
     """Return whether any rule of a hook matches an operation on a target."""
     return any(_rule_matches(rule, operation, target, proposed=hook.proposed) for rule in hook.rules)
 
 
-def _rule_matches(rule: JSONObject, operation: Operation, target: Target, *, proposed: bool) -> bool:
+def _rule_matches(rule: JSONObject, operation: Operation, target: InterpretedKind, *, proposed: bool) -> bool:
     operations = as_list(rule.get("operations"))
     named = {operation_named(name) for name in operations if isinstance(name, str)}
     if EVERY not in operations and operation not in named:
@@ -146,7 +146,7 @@ Definition = Callable[[GroupKind], JSONObject | None]
 """Returns the CustomResourceDefinition of a kind, None if it is not known."""
 
 
-def find_target(kind: GroupVersionKind, document: JSONObject, definition: Definition) -> Target:
+def find_target(kind: GroupVersionKind, document: JSONObject, definition: Definition) -> InterpretedKind:
     """Return the plural name and the scope of a kind.
 
     They come from the CustomResourceDefinition of the kind. If there is none, the plural is Kubernetes' guess
@@ -155,11 +155,13 @@ def find_target(kind: GroupVersionKind, document: JSONObject, definition: Defini
     found = definition(kind.group_kind)
     if found is not None:
         spec = as_object(found.get("spec"))
-        return Target(kind, str(as_object(spec.get("names")).get("plural") or ""), spec.get("scope") == "Namespaced")
+        return InterpretedKind(
+            kind, str(as_object(spec.get("names")).get("plural") or ""), spec.get("scope") == "Namespaced"
+        )
     namespaced = kind.group_kind not in _CLUSTER_SCOPED
     if namespaced and not kind.group.endswith(("k8s.io", "apps", "batch", "policy", "autoscaling")) and kind.group:
         namespaced = bool(as_object(document.get("metadata")).get("namespace"))
-    return Target(kind, guess_plural(kind.kind.lower()), namespaced)
+    return InterpretedKind(kind, guess_plural(kind.kind.lower()), namespaced)
 
 
 _NAME_SEGMENTS: Final = 2

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.hooks.hook_configuration import Hook, Target, is_own, matches, parse_hooks
+from fleethook.engines.interpret.hooks.hook_configuration import Hook, InterpretedKind, is_own, matches, parse_hooks
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
@@ -89,7 +89,7 @@ def choose_answers(
     }
 
 
-class Selection(NamedTuple):
+class InterpreterRules(NamedTuple):
     """The rules of a configuration."""
 
     rules: list[JSONObject]
@@ -97,7 +97,7 @@ class Selection(NamedTuple):
     """A text for each kind and operation that another webhook has. Karmada never calls a second webhook."""
 
 
-def select(answers: Answers, others: Sequence[Hook]) -> Selection:
+def select(answers: Answers, others: Sequence[Hook]) -> InterpreterRules:
     """Return the rules that name exactly the kinds and operations that this server answers.
 
     Args:
@@ -110,13 +110,15 @@ def select(answers: Answers, others: Sequence[Hook]) -> Selection:
     for kind, operation in sorted(answers):
         if operation not in _OPERATIONS:
             continue
-        rival = next((hook for hook in rivals if matches(hook, operation, Target(kind, "", namespaced=True))), None)
+        rival = next(
+            (hook for hook in rivals if matches(hook, operation, InterpretedKind(kind, "", namespaced=True))), None
+        )
         if rival is None:
             wanted.setdefault(kind, set()).add(operation)
         else:
             what = f"{operation} of {kind.api_version} {kind.kind}"
             left_out.append(f"{what} is not registered: webhook {rival.uid} already has it")
-    return Selection(_group_rules(wanted), left_out)
+    return InterpreterRules(_group_rules(wanted), left_out)
 
 
 def _group_rules(wanted: dict[GroupVersionKind, set[Operation]]) -> list[JSONObject]:
@@ -153,7 +155,7 @@ def build_configuration(rules: Sequence[JSONObject], client_config: JSONObject) 
     }
 
 
-def select_from_store(store: Store, layers: Mapping[str, Answers], choice: InterpreterRegistration) -> Selection:
+def select_from_store(store: Store, layers: Mapping[str, Answers], choice: InterpreterRegistration) -> InterpreterRules:
     """Return the rules for the chosen kinds and operations that no other configuration in the store names."""
     kind = INTERPRETER_CONFIGURATION
     answers = choose_answers(layers, choice, read_karmada_interpreters())

@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.sources import ClusterOptions, Source, read_source
+from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, read_source
 from fleethook.cli.options import (
     ContextOption,
     EditOption,
@@ -30,7 +30,7 @@ from fleethook.engines.overrider.commands.overrider_findings import make_overrid
 from fleethook.engines.overrider.commands.subject_option import SubjectOption, parse_subject
 from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
-from fleethook.engines.overrider.rollout.prediction import Outcome, Totals, count, predict, sum_outcomes
+from fleethook.engines.overrider.rollout.prediction import PredictedEffect, Totals, count, predict, sum_outcomes
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.formats.text import suggestion
 from fleethook.model.json import JSONObject
@@ -45,12 +45,12 @@ _OWN: Final = "/metadata/annotations/fleethook.io~1"
 _MAX_PATHS: Final = 3
 
 
-def print_outcomes(outcomes: Sequence[Outcome], output: Output) -> None:
+def print_outcomes(outcomes: Sequence[PredictedEffect], output: Output) -> None:
     """Write the effects to standard output. Text leaves out unchanged workloads."""
     {Output.TEXT: _print_text, Output.JSON: _print_json}[output](outcomes)
 
 
-def _group(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[Outcome]]]:
+def _group(outcomes: Sequence[PredictedEffect]) -> Iterator[tuple[str, list[PredictedEffect]]]:
     for subject, group in groupby(outcomes, key=lambda one: one.subject):
         yield _describe_key(subject), list(group)
 
@@ -60,7 +60,7 @@ def _describe_key(key: ObjectKey) -> str:
     return f"{key.group_kind.kind} {key.namespace or 'default'}/{key.name}{inside}"
 
 
-def _print_text(outcomes: Sequence[Outcome]) -> None:
+def _print_text(outcomes: Sequence[PredictedEffect]) -> None:
     groups = list(_group(outcomes))
     for title, group in groups:
         write_styled(concatenate(styled(title, "bold"), styled(f": {sum_outcomes(group).headline}")))
@@ -79,11 +79,11 @@ def _print_text(outcomes: Sequence[Outcome]) -> None:
         write_styled(styled(f"Total: {sum_outcomes(outcomes).headline}", "bold"))
 
 
-def _describe_workload(one: Outcome) -> str:
+def _describe_workload(one: PredictedEffect) -> str:
     return f"{one.kind} {one.name}" if one.name else one.kind
 
 
-def _describe_details(one: Outcome) -> str:
+def _describe_details(one: PredictedEffect) -> str:
     """Return the numbers, the error or the changed fields of a workload."""
     if one.error:
         return one.error
@@ -98,14 +98,14 @@ def _describe_details(one: Outcome) -> str:
     return " ".join(parts)
 
 
-def _select_paths(one: Outcome) -> list[str]:
+def _select_paths(one: PredictedEffect) -> list[str]:
     """Return the changed fields that a reader looks for: without fleethook's own annotations and replicas."""
     paths = [path for path in one.effect.paths if path != "/spec/replicas"]
     foreign = [path for path in paths if not path.startswith(_OWN)]
     return foreign if foreign or one.effect.name != "metadata" else paths
 
 
-def _print_json(outcomes: Sequence[Outcome]) -> None:
+def _print_json(outcomes: Sequence[PredictedEffect]) -> None:
     subjects = [
         {"subject": title, **_describe_totals(sum_outcomes(group)), "workloads": list(map(_describe_outcome, group))}
         for title, group in _group(outcomes)
@@ -119,7 +119,7 @@ def _describe_totals(totals: Totals) -> dict[str, Any]:
     return {"summary": totals.headline, "count": totals.workloads, "effects": effects, "pods": pods}
 
 
-def _describe_outcome(one: Outcome) -> dict[str, Any]:
+def _describe_outcome(one: PredictedEffect) -> dict[str, Any]:
     effect = one.effect
     return {
         "pool": one.pool,
@@ -214,7 +214,7 @@ def diff(
         raise SystemExit(CHECK_FAILED)
 
 
-def _select_changed(source: Source) -> list[Any]:
+def _select_changed(source: InputObjects) -> list[Any]:
     """Return the changed objects, without workloads: applying one of these is not predicted."""
     changed = [one for one in source.documents if key_of(one.object) in source.changed]
     ignored = [one for one in changed if key_of(one.object).group_kind in _WORKLOAD_KINDS]

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from fleethook.cli.inputs.sources import SourceOptions
-from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
 
 
-def lint_overriders(documents: Sequence[Document], store: Store, options: SourceOptions | None) -> list[Row]:
+def lint_overriders(documents: Sequence[Document], store: Store, options: SourceOptions | None) -> list[FindingRow]:
     """Return the findings about overriders and their subjects, as `fleethook.engine.Engine` describes."""
     rows = [make_overrider_row(one) for one in check_documents(documents, store)]
     if options is None or not options.reads_cluster:
@@ -21,10 +21,10 @@ def lint_overriders(documents: Sequence[Document], store: Store, options: Source
     return rows + check_on_server(options, documents, store, rows)
 
 
-def make_overrider_row(one: ManifestFinding) -> Row:
+def make_overrider_row(one: ManifestFinding) -> FindingRow:
     """Return the row of a finding about an overrider or its subject."""
     key, finding = one.key, one.finding
-    return Row(
+    return FindingRow(
         level=one.level,
         code=finding.code,
         cluster=key.cluster,

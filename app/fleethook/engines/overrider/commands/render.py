@@ -6,10 +6,10 @@ from typing import Annotated, Final, NamedTuple, NoReturn
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.manifests import fail_input
-from fleethook.cli.inputs.sources import ClusterOptions, Source, fill_store, read_source
+from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, fill_store, read_source
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output
 from fleethook.cli.output.findings_output import (
-    Row,
+    FindingRow,
     count_levels,
     has_failures,
     print_lines,
@@ -39,7 +39,7 @@ from fleethook.engines.overrider.rollout.manifest_findings import check_document
 from fleethook.engines.overrider.rollout.preview import (
     Cell,
     CellKey,
-    Change,
+    FieldChange,
     PoolChange,
     Preview,
     cell_key,
@@ -91,7 +91,7 @@ def _format_title(preview: Preview) -> Styled:
     return styled(f"{preview.subject}, node pool {preview.pool}, {preview.kind}{overrider}", "bold")
 
 
-def _print_differences(changes: Sequence[Change]) -> None:
+def _print_differences(changes: Sequence[FieldChange]) -> None:
     for change in changes:
         write_styled(styled(f"  {change.path}"), styled(f"  # {change.source or 'template'}", "cyan"))
         orders = _find_orders(change)
@@ -100,7 +100,7 @@ def _print_differences(changes: Sequence[Change]) -> None:
                 write_styled(styled(_prefix_lines(sign, value), style, keep="\n"))
 
 
-def _find_orders(change: Change) -> tuple[JSON, JSON]:
+def _find_orders(change: FieldChange) -> tuple[JSON, JSON]:
     """Return the values of a change; for a list with another order, only the names of its elements in both orders."""
     schema = schema_at(tuple(token for token in parse_pointer(change.path) if not token.isdecimal()))
     before, after = (index_elements(one, schema) for one in (change.before, change.after))
@@ -191,7 +191,7 @@ class _Rendered(NamedTuple):
 
     previews: dict[CellKey, Preview]
     failed: list[CellKey]
-    rows: list[Row]
+    rows: list[FindingRow]
 
 
 def render(
@@ -258,14 +258,14 @@ def _describe_missing(every: Sequence[CellKey], pool: str | None, subject: str |
     return wanted + (suggestion(pool, pools, quote="'") if pool else "")
 
 
-def _report_unreadable(source: Source, matrix: _Matrix, output: Output) -> NoReturn:
+def _report_unreadable(source: InputObjects, matrix: _Matrix, output: Output) -> NoReturn:
     """Report the documents that cannot be read, and findings about all others; their workloads could be wrong."""
     print_lines(_check(matrix))
     with report_input_errors(output):
         fail_input(source.errors)
 
 
-def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKey], output: Output) -> list[Row]:
+def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKey], output: Output) -> list[FindingRow]:
     """Print the workloads that differ, and their number; return the new findings."""
     same = find_unaffected(before.cells, after.cells, changed)
     rendered = _render_all(after, _check(after), skipped=same)
@@ -293,12 +293,12 @@ def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str 
     return _Matrix(documents, store, wanted, [*every])
 
 
-def _check(matrix: _Matrix) -> list[Row]:
+def _check(matrix: _Matrix) -> list[FindingRow]:
     """Return the findings about all objects."""
     return [make_overrider_row(one) for one in check_documents(matrix.documents, matrix.store)]
 
 
-def _render_all(matrix: _Matrix, rows: list[Row], *, skipped: Collection[CellKey] = ()) -> _Rendered:
+def _render_all(matrix: _Matrix, rows: list[FindingRow], *, skipped: Collection[CellKey] = ()) -> _Rendered:
     """Render the workloads without the skipped ones; ``rows`` gets a row for each that cannot be rendered."""
     rendered = _Rendered({}, [], rows)
     plans = PlanCache()
@@ -314,13 +314,15 @@ def _render_all(matrix: _Matrix, rows: list[Row], *, skipped: Collection[CellKey
     return rendered
 
 
-def _report_failure(cell: Cell, error: Exception, manifests: Sequence[Document], rows: Sequence[Row]) -> Row | None:
+def _report_failure(
+    cell: Cell, error: Exception, manifests: Sequence[Document], rows: Sequence[FindingRow]
+) -> FindingRow | None:
     """Return the row of a workload that cannot be rendered, None if a finding already reports it."""
     key = key_of(cell.subject.document)
     if any(row.level == "error" and _is_cause(row, cell, error) for row in rows):
         return None
     places = (one.place for one in manifests if key_of(one.object) == key)
-    return Row(
+    return FindingRow(
         level="error",
         code="not-rendered",
         cluster=key.cluster,
@@ -334,7 +336,7 @@ def _report_failure(cell: Cell, error: Exception, manifests: Sequence[Document],
     )
 
 
-def _is_cause(row: Row, cell: Cell, error: Exception) -> bool:
+def _is_cause(row: FindingRow, cell: Cell, error: Exception) -> bool:
     """Return whether a finding is about the manifest that causes an error."""
     manifest = cell.overrider if isinstance(error, RenderError) else cell.subject.document
     if manifest is None:

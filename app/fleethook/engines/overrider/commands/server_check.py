@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from fleethook.cli.inputs.sources import SourceOptions
-from fleethook.cli.output.findings_output import Row
+from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
@@ -29,10 +29,10 @@ def check_on_server(
     options: SourceOptions,
     documents: Collection[Document],
     store: Store,
-    rows: Sequence[Row],
+    rows: Sequence[FindingRow],
     *,
     changed: Collection[ObjectKey] | None = None,
-) -> list[Row]:
+) -> list[FindingRow]:
     """Return the mistakes that kube-apiserver finds in the workloads of overriders; none for files.
 
     Args:

@@ -11,8 +11,8 @@ import msgspec
 
 from fleethook.cli.uninstall.uninstall_cluster import (
     WEBHOOK_SUFFIX,
-    Action,
     EngineRemoval,
+    RemovalAction,
     Uninstaller,
     make_row,
     names_of,
@@ -168,11 +168,11 @@ async def _restore(
         plan = restorer.plan(workload)
         if plan.problem:
             detail = f"{plan.problem}; it keeps its overrides until you edit or delete it"
-            uninstaller.add(make_row(Action.LEFT, key, detail))
+            uninstaller.add(make_row(RemovalAction.LEFT, key, detail))
             return
         if not plan.operations and not attempt:
             return
-        done = make_row(Action.RESTORED if plan.rendered or attempt else Action.CLEANED, key)
+        done = make_row(RemovalAction.RESTORED if plan.rendered or attempt else RemovalAction.CLEANED, key)
         if not plan.operations or uninstaller.is_trial:
             uninstaller.add(done)
             return
@@ -199,7 +199,7 @@ async def _restore(
         if found is None:
             return
         workload = found
-    uninstaller.add(make_row(Action.LEFT, key, f"{_MAX_TRIES} writes failed: {problem}"))
+    uninstaller.add(make_row(RemovalAction.LEFT, key, f"{_MAX_TRIES} writes failed: {problem}"))
 
 
 REMOVAL: Final = EngineRemoval(_restore_all)

@@ -32,7 +32,7 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.admission.read_your_writes import read_overriders
-from fleethook.engines.overrider.controller.converge import Converger, Outcome
+from fleethook.engines.overrider.controller.converge import Converger, ConvergeResult
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
 from fleethook.engines.overrider.controller.owner_waits import OWNER_SECONDS, OwnerWaits
@@ -46,7 +46,7 @@ from fleethook.engines.overrider.controller.status import (
 )
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
 from fleethook.engines.overrider.controller.workload_writes import WRITES_PER_SECOND, Backoff, RequiredVersions
-from fleethook.engines.overrider.controller.workloads import Change, Workloads
+from fleethook.engines.overrider.controller.workloads import WorkloadEvent, Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input
@@ -240,7 +240,7 @@ class OverriderController:
         self._backoff.prune(self._clock.time())
         self._waits.keep(bindings)
 
-    def _workload_changed(self, change: Change) -> None:
+    def _workload_changed(self, change: WorkloadEvent) -> None:
         if change.gone:
             self._backoff.forget(change.key)
         self._handlers.workload_changed(change)
@@ -301,7 +301,7 @@ class OverriderController:
         overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
         return RequiredVersions(overrider, _version(at.subject))
 
-    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[Outcome]) -> Worked:
+    def _next_reconcile(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> Worked:
         """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
         retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
@@ -325,13 +325,13 @@ class OverriderController:
             stored &= await self._reporter.report(at.binding, overrider, (is_bound, found, *others), of_this, gaps)
         return stored
 
-    async def _report_reverts(self, at: SubjectState, outcomes: Sequence[Outcome]) -> None:
+    async def _report_reverts(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> None:
         reverted = [one.result for one in outcomes if one.had and not one.result.counts]
         about = at.effective or self._handlers.gone.get(at.binding) or at.subject
         if reverted and about is not None:
             await self._reporter.record_reverts(at.binding, about, reverted)
 
-    async def _report_scales(self, at: SubjectState, outcomes: Sequence[Outcome]) -> None:
+    async def _report_scales(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> None:
         """Write an event about each workload whose scale was undone, because its overrider sets the replicas."""
         for result in (one.result for one in outcomes if one.result.decision.undone_scale):
             key = ObjectKey(at.binding.cluster, GroupKind("apps", result.kind), at.binding.namespace, result.workload)

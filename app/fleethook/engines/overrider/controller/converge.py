@@ -53,7 +53,7 @@ _DECIDED_AT_ONCE: Final = 8
 _MAX_CONCURRENT: Final = 10
 
 
-class Target(NamedTuple):
+class TouchTarget(NamedTuple):
     """A workload to touch, with the plan that it is converged to."""
 
     key: ObjectKey
@@ -64,7 +64,7 @@ class Target(NamedTuple):
     """`Drift.scale` before the touch."""
 
 
-class Outcome(NamedTuple):
+class ConvergeResult(NamedTuple):
     """The result of one workload's reconciliation."""
 
     result: Result
@@ -104,21 +104,21 @@ class Converger:
         self._worker: Final = worker
         self._time: Final = time
 
-    async def find_targets(self, at: SubjectState, *, waits: bool) -> tuple[list[Target], list[Outcome]]:
+    async def find_targets(self, at: SubjectState, *, waits: bool) -> tuple[list[TouchTarget], list[ConvergeResult]]:
         """Return the workloads of a subject to touch, and the outcomes of all others.
 
         Args:
             at: The subject.
             waits: Whether the controller of the subject shall write first.
         """
-        targets: list[Target] = []
-        known: list[Outcome] = []
+        targets: list[TouchTarget] = []
+        known: list[ConvergeResult] = []
         for number, key in enumerate(at.keys, 1):
             while isinstance(found := self._find_target(key, at, waits=waits), LongCompilation):
                 await self._worker.run("", found.run)
             if number % _DECIDED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if isinstance(found, Target):
+            if isinstance(found, TouchTarget):
                 targets.append(found)
             elif found is not None:
                 known.append(found)
@@ -126,7 +126,7 @@ class Converger:
 
     def _find_target(
         self, key: ObjectKey, at: SubjectState, *, waits: bool
-    ) -> Target | Outcome | LongCompilation | None:
+    ) -> TouchTarget | ConvergeResult | LongCompilation | None:
         """Return the target of a workload, the outcome if it needs no write now, or None if no override applies.
 
         If compiling its plan would block the event loop, return the compilation.
@@ -155,29 +155,31 @@ class Converger:
         if decision.action is Action.TOUCH:
             again = self._backoff.due(key, plan.digest, self._time())
             if again - self._time() <= _ROUNDING_SECONDS:
-                return Target(key, plan, had, drift.scale if drift is not None and had == plan.digest else "")
+                return TouchTarget(key, plan, had, drift.scale if drift is not None and had == plan.digest else "")
             known = retry(()) if drift is None else retry(drift.pointers, scale=drift.scale)
             decision = Decision(Action.RETRY, self._backoff.problem(key) or known.problem)
         return self._report(key, decision, digest=plan.digest, had=had, again=again)
 
     def _report(
         self, key: ObjectKey, decision: Decision, *, digest: str, had: str, again: float | None = None
-    ) -> Outcome | None:
+    ) -> ConvergeResult | None:
         """Return the outcome for the status, None if the workload is gone."""
         workload = self._workloads.get(key)
         if workload is None:
             return None
         kind = key.group_kind.kind
-        return Outcome(Result(pool_of(workload), kind, key.name, digest, workload.generation, decision), had, again)
+        return ConvergeResult(
+            Result(pool_of(workload), kind, key.name, digest, workload.generation, decision), had, again
+        )
 
-    async def converge_all(self, targets: Sequence[Target], seen: RequiredVersions) -> list[Outcome]:
+    async def converge_all(self, targets: Sequence[TouchTarget], seen: RequiredVersions) -> list[ConvergeResult]:
         """Touch each of these workloads, which `find_targets` has found.
 
         Args:
             targets: The workloads.
             seen: The versions of the inputs that the rendering replica needs.
         """
-        outcomes: list[Outcome | None] = [None] * len(targets)
+        outcomes: list[ConvergeResult | None] = [None] * len(targets)
         waiting = iter(enumerate(targets))
 
         async def converge_next() -> None:
@@ -189,7 +191,7 @@ class Converger:
                 tasks.create_task(converge_next())
         return [one for one in outcomes if one is not None]
 
-    async def _converge(self, target: Target, seen: RequiredVersions) -> Outcome | None:
+    async def _converge(self, target: TouchTarget, seen: RequiredVersions) -> ConvergeResult | None:
         key, again = target.key, None
         try:
             decision = await self._attempt(target, seen)
@@ -200,7 +202,7 @@ class Converger:
         self._workloads.failed += bool(decision.problem)
         return self._report(key, decision, digest=target.plan.digest, had=target.had, again=again)
 
-    async def _attempt(self, target: Target, seen: RequiredVersions) -> Decision:
+    async def _attempt(self, target: TouchTarget, seen: RequiredVersions) -> Decision:
         """Touch a workload, unless it has the right hash and the present inputs do not confirm its drift."""
         key, digest = target.key, target.plan.digest
         if target.had == digest:
@@ -211,7 +213,7 @@ class Converger:
         self._backoff.wrote(key, digest, self._time())
         return self._judge(target, await self._workloads.client.touch(key, seen=seen))
 
-    def _judge(self, target: Target, written: JSONObject) -> Decision:
+    def _judge(self, target: TouchTarget, written: JSONObject) -> Decision:
         """Decide about the answer to a touch, and remember the result."""
         key = target.key
         found = self._workloads.compare(key, written)
@@ -237,7 +239,7 @@ class Converger:
             ", ".join(found.pointers[:5]),
         )
 
-    def _record_failure(self, target: Target, error: APIError | UnreachableError) -> tuple[Decision, float | None]:
+    def _record_failure(self, target: TouchTarget, error: APIError | UnreachableError) -> tuple[Decision, float | None]:
         """Return the decision after a failed request, and the time of the next attempt if the backoff does not say."""
         key = target.key
         if isinstance(error, APIError) and error.code == _GONE:

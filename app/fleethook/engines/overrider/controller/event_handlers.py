@@ -6,7 +6,7 @@ from typing import Final
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.engines.overrider.controller.subject_state import find_overriders, is_behind
-from fleethook.engines.overrider.controller.workloads import Change, Workloads
+from fleethook.engines.overrider.controller.workloads import WorkloadEvent, Workloads
 from fleethook.engines.overrider.subject.owner_index import Binding, find_binding
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools, same_input
 from fleethook.model.gvk import GroupKind
@@ -143,7 +143,7 @@ class EventHandlers:
             self._node_pools_due = True
             self._scheduler.call_at(self._scheduler.time() + _SETTLE_SECONDS, self._add_pool_subjects)
 
-    def workload_changed(self, change: Change) -> None:
+    def workload_changed(self, change: WorkloadEvent) -> None:
         """Handle a change of a workload."""
         if change.drifted:
             self._queue.add(change.binding)

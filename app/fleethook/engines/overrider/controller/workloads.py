@@ -72,7 +72,7 @@ class UnstoredValues:
             yield key, self._known.pop(key)
 
 
-class Change(NamedTuple):
+class WorkloadEvent(NamedTuple):
     """A change of a workload."""
 
     binding: Binding
@@ -136,7 +136,7 @@ class Workloads:
         )
         # The drift that the last comparison of each workload found.
         self._drifts: Final[dict[ObjectKey, KnownDrift]] = {}
-        self._subscribers: Final[list[Callable[[Change], None]]] = []
+        self._subscribers: Final[list[Callable[[WorkloadEvent], None]]] = []
         self._store.subscribe(self._handle_change)
 
     @property
@@ -144,7 +144,7 @@ class Workloads:
         """The number of touched workloads."""
         return self.client.touched
 
-    def subscribe(self, notify: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, notify: Callable[[WorkloadEvent], None]) -> Callable[[], None]:
         """Call ``notify`` for each change of a workload that an overrider can apply to; return the unsubscriber."""
         self._subscribers.append(notify)
         return lambda: self._subscribers.remove(notify)
@@ -171,9 +171,9 @@ class Workloads:
         if binding is not None:
             hashes = {hash_of(one) for one in (before, kept) if one is not None}
             other = before is None or after is None or len(hashes) > 1
-            self._notify(Change(binding, key, drifted, bool(hashes - {""}), other, gone=after is None))
+            self._notify(WorkloadEvent(binding, key, drifted, bool(hashes - {""}), other, gone=after is None))
 
-    def _notify(self, change: Change) -> None:
+    def _notify(self, change: WorkloadEvent) -> None:
         for notify in self._subscribers:
             notify(change)
 
@@ -277,7 +277,7 @@ class Workloads:
 
 def _find_released(
     key: ObjectKey, before: PartialObject | None, after: PartialObject | None, binding: Binding | None
-) -> Iterator[Change]:
+) -> Iterator[WorkloadEvent]:
     """Yield a deletion for each subject that lost a workload with a change, or earlier.
 
     Args:
@@ -292,4 +292,4 @@ def _find_released(
         left.update(former_bindings(key.cluster, one) if one is not None else ())
     for subject in sorted(left):
         # Only the overrider of such a subject needs a reconcile, because its status names the workload.
-        yield Change(subject, key, drifted=False, rendered=False, other_hash=True, gone=True)
+        yield WorkloadEvent(subject, key, drifted=False, rendered=False, other_hash=True, gone=True)

@@ -216,7 +216,7 @@ def _complete_element(value: JSON, wanted: Mapping[str, str]) -> JSON:
     return {**missing, **value}
 
 
-class Source(NamedTuple):
+class StepChange(NamedTuple):
     """A difference that a step made."""
 
     tokens: tuple[Token, ...]
@@ -241,7 +241,7 @@ class Traced(NamedTuple):
     """The result of the steps of an overrider."""
 
     rendered: JSONObject
-    sources: list[Source]
+    sources: list[StepChange]
     """The differences with the steps that made them, in order."""
     remarks: list[Remark]
     """Remarks about steps that change nothing, or more than they name."""
@@ -251,15 +251,15 @@ class Traced(NamedTuple):
 
 def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
     """Return the result of the steps, and the differences that each made; raises RenderError."""
-    sources: list[Source] = []
+    sources: list[StepChange] = []
     remarks: list[Remark] = []
     states = [before := bare]
     for step in steps:
         after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
         made = [] if after is before else list(leaves(delta_of(before, after, WORKLOAD)))
-        sources += [Source(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
+        sources += [StepChange(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
         if not made and step.path == REPLICAS:
-            sources.append(Source(("spec", "replicas"), step.field))
+            sources.append(StepChange(("spec", "replicas"), step.field))
         if (lost := _find_lost_keys(before, after, step)) and made:
             kept = f"to keep them, write add {step.path}/KEY for each key"
             text = f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}"

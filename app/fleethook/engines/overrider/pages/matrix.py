@@ -50,7 +50,7 @@ class Query(NamedTuple):
         return {name: str(value) for name, value in self._asdict().items() if value != getattr(default, name)}
 
 
-class Selection(NamedTuple):
+class MatrixPage(NamedTuple):
     """The cells of one page.
 
     Attributes:
@@ -68,7 +68,7 @@ class Selection(NamedTuple):
     column_paging: Paging
 
 
-def select(rows: Sequence[SubjectRow], query: Query) -> Selection:
+def select(rows: Sequence[SubjectRow], query: Query) -> MatrixPage:
     """Return the cells that a query shows; ``rows`` are all subjects, in order."""
     found = filter_rows(rows, query)
     paging = paginate(len(found), query.page, ROWS_ON_A_PAGE)
@@ -80,7 +80,7 @@ def select(rows: Sequence[SubjectRow], query: Query) -> Selection:
     cells = [
         CellKey(row.key, pool, kind) for row in shown for pool in row.pools if pool in wanted for kind in row.kinds
     ]
-    return Selection(shown, columns, cells, paging, column_paging)
+    return MatrixPage(shown, columns, cells, paging, column_paging)
 
 
 def filter_rows(rows: Sequence[SubjectRow], query: Query) -> list[SubjectRow]:

@@ -26,9 +26,9 @@ from fleethook.engines.overrider.pages.fleet import (
 from fleethook.engines.overrider.pages.matrix import (
     CONTEXT,
     EVERY_LINE,
+    MatrixPage,
     PoolDiff,
     Query,
-    Selection,
     compare_with_template,
     select,
 )
@@ -93,7 +93,7 @@ class MatrixView(NamedTuple):
     """
 
     query: Query
-    selection: Selection
+    selection: MatrixPage
     rows: Sequence[ShownRow]
     subjects: int
     size: int

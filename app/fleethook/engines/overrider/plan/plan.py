@@ -12,8 +12,8 @@ import msgspec
 from fleethook.engines.overrider.entries.entry_steps import (
     REPLICAS,
     Remark,
-    Source,
     Step,
+    StepChange,
     compile_steps,
     run_traced,
     warn_about_unknown_containers,
@@ -100,7 +100,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Removes the additions of the entries from a workload on which no other writer had set those members."""
     undo_text: str
     """``undo`` as text, stored as ``fleethook.io/undo``."""
-    sources: tuple[Source, ...]
+    sources: tuple[StepChange, ...]
     """The differences with the steps that made them, in order."""
     warnings: tuple[str, ...]
     remarks: tuple[Remark, ...]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from typing import Final
 
-from fleethook.engines.overrider.entries.entry_steps import RenderError, Source, Step, Traced
+from fleethook.engines.overrider.entries.entry_steps import RenderError, Step, StepChange, Traced
 from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
 from fleethook.engines.overrider.render.delta import Token, name_tokens
 from fleethook.model.json import JSONObject
@@ -93,7 +93,7 @@ def _find_cause(steps: Sequence[Step], is_wrong: Callable[[int], bool]) -> int:
     return wrong - 1
 
 
-def find_source(rendered: JSONObject, pointer: str, sources: Sequence[Source]) -> str:
+def find_source(rendered: JSONObject, pointer: str, sources: Sequence[StepChange]) -> str:
     """Return the path of the step that set a value or a part around it last, ``entries`` if none did."""
     tokens = name_tokens(rendered, pointer)
     while tokens:

@@ -50,7 +50,7 @@ from fleethook.model.openyurt import (
 from fleethook.patch import apply
 
 
-class Outcome(NamedTuple):
+class PredictedEffect(NamedTuple):
     """The predicted effect on one workload."""
 
     subject: ObjectKey
@@ -148,7 +148,7 @@ def _find_dependents(cluster: str, store: StoreView) -> Iterator[ObjectKey]:
 
 def predict(
     before: StoreView, after: StoreView, workloads: Iterable[JSONObject], changed: Iterable[ObjectKey]
-) -> list[Outcome]:
+) -> list[PredictedEffect]:
     """Return the effects of an edit, by subject, node pool and workload.
 
     Args:
@@ -173,7 +173,7 @@ def predict(
 
 def predict_subject(
     before: World, after: World, subject: ObjectKey, workloads: Sequence[JSONObject]
-) -> Iterator[Outcome]:
+) -> Iterator[PredictedEffect]:
     """Yield the effects of an edit on the workloads of one subject, which are ``workloads``."""
     old, new = before.store.get(*subject), after.store.get(*subject)
     if new is None:
@@ -200,7 +200,7 @@ def _predict_workload(
     edit: OwnerEdit,
     pools: Collection[str],
     controlled: bool,
-) -> Outcome:
+) -> PredictedEffect:
     pool, kind = _pool_of(workload), workload["kind"]
     owner = find_owner(workload["metadata"])
     assert owner is not None
@@ -277,7 +277,7 @@ def _create(
     former: Collection[str],
     kinds_before: Collection[str],
     pools: Sequence[str],
-) -> Iterator[Outcome]:
+) -> Iterator[PredictedEffect]:
     """Yield the workloads that OpenYurt's controller creates in added node pools, or with an added template."""
     present = {(_pool_of(workload), workload["kind"]) for workload in workloads}
     for kind in workload_kinds(document):
@@ -289,10 +289,10 @@ def _create(
             try:
                 made = after.create(subject, document, kind=kind, pool=pool)
             except (RenderError, SubjectError) as error:
-                yield Outcome(subject, pool, kind, "", Effect("error"), str(error))
+                yield PredictedEffect(subject, pool, kind, "", Effect("error"), str(error))
                 continue
             replicas = replicas_of(made)
-            yield Outcome(subject, pool, kind, "", Effect("created", replicas, (0, replicas)))
+            yield PredictedEffect(subject, pool, kind, "", Effect("created", replicas, (0, replicas)))
 
 
 def _delete(workload: JSONObject, reason: str) -> Effect:
@@ -300,8 +300,8 @@ def _delete(workload: JSONObject, reason: str) -> Effect:
     return Effect("deleted", replicas, (replicas, 0), notes=(reason,))
 
 
-def _make_outcome(subject: ObjectKey, workload: JSONObject, effect: Effect, *, error: str = "") -> Outcome:
-    return Outcome(subject, _pool_of(workload), workload["kind"], workload["metadata"]["name"], effect, error)
+def _make_outcome(subject: ObjectKey, workload: JSONObject, effect: Effect, *, error: str = "") -> PredictedEffect:
+    return PredictedEffect(subject, _pool_of(workload), workload["kind"], workload["metadata"]["name"], effect, error)
 
 
 def _pool_of(workload: JSONObject) -> str:
@@ -365,6 +365,6 @@ def sum_effects(effects: Iterable[Effect]) -> Totals:
     return Totals(workloads, numbers, pods)
 
 
-def sum_outcomes(outcomes: Sequence[Outcome]) -> Totals:
+def sum_outcomes(outcomes: Sequence[PredictedEffect]) -> Totals:
     """Return the totals of outcomes."""
     return sum_effects(one.effect for one in outcomes)

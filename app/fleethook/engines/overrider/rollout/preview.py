@@ -21,7 +21,7 @@ from fleethook.patch import identical
 from fleethook.workload_schema.defaults import set_defaults
 
 
-class Change(NamedTuple):
+class FieldChange(NamedTuple):
     """One difference that an overrider makes.
 
     ``before`` is None for an added member, ``after`` for a removed one. ``source`` is the path of the step that set the
@@ -43,7 +43,7 @@ class Preview(NamedTuple):
     pool: str
     kind: str
     workload: JSONObject
-    changes: tuple[Change, ...]
+    changes: tuple[FieldChange, ...]
     warnings: tuple[str, ...]
 
 
@@ -120,14 +120,14 @@ def _format_name(group_kind: GroupKind, document: JSONObject) -> str:
     return f"{group_kind.kind} {namespace or 'default'}/{name}"
 
 
-def _list_changes(plan: Plan) -> Iterator[Change]:
+def _list_changes(plan: Plan) -> Iterator[FieldChange]:
     for leaf in plan.list_changes():
         before, after = leaf.values
         if identical(before, after):
             continue  # Only other pools that share the plan, with other names and replicas, have this difference.
         if leaf.reorders:
             before, after = (value_at(one, leaf.tokens) for one in (plan.bare, plan.rendered))
-        yield Change(leaf.pointer, before, after, plan.source_of(leaf.tokens))
+        yield FieldChange(leaf.pointer, before, after, plan.source_of(leaf.tokens))
 
 
 # The hash changes with each edit of an overrider, and the undo text with the fields that it sets.
@@ -153,7 +153,7 @@ class PoolChange(NamedTuple):
 
     before: Preview | None
     after: Preview | None
-    changes: tuple[Change, ...]
+    changes: tuple[FieldChange, ...]
 
     @property
     def preview(self) -> Preview:
@@ -216,14 +216,14 @@ def _compare(before: Preview | None, after: Preview) -> PoolChange:
     return PoolChange(before, after, tuple(changes))
 
 
-def _list_field_changes(old: JSONObject, new: JSONObject, *, before: Preview, after: Preview) -> Iterator[Change]:
+def _list_field_changes(old: JSONObject, new: JSONObject, *, before: Preview, after: Preview) -> Iterator[FieldChange]:
     for leaf in leaves(delta_of(old, new, WORKLOAD)):
         was, now = (value_at(one, leaf.tokens) for one in (old, new)) if leaf.reorders else leaf.values
         set_by = after.changes if now is not None else before.changes
-        yield Change(leaf.pointer, was, now, _find_source(leaf.pointer, set_by))
+        yield FieldChange(leaf.pointer, was, now, _find_source(leaf.pointer, set_by))
 
 
-def _find_source(path: str, changes: Sequence[Change]) -> str:
+def _find_source(path: str, changes: Sequence[FieldChange]) -> str:
     """Return the part of the overrider that sets a field, or a field around or in it; ``""`` for the template."""
     inner = (one.source for one in changes if _contains(one.path, path) or _contains(path, one.path))
     return next(inner, "")
