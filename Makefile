@@ -41,7 +41,7 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no clu
 	@echo 'Starting the server (https://localhost:$(PORT)) and then the console (http://localhost:$(CONSOLE_PORT)). Ctrl+C ends both.'
 	@echo 'Once they serve, try in another terminal an overrider, and a rule of examples/admission:'
 	@echo
-	@for route in mutate-apps-v1-deployment hooks/validate/needs-owner; do \
+	@for route in mutate-apps-v1-deployment rules/validate/needs-owner; do \
 	  echo "  curl --cacert certs/ca.crt -H 'Content-Type: application/json' \\"; \
 	  echo '    --data @$(REVIEW) \'; \
 	  echo "    https://localhost:$(PORT)/$$route"; \
@@ -51,11 +51,11 @@ run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no clu
 	@# The hooks of the examples are on this server, so their certificate is from its CA. Rules alone would be the only engine.
 	@# Ctrl-C reaches both processes, or only make's shell, which then ends both by SIGTERM.
 	@trap 'trap - INT TERM EXIT; kill $$server $$console 2>/dev/null; wait' INT TERM EXIT; \
-	SSL_CERT_FILE=certs/ca.crt FLEETHOOK_ENGINES='["crds", "dispatch", "hooks", "interpret", "overrider"]' \
-	  $(BIN)/fleethook serve --manifests examples --hooks $(RULES) --cert-dir certs --port $(PORT) \
+	SSL_CERT_FILE=certs/ca.crt FLEETHOOK_ENGINES='["crds", "dispatch", "interpret", "overrider", "rules"]' \
+	  $(BIN)/fleethook serve --manifests examples --rules $(RULES) --cert-dir certs --port $(PORT) \
 	  --record $(RECORDS) --record-max 64Mi & server=$$!; \
 	until $(BIN)/python -c '$(IS_READY)' 2>/dev/null; do kill -0 $$server 2>/dev/null || exit 1; sleep 0.2; done; \
-	$(BIN)/fleethook console -f examples --hooks $(RULES) --port $(CONSOLE_PORT) --records $(RECORDS) \
+	$(BIN)/fleethook console -f examples --rules $(RULES) --port $(CONSOLE_PORT) --records $(RECORDS) \
 	  --metrics-url https://localhost:$(PORT)/metrics --metrics-ca-file certs/ca.crt & console=$$!; \
 	wait $$server
 

@@ -22,7 +22,7 @@ from benchmarks.harness.tables import table
 
 PARTS = (
     "webhook", "cold", "tracing", "one_connection", "unasked", "handshakes", "overriders", "objects", "stages",
-    "lua", "dispatch", "hooks", "scale", "console", "cli", "admission", "interpret", "worst", "soak",
+    "lua", "dispatch", "rules", "scale", "console", "cli", "admission", "interpret", "worst", "soak",
 )  # fmt: skip
 """Modules of ``benchmarks/cases``, in the order of the page."""
 

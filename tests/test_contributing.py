@@ -63,7 +63,7 @@ def test_each_folder_of_a_row_exists() -> None:
 
 
 def test_contributing_says_how_each_engine_works() -> None:
-    for engine in ("overrider", "dispatch", "interpret", "crds", "hooks"):
+    for engine in ("overrider", "dispatch", "interpret", "crds", "rules"):
         assert re.search(rf"^### {engine}: ", page(), re.MULTILINE | re.IGNORECASE)
 
 

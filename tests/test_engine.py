@@ -11,7 +11,7 @@ from fleethook.engine import GROUP, enabled_engines, installed_engines, load_ref
 
 def test_the_engines_are_those_of_the_entry_points_in_their_order() -> None:
     names = list(installed_engines())
-    assert names == ["overrider", "dispatch", "interpret", "crds", "hooks"]
+    assert names == ["overrider", "dispatch", "interpret", "crds", "rules"]
     assert set(names) == {one.name for one in entry_points(group=GROUP)}
 
 
@@ -22,14 +22,14 @@ def test_without_metadata_the_engines_are_those_of_the_folders(tmp_path: Path, m
         found = list(installed_engines())
     finally:
         installed_engines.cache_clear()
-    assert found == ["overrider", "dispatch", "interpret", "crds", "hooks"]
+    assert found == ["overrider", "dispatch", "interpret", "crds", "rules"]
 
 
 def test_enabled_engines_keep_their_order() -> None:
     assert [one.name for one in enabled_engines({"crds", "overrider"})] == ["overrider", "crds"]
 
 
-@pytest.mark.parametrize("name", ["overrider", "dispatch", "interpret", "crds", "hooks"])
+@pytest.mark.parametrize("name", ["overrider", "dispatch", "interpret", "crds", "rules"])
 def test_each_reference_of_an_engine_can_be_loaded(name: str) -> None:
     engine = installed_engines()[name]
     references = [engine.server, engine.resources, engine.indexes, engine.settings, engine.page]

@@ -25,13 +25,13 @@ def test_kcp_and_context_need_a_kubeconfig(given: dict[str, Any], text: str) -> 
 
 @pytest.mark.parametrize(("given", "listed"), [(["crds", "x"], "'x'"), (["y", "crds", "x"], "'x', 'y'")])
 def test_unknown_engines_are_refused_with_the_installed_ones(given: Any, listed: str) -> None:
-    expected = f"there is no engine {listed}; give some of crds, dispatch, hooks, interpret, overrider"
+    expected = f"there is no engine {listed}; give some of crds, dispatch, interpret, overrider, rules"
     with pytest.raises(ValidationError, match=expected):
         Settings(engines=given)
 
 
 def test_all_installed_engines_are_enabled_by_default() -> None:
-    assert ServerSettings().engines == {"crds", "dispatch", "hooks", "interpret", "overrider"}
+    assert ServerSettings().engines == {"crds", "dispatch", "interpret", "overrider", "rules"}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 The supported Python API, typed and with semantic versioning, is described in docs/python.md:
 
-- `fleethook.admission`: admission rules in Python for ``fleethook serve --hooks``.
+- `fleethook.admission`: admission rules in Python for ``fleethook serve --rules``.
 - `fleethook.interpret`: interpreters in Python for ``fleethook serve --interpreters``.
 - `fleethook.patch`: JSON Patch in two dialects, JSON merge patch, strategic merge patch, diff.
 - `fleethook.model`: the API types of reviews, OpenYurt and Karmada.

@@ -12,7 +12,7 @@ REGISTRY = "registry.example.com/"
 
 
 def validate(rule):
-    return kopf.on.validate("", "v1", "pods", registry=registry, id=f"hooks/validate/{rule}", operations=["CREATE"])
+    return kopf.on.validate("", "v1", "pods", registry=registry, id=f"rules/validate/{rule}", operations=["CREATE"])
 
 
 def list_containers(spec):
@@ -51,7 +51,7 @@ async def resource_limits(spec, **_):
                 raise kopf.AdmissionError(f"spec.containers[{index}].resources.{kind}.{name}: is missing", code=403)
 
 
-@kopf.on.mutate("", "v1", "pods", registry=registry, id="hooks/mutate/seccomp", operations=["CREATE"])
+@kopf.on.mutate("", "v1", "pods", registry=registry, id="rules/mutate/seccomp", operations=["CREATE"])
 async def seccomp(spec, patch, **_):
     if "seccompProfile" not in spec.get("securityContext", {}):
         patch.spec["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}

@@ -109,13 +109,13 @@ VALIDATIONS = {
 def app_of() -> FastAPI:
     app = FastAPI()
 
-    @app.post("/hooks/validate/{rule}")
+    @app.post("/rules/validate/{rule}")
     async def validate(rule: str, review: Review) -> dict[str, Any]:
         problem = VALIDATIONS[rule](review.request.object)
         refusal = {"status": {"code": 403, "message": problem}} if problem else {}
         return answer(review, {"allowed": not problem, **refusal})
 
-    @app.post("/hooks/mutate/seccomp")
+    @app.post("/rules/mutate/seccomp")
     async def mutate(review: Review) -> dict[str, Any]:
         pod = review.request.object
         before = pod.model_dump(by_alias=True, exclude_unset=True)

@@ -5,9 +5,9 @@ from typing import Final
 from docsite.reference.tables import render_page, render_table
 from fleethook.api_schema import CODES as OF_OBJECTS
 from fleethook.engines.dispatch.lint.codes import CODES, MEANINGS
-from fleethook.engines.hooks.commands.rule_findings import CODES as OF_RULES
 from fleethook.engines.interpret.commands.interpreter_findings import MEANINGS as OF_INTERPRETERS
 from fleethook.engines.overrider.rules import finding
+from fleethook.engines.rules.commands.rule_findings import CODES as OF_RULES
 
 _INTRODUCTION: Final = (
     "`fleethook lint` prints the code of a finding in brackets, and `--output json` as `code`. Each message names the "

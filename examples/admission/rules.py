@@ -1,4 +1,4 @@
-"""Two admission rules: ``fleethook serve --hooks rules.py``."""
+"""Two admission rules: ``fleethook serve --rules rules.py``."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Five rules that policy libraries have, for Pods: ``fleethook serve --hooks rules.py``."""
+"""Five rules that policy libraries have, for Pods: ``fleethook serve --rules rules.py``."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The Pod Security Standards of Kubernetes 1.37 as rules to copy from: ``fleethook serve --hooks pod_security.py``.
+"""The Pod Security Standards of Kubernetes 1.37 as rules to copy from: ``fleethook serve --rules pod_security.py``.
 
 As for the admission that is built into kube-apiserver, the label ``pod-security.kubernetes.io/enforce`` of a namespace
 says which rules its Pods follow: ``baseline``, or ``restricted``, which has all rules of both. Each function checks one

@@ -1,4 +1,4 @@
-"""The requests that kube-apiserver sends to a rule; tests/e2e/test_hooks.py asks a real one."""
+"""The requests that kube-apiserver sends to a rule; tests/e2e/test_rules.py asks a real one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The faults of objects that rules change; tests/e2e/test_hooks.py compares some with the answers of kube-apiserver."""
+"""The faults of objects that rules change; tests/e2e/test_rules.py compares some with the answers of kube-apiserver."""
 
 from typing import Any
 

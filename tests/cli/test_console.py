@@ -38,6 +38,6 @@ def test_the_console_needs_loadable_interpreters(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_of_rules_is_refused(tmp_path: Path) -> None:
-    done = invoke(["console", "-f", str(tmp_path), "--port", "0", "--hooks", str(tmp_path / "none.py")])
+    done = invoke(["console", "-f", str(tmp_path), "--port", "0", "--rules", str(tmp_path / "none.py")])
     assert done.exit_code == 2
-    assert f"--hooks: there is no file or directory {tmp_path / 'none.py'}" in done.stderr
+    assert f"--rules: there is no file or directory {tmp_path / 'none.py'}" in done.stderr

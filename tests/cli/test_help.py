@@ -49,7 +49,7 @@ def test_the_commands_are_grouped_by_the_systems_of_their_users() -> None:
     assert {"render", "diff"} <= {*found["OpenYurt"]}
     assert found["Karmada"] == ["interpret", "crds"]
     assert found["kcp, and webhooks of any cluster"] == ["explain", "webhook"]
-    assert found["Admission rules"] == ["hooks"]
+    assert found["Admission rules"] == ["rules"]
     assert {"serve", "lint", "doctor", "uninstall"} <= {*found["Operation"]}
 
 

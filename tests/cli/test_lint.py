@@ -191,8 +191,8 @@ def exempt(configuration): pass
     result = invoke(["lint", str(rules), "--output", "json"])
     found = {(one["code"], one["place"], one["webhook"]) for one in json.loads(result.stdout)}
     assert result.exit_code == 1
-    assert ("never-called", f"{rules}:3", "silent.hooks.fleethook.io") in found
-    assert ("never-called", f"{rules}:6", "exempt.hooks.fleethook.io") in found
+    assert ("never-called", f"{rules}:3", "silent.rules.fleethook.io") in found
+    assert ("never-called", f"{rules}:6", "exempt.rules.fleethook.io") in found
 
 
 def test_a_rule_cannot_block_its_own_server(tmp_path: Path) -> None:

@@ -204,14 +204,14 @@ def needs_owner(request):
     if "owner" not in request.labels:
         raise Denied("label `owner` is missing")
 """
-RULE_ROUTE = "/hooks/validate/needs-owner"
+RULE_ROUTE = "/rules/validate/needs-owner"
 
 
 def replay_rules(tmp_path: Path, text: str, *arguments: str) -> Result:
     (tmp_path / "rules.py").write_text(text)
     recorded = line(review(pool="beijing"), answer(), route=RULE_ROUTE, path=RULE_ROUTE)
     file = write(tmp_path / "a.jsonl", CHANGED, recorded)
-    return invoke(["replay", str(file), "--hooks", str(tmp_path / "rules.py"), *arguments])
+    return invoke(["replay", str(file), "--rules", str(tmp_path / "rules.py"), *arguments])
 
 
 def test_an_edited_rule_decides_the_recorded_reviews_of_rules_without_objects(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("interpret run --operation InterpretHealth object.yaml game.yaml", 0, ""),
         (f"interpret run --operation InterpretHealth object.yaml {DATABASE} game.yaml", 0, ""),
-        ("hooks test rules.py", 2, "fleethook: rules.py: is not used: it has no tests"),
-        ("hooks check rules.py -f map.yaml", 0, "note: map.yaml: this command does not read any ConfigMap"),
+        ("rules test rules.py", 2, "fleethook: rules.py: is not used: it has no tests"),
+        ("rules check rules.py -f map.yaml", 0, "note: map.yaml: this command does not read any ConfigMap"),
         ("render hook.yaml", 2, "note: hook.yaml: this command does not read any ValidatingWebhookConfiguration"),
         ("explain --request map.yaml -f hook.yaml", 0, f"warning: {SELECTOR}"),
         (

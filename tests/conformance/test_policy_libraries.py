@@ -7,7 +7,7 @@ import yaml
 
 from fleethook.admission.rule import Review
 from fleethook.admission.rules_file import load_rules
-from fleethook.engines.hooks.rule_fixtures import read_rule_fixtures
+from fleethook.engines.rules.rule_fixtures import read_rule_fixtures
 from fleethook.patch import apply, merge_patch
 from tests.conformance.policy_libraries import TOOLS, PodCase, UpdateCase, load_cases, load_updates
 from tests.serving import EXAMPLES
@@ -19,7 +19,7 @@ RULES = load_rules([POLICIES / "rules.py"])
 
 
 def describe_refusal(rule: str, review: Review) -> dict[str, Any]:
-    return {"code": review.code, "webhook": f"{rule}.hooks.fleethook.io", "message": review.message}
+    return {"code": review.code, "webhook": f"{rule}.rules.fleethook.io", "message": review.message}
 
 
 def add_requests(container: dict[str, Any]) -> dict[str, Any]:

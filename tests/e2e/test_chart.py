@@ -76,16 +76,16 @@ MATRIX: dict[str, Values] = {
     },
     "rules": {
         "engines": {
-            "hooks": {
+            "rules": {
                 "enabled": True,
-                "rules": {"rules.py": "from fleethook.admission import validate\n"},
+                "files": {"rules.py": "from fleethook.admission import validate\n"},
                 "settings": {"team": "web"},
                 "follows": [{"apiGroup": "", "resource": "configmaps"}],
             }
         }
     },
     "rules of one's own ConfigMap": {
-        "engines": {"hooks": {"enabled": True, "existingConfigMap": "mine", "files": ["a.py", "b.py"]}}
+        "engines": {"rules": {"enabled": True, "existingConfigMap": "mine", "keys": ["a.py", "b.py"]}}
     },
     "dispatch only": DISPATCH_ALONE,
     "every engine": {"engines": {"interpret": {"enabled": True}, "dispatch": {"enabled": True}}},
@@ -165,8 +165,8 @@ def test_pods_meet_the_restricted_pod_security_standard(
         ({"engines": {"dispatch": {"enabled": True, "kubeconfigSecret": "kcp"}}}, "set certificates.mode to"),
         ({"engines": {"dispatch": {"kubeconfigSecret": "kcp"}}}, "set engines.dispatch.enabled=true"),
         ({"engines": {"dispatch": {"cacheKubeconfigSecret": "c"}}}, "set engines.dispatch.kubeconfigSecret, too"),
-        ({"engines": {"hooks": {"enabled": True, "rules": {"rules.txt": "a"}}}}, "rules"),
-        ({"engines": {"hooks": {"enabled": True, "existingConfigMap": "mine"}}}, "needs the names of its keys"),
+        ({"engines": {"rules": {"enabled": True, "files": {"rules.txt": "a"}}}}, "rules"),
+        ({"engines": {"rules": {"enabled": True, "existingConfigMap": "mine"}}}, "needs the names of its keys"),
         ({"crdsController": {"enabled": True, "besideOperators": True}}, "besideOperators"),
         ({"crdsController": {"enabled": True, "readSecrets": [""]}}, "readSecrets"),
         ({"crdsController": {"enabled": True, "localRoot": "tarballs"}}, "localRoot"),
@@ -219,12 +219,12 @@ def test_rules_are_mounted_and_registered(helm: Path, case: str, config_map: str
     documents = template(helm, MATRIX[case])
     pod = pod_of(documents)
     environment = environment_of(pod["containers"][0])
-    assert json.loads(environment["FLEETHOOK_HOOKS"]) == [f"/etc/fleethook/rules/{one}" for one in files]
-    assert environment["FLEETHOOK_HOOK_REGISTRATION"] == "true"
+    assert json.loads(environment["FLEETHOOK_RULES"]) == [f"/etc/fleethook/rules/{one}" for one in files]
+    assert environment["FLEETHOOK_RULE_REGISTRATION"] == "true"
     assert {"name": "rules", "configMap": {"name": config_map}} in pod["volumes"]
     given = rights(documents)
     assert (("rbac.authorization.k8s.io", "clusterroles", "get"), ("fleethook",)) in given
-    named = ("fleethook-hooks",)
+    named = ("fleethook-rules",)
     assert (("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete"), named) in given
 
 

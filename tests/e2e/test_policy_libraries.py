@@ -19,7 +19,7 @@ from tests.conformance.policy_libraries import PodCase, UpdateCase, load_cases, 
 from tests.documentation.test_policy_libraries import SOURCES
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
 from tests.e2e.conftest import new_namespace
-from tests.e2e.test_hooks import MUTATING, VALIDATING, serving_rules
+from tests.e2e.test_rules import MUTATING, VALIDATING, serving_rules
 from tests.e2e.test_uninstall import kubeconfig_of
 from tests.waiting import NET, wait_for
 

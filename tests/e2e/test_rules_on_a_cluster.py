@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.fleet import service_account
-from tests.e2e.test_hooks import MUTATING, NAME, VALIDATING, serving_rules, webhooks
+from tests.e2e.test_rules import MUTATING, NAME, VALIDATING, serving_rules, webhooks
 from tests.waiting import wait_for
 
 EVERYTHING = """
@@ -42,7 +42,7 @@ def max_memory(pod):
             raise Denied(f"{limits.memory} of memory are too much")
 """
 OWNER = (
-    'admission webhook "needs-owner.hooks.fleethook.io" denied the request: metadata.labels: label `owner` is missing'
+    'admission webhook "needs-owner.rules.fleethook.io" denied the request: metadata.labels: label `owner` is missing'
 )
 
 

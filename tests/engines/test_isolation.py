@@ -37,7 +37,7 @@ COMMANDS = {
     "dispatch": ["webhook", "test", "--help"],
     "interpret": ["interpret", "run", "--help"],
     "crds": ["crds", "--data-dir", "/nowhere", "cache", "ls"],
-    "hooks": ["hooks", "test", "examples/admission"],
+    "rules": ["rules", "test", "examples/admission"],
 }
 
 

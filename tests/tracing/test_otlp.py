@@ -97,10 +97,10 @@ async def test_a_review_for_a_rule_has_a_span_with_its_name(
     )
     app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=None, trace=tracing.start)
     async with app.router.lifespan_context(app):
-        await call(app, "/hooks/validate/admits", json.dumps(review()).encode(), headers=SAMPLED)
+        await call(app, "/rules/validate/admits", json.dumps(review()).encode(), headers=SAMPLED)
     tracing.close()
-    (root,) = collector.named("POST /hooks/validate/admits")
-    assert (root.trace, root.attributes["http.route"]) == (TRACE, "/hooks/validate/admits")
+    (root,) = collector.named("POST /rules/validate/admits")
+    assert (root.trace, root.attributes["http.route"]) == (TRACE, "/rules/validate/admits")
 
 
 SHAPES = {

@@ -1,6 +1,6 @@
 """Admission rules in Python: decorated functions that validate or change the objects of a cluster.
 
-To write a rule, put it into a file and pass it to ``fleethook serve --hooks FILE``::
+To write a rule, put it into a file and pass it to ``fleethook serve --rules FILE``::
 
     from fleethook.admission import Denied, validate
 

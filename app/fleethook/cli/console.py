@@ -19,12 +19,12 @@ from fleethook.cli.options import (
     ExcludeOption,
     FilenameOption,
     FilesArgument,
-    HooksOption,
     InClusterOption,
     InterpretersOption,
     KcpCacheOption,
     KcpOption,
     KubeconfigOption,
+    RulesOption,
 )
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.acceptor import bind
@@ -59,7 +59,7 @@ def console(
         ),
     ] = None,
     interpreters: InterpretersOption = None,
-    hooks: HooksOption = None,
+    rules: RulesOption = None,
     records: Annotated[Path | None, Option(help="Directory of recorded reviews (`serve --record`).")] = None,
     crd_cache: Annotated[
         Path | None, Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
@@ -108,10 +108,10 @@ def console(
     settings = _load(given, {name: value for name, value in flags.items() if value is not None})
     paths = given.files or ([] if settings.manifests is None else [settings.manifests])
     _check_files("-f", paths)
-    _check_files("--hooks", hooks or ())
+    _check_files("--rules", rules or ())
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
     secret = secrets.token_urlsafe(32) if token else ""
-    options = ConsoleOptions(tuple(paths), records, crd_cache, playground, secret, metrics, tuple(hooks or ()))
+    options = ConsoleOptions(tuple(paths), records, crd_cache, playground, secret, metrics, tuple(rules or ()))
     configure_logging(LogLines(convert=choose_format(settings.log_format)))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

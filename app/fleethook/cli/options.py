@@ -66,8 +66,8 @@ InterpretersOption = Annotated[
     list[str] | None,
     Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
 ]
-HooksOption = Annotated[
-    list[Path] | None, Option("--hooks", help="File (*.py) of admission rules in Python; may be repeated.")
+RulesOption = Annotated[
+    list[Path] | None, Option("--rules", help="File (*.py) of admission rules in Python; may be repeated.")
 ]
 
 

@@ -13,7 +13,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_i
 from fleethook.cli.inputs.recordings import list_recordings, read_recordings
 from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, read_source
 from fleethook.cli.load_settings import load_settings
-from fleethook.cli.options import FilenameOption, HooksOption, InputOptions, Output, TextOutputOption
+from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.resources import KCP, WatchedResource
@@ -53,7 +53,7 @@ def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> lis
     return [one for one in needed if kcp or one not in KCP]
 
 
-_RULES: Final = "/hooks/"
+_RULES: Final = "/rules/"
 """The beginning of the routes of rules in Python."""
 _REVIEWS_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
@@ -69,14 +69,14 @@ def replay(
         Option("--route", help="Route to replay, such as /explore; may be repeated (default: all)."),
     ] = None,
     since: Annotated[str | None, Option(help="Replay records from this time on (RFC 3339).")] = None,
-    hooks: HooksOption = None,
+    rules: RulesOption = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Replay recorded reviews, and report changed decisions.
 
     The command answers with this version of fleethook, the objects of -f or of a cluster, and --change.
-    With --hooks, it answers only the reviews of rules in Python, by the rules of these files.
+    With --rules, it answers only the reviews of rules in Python, by the rules of these files.
     It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
     that needs an answer which was not recorded is undecidable, and counts as changed.
 
@@ -91,11 +91,11 @@ def replay(
         if one.change is not None:
             changes.append(one.change)
 
-    settings = load_settings(OFFLINE | ({} if hooks is None else {"hooks": hooks}), config)
+    settings = load_settings(OFFLINE | ({} if rules is None else {"rules": rules}), config)
     app = _build_app(settings)
     routes = _check_routes(route or (), app)
     # With files of rules, the user asks about these rules only, so the command needs no other reviews and objects.
-    prefix = _RULES if hooks and not route else ""
+    prefix = _RULES if rules and not route else ""
     deciding = [one for one in app.reviews if one.startswith(prefix)] if prefix else routes
     resources = list_resources(app, deciding, kcp=live.kcp)
     with report_input_errors(output):

@@ -45,7 +45,7 @@ class ConsoleContext:
         sampler: Reads the metrics of a server, None without one.
         rules: The admission rules in Python of ``rule_files``, as webhook configurations in a store of their own; None
             without files.
-        rule_files: The files, as the option ``--hooks`` names them.
+        rule_files: The files, as the option ``--rules`` names them.
         settings: The settings, of which the pages of an engine read its section.
         clock: Returns the time, from which pages compute ages.
     """

@@ -82,7 +82,7 @@ class ConsoleOptions(NamedTuple):
         playground: Whether the playground may run scripts.
         token: The token that a browser needs, ``""`` for none.
         metrics: The server whose metrics the overview shows, None for none.
-        hooks: Files of admission rules in Python.
+        rules: Files of admission rules in Python.
     """
 
     files: tuple[Path, ...] = ()
@@ -91,7 +91,7 @@ class ConsoleOptions(NamedTuple):
     playground: bool = True
     token: str = ""
     metrics: MetricsTarget | None = None
-    hooks: tuple[Path, ...] = ()
+    rules: tuple[Path, ...] = ()
 
 
 async def run_console(
@@ -156,8 +156,8 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,
         sampler=None if options.metrics is None else MetricsSampler(options.metrics),
-        rules=ManifestSource(options.hooks, Store()) if options.hooks else None,
-        rule_files=options.hooks,
+        rules=ManifestSource(options.rules, Store()) if options.rules else None,
+        rule_files=options.rules,
         settings=settings,
     )
     for page in engine_pages():

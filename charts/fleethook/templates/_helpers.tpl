@@ -91,20 +91,20 @@ reads nor writes this cluster, so this template refuses values that need it.
 
 {{/* The ConfigMap with admission rules; empty without rules. */}}
 {{- define "fleethook.rules" -}}
-{{- with .Values.engines.hooks }}
+{{- with .Values.engines.rules }}
 {{- if and .enabled .existingConfigMap }}
-{{- if or .rules (not .files) }}
-{{- fail "engines.hooks.existingConfigMap needs the names of its keys in engines.hooks.files, and excludes engines.hooks.rules" }}
+{{- if or .files (not .keys) }}
+{{- fail "engines.rules.existingConfigMap needs the names of its keys in engines.rules.keys, and excludes engines.rules.files" }}
 {{- end }}
 {{- .existingConfigMap }}
-{{- else if and .enabled .rules }}
+{{- else if and .enabled .files }}
 {{- printf "%s-rules" (include "fleethook.fullname" $) }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{/* Whether the leader registers the webhooks of admission rules. */}}
-{{- define "fleethook.registersHooks" -}}
+{{- define "fleethook.registersRules" -}}
 {{- if and (include "fleethook.rules" .) (not (include "fleethook.kubeconfigSecret" .)) }}true{{ end }}
 {{- end }}
 

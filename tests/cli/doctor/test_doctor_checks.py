@@ -191,6 +191,6 @@ def test_the_webhooks_of_rules_are_checked(exempt: list[str], level: str) -> Non
     (one,) = check_registration(registered)
     assert (one.level, one.text) == (
         "ok",
-        "2 webhooks of hooks in MutatingWebhookConfiguration mine, ValidatingWebhookConfiguration mine",
+        "2 webhooks of rules in MutatingWebhookConfiguration mine, ValidatingWebhookConfiguration mine",
     )
     assert levels(check_policies(registered)) == [level]

@@ -23,8 +23,8 @@ INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
         ({**INSTALLED, "controller": True, "engines": {"dispatch"}}, False),
         ({**INSTALLED, "interpreter_registration": "own"}, True),
         ({**INSTALLED, "interpreter_registration": "own", "engines": {"overrider"}}, False),
-        ({**INSTALLED, "hook_registration": True}, True),
-        ({**INSTALLED, "hook_registration": True, "engines": {"overrider"}}, False),
+        ({**INSTALLED, "rule_registration": True}, True),
+        ({**INSTALLED, "rule_registration": True, "engines": {"overrider"}}, False),
         (KUBECONFIG, False),
     ],
 )
@@ -35,7 +35,7 @@ def test_a_server_needs_a_leader_for_registration_and_for_the_tasks_of_enabled_e
 
 
 def test_the_leader_registers_changed_rules_at_once_and_for_their_owner() -> None:
-    app = create_app(Settings(in_cluster=True, service="fleet/hook", hook_registration=True), log=None)
+    app = create_app(Settings(in_cluster=True, service="fleet/hook", rule_registration=True), log=None)
     changing = _make_registrar(app, Connection(Path("k")), bytes)._changing
     assert changing.changed is app.registration_changed
     assert changing.owner == "hook"

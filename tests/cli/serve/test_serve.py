@@ -133,7 +133,7 @@ def test_mistakes_in_overriders_are_logged_and_leave_the_server_ready(tmp_path: 
     ("arguments", "environment", "text"),
     [
         ([], {}, "no source of objects: give --manifests DIR"),
-        (["--hooks", "/nowhere.py"], {}, "/nowhere.py: cannot be read: No such file or directory"),
+        (["--rules", "/nowhere.py"], {}, "/nowhere.py: cannot be read: No such file or directory"),
         (["--manifests", "/nowhere"], {}, "--manifests: /nowhere does not exist"),
         (["-f", "examples/nodepools.yaml"], {}, "examples/nodepools.yaml is a file; give its directory"),
         (["-f", "examples", "--filename", "certs"], {}, "--manifests: give one directory, not 2"),
@@ -288,24 +288,24 @@ async def test_it_makes_a_certificate_and_prints_its_address(
     ("given", "line"),
     [
         (
-            {"hooks": True},
-            'hooks alone, because of --hooks; to serve others too, set engines: FLEETHOOK_ENGINES=\'["crds"',
+            {"rules": True},
+            'rules alone, because of --rules; to serve others too, set engines: FLEETHOOK_ENGINES=\'["crds"',
         ),
-        ({"hooks": True, "engines": {"hooks", "crds"}}, "crds, hooks, which the setting engines names\n"),
+        ({"rules": True, "engines": {"rules", "crds"}}, "crds, rules, which the setting engines names\n"),
         ({"engines": {"crds"}}, "crds, which the setting engines names\n"),
-        ({}, "crds, dispatch, hooks, interpret, overrider\n"),
+        ({}, "crds, dispatch, interpret, overrider, rules\n"),
     ],
 )
 async def test_the_summary_has_the_engines_and_their_reason(
     tmp_path: Path, stopped: list[Any], capsys: pytest.CaptureFixture[str], given: dict[str, Any], line: str
 ) -> None:
-    if "hooks" in given:
+    if "rules" in given:
         (tmp_path / "rules.py").write_text(HEAD + TWICE)
-        given = {**given, "hooks": [tmp_path / "rules.py"], "manifests": None}
+        given = {**given, "rules": [tmp_path / "rules.py"], "manifests": None}
     assert await run_server(settings(tmp_path, **given), LogLines())
     shown = capsys.readouterr().out
     assert f"  engines:     {line}" in shown
-    assert ("objects:     only those in reviews" in shown) == ("hooks" in given)
+    assert ("objects:     only those in reviews" in shown) == ("rules" in given)
 
 
 async def test_the_certificate_has_the_names_by_which_it_is_called(tmp_path: Path, stopped: list[Any]) -> None:
@@ -360,7 +360,7 @@ TWICE = '@validate("v1", "Pod")\ndef a(): pass\n'
 )
 def test_a_bad_file_of_rules_exits_2_with_its_line(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "rules.py").write_text(text)
-    result = invoke(["serve", "--hooks", str(tmp_path / "rules.py"), "--cert-dir", str(tmp_path), "--port", "0"])
+    result = invoke(["serve", "--rules", str(tmp_path / "rules.py"), "--cert-dir", str(tmp_path), "--port", "0"])
     assert (result.exit_code, problem in result.stderr) == (2, True), result.stderr
 
 
@@ -372,7 +372,7 @@ def test_a_rule_that_hangs_does_not_keep_the_server(tmp_path: Path) -> None:
         "operation": "CREATE", "oldObject": None, "subResource": "", "kind": {"group": "", "version": "v1", "kind": "Pod"},
         "resource": {"group": "", "version": "v1", "resource": "pods"},
     }  # fmt: skip
-    with serving(tmp_path, "--hooks", str(tmp_path / "rules.py"), manifests=None) as server:
-        _, answer = server.request("POST", "/hooks/validate/hangs", json.dumps(review).encode())
+    with serving(tmp_path, "--rules", str(tmp_path / "rules.py"), manifests=None) as server:
+        _, answer = server.request("POST", "/rules/validate/hangs", json.dumps(review).encode())
         assert b"no answer after 1 s" in answer
         assert server.stop() == 0

@@ -1,4 +1,4 @@
-"""The webhooks of rules as data; tests/e2e/test_hooks.py registers them with a real apiserver."""
+"""The webhooks of rules as data; tests/e2e/test_rules.py registers them with a real apiserver."""
 
 from typing import Any
 
@@ -56,12 +56,12 @@ def test_a_configuration_has_all_arguments_of_the_decorator() -> None:
     }
     assert validating["webhooks"] == [
         {
-            "name": "checks-scale.hooks.fleethook.io",
+            "name": "checks-scale.rules.fleethook.io",
             "clientConfig": {
                 "service": {
                     "namespace": "fleet",
                     "name": "fleethook",
-                    "path": "/hooks/validate/checks-scale",
+                    "path": "/rules/validate/checks-scale",
                     "port": 443,
                 }
             },
@@ -105,7 +105,7 @@ def test_a_configuration_has_all_arguments_of_the_decorator() -> None:
 def test_webhooks_keep_the_order_of_the_rules() -> None:
     mutating, _ = build_rule_configurations([changes, checks_scale], SERVICE, name="n", server="s", exempt=[])
     (webhook,) = mutating["webhooks"]
-    assert webhook["name"] == "changes.hooks.fleethook.io"
+    assert webhook["name"] == "changes.rules.fleethook.io"
     assert webhook["rules"][0]["apiGroups"] == ["*"]
     assert webhook["reinvocationPolicy"] == "IfNeeded"
     # A rule for new objects needs no condition about deletions.

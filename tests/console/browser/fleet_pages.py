@@ -30,7 +30,7 @@ PAGES: Final = {
     "interpreters": "/interpreters",
     "interpreters-playground": "/interpreters/playground",
     "rules": "/rules",
-    "rules-rule": f"/rules/rule?{urlencode({'path': '/hooks/validate/needs-owner'})}",
+    "rules-rule": f"/rules/rule?{urlencode({'path': '/rules/validate/needs-owner'})}",
     "crds": "/crds",
     "reviews": "/reviews",
     "reviews-review": "/reviews/review?file=reviews.jsonl&line=2&now=1",
@@ -59,7 +59,7 @@ def fill_fleet(directory: Path) -> list[Any]:
         str(records),
         "--crd-cache",
         str(directory / "cache"),
-        "--hooks",
+        "--rules",
         str(write_rules(directory)),
     ]
 

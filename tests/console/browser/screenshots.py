@@ -50,7 +50,7 @@ def take_pictures(directory: Path) -> None:
         "--no-token",
         "--records",
         str(records),
-        "--hooks",
+        "--rules",
         str((EXAMPLES / "policies" / "rules.py").relative_to(ROOT)),
         # The default is in the home directory.
         "--crd-cache",

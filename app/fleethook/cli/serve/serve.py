@@ -19,10 +19,10 @@ from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
     ContextOption,
     ExcludeOption,
-    HooksOption,
     InterpretersOption,
     KcpCacheOption,
     ResolveOption,
+    RulesOption,
 )
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.acceptor import bind
@@ -83,7 +83,7 @@ def serve(
         str | None,
         Option("--namespace", "-n", help="Namespace of this server, which holds its Lease (default: the pod's)."),
     ] = None,
-    hooks: HooksOption = None,
+    rules: RulesOption = None,
     interpreters: InterpretersOption = None,
     resolve: ResolveOption = None,
     host: Annotated[str | None, Option(help="Address to listen on (default: 127.0.0.1).")] = None,
@@ -149,9 +149,9 @@ def serve(
 def _check_source(settings: Settings) -> None:
     """Exit with a message if the settings name no source of objects, or one that does not exist."""
     # Rules need no other objects than those under review.
-    if settings.manifests is None and not settings.follows_cluster and not getattr(settings, "hooks", None):
+    if settings.manifests is None and not settings.follows_cluster and not getattr(settings, "rules", None):
         fail(
-            "no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster, or rules with --hooks FILE"
+            "no source of objects: give --manifests DIR, --kubeconfig FILE or --in-cluster, or rules with --rules FILE"
         )
     if settings.manifests is not None and not settings.manifests.is_dir():
         problem = "is a file; give its directory" if settings.manifests.exists() else "does not exist"
@@ -302,7 +302,7 @@ def _describe_engines(settings: Settings) -> str:
     if "engines" in settings.model_fields_set:
         return f"{served}, which the setting engines names"
     every = json.dumps(sorted(installed_engines()))
-    return f"{served} alone, because of --hooks; to serve others too, set engines: FLEETHOOK_ENGINES='{every}'"
+    return f"{served} alone, because of --rules; to serve others too, set engines: FLEETHOOK_ENGINES='{every}'"
 
 
 def _describe_source(app: Fleethook) -> str:

@@ -32,8 +32,8 @@ CLUSTER_EXPLAIN: Final = "/clusters/{cluster}/explain"
 OBSERVE: Final = "/observe"
 MUTATE_KARMADA: Final = "/mutate-operator-karmada-io-v1alpha1-karmada"
 VALIDATE_KARMADA: Final = "/validate-operator-karmada-io-v1alpha1-karmada"
-HOOKS: Final = "/hooks/"
-UNKNOWN_RULE: Final = "/hooks/{rule}"
+RULES: Final = "/rules/"
+UNKNOWN_RULE: Final = "/rules/{rule}"
 """The route of reviews for rules that a server does not have."""
 
 
@@ -47,16 +47,16 @@ def split_cluster_path(path: str) -> tuple[str, str]:
 
 def find_route(path: str) -> str:
     """Return the route with parameters that a path without a route of its own may belong to."""
-    return UNKNOWN_RULE if path.startswith(HOOKS) else split_cluster_path(path)[0]
+    return UNKNOWN_RULE if path.startswith(RULES) else split_cluster_path(path)[0]
 
 
 def build_rule_path(name: str, *, mutates: bool) -> str:
     """Return the path of the reviews for an admission rule in Python."""
-    return f"{HOOKS}{'mutate' if mutates else 'validate'}/{name}"
+    return f"{RULES}{'mutate' if mutates else 'validate'}/{name}"
 
 
 def find_rule_path(webhook: Mapping[str, Any]) -> str:
     """Return the path that a webhook in a configuration calls, ``""`` if it is none of an admission rule in Python."""
     called = as_object(webhook.get("clientConfig"))
     path = as_object(called.get("service")).get("path") or urlsplit(str(called.get("url") or "")).path
-    return path if isinstance(path, str) and path.startswith(HOOKS) else ""
+    return path if isinstance(path, str) and path.startswith(RULES) else ""

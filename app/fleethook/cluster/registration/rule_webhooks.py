@@ -21,7 +21,7 @@ from fleethook.cluster.registration.configuration_objects import (
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.model.json import JSONObject, as_object
 
-SUFFIX: Final = ".hooks.fleethook.io"
+SUFFIX: Final = ".rules.fleethook.io"
 """The end of the name of each webhook: kube-apiserver wants at least three labels."""
 SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 """The namespace of the servers that maintain a configuration."""
@@ -49,7 +49,7 @@ def make_webhook(rule: Rule, *, exempt: Sequence[str] = ()) -> Webhook:
         failure_policy=one.failure_policy,
         side_effects=one.side_effects,
         operations=one.operations,
-        engine="hooks",
+        engine="rules",
         namespace_selector=exclude_namespaces(one.namespace_selector, unseen),
         timeout=one.timeout,
     )
@@ -114,5 +114,5 @@ def read_webhook(kind: str, found: JSONObject) -> Webhook:
         scope=one.get("scope") or "*",
         failure_policy=found.get("failurePolicy") or "Fail",
         operations=tuple(one.get("operations") or ()),
-        engine="hooks",
+        engine="rules",
     )

@@ -25,9 +25,9 @@ func registerRules(server webhook.Server) {
 		"no-latest":        latestTag,
 		"resource-limits":  missingResource,
 	} {
-		server.Register("/hooks/validate/"+name, &webhook.Admission{Handler: validator(decoder, name, check)})
+		server.Register("/rules/validate/"+name, &webhook.Admission{Handler: validator(decoder, name, check)})
 	}
-	server.Register("/hooks/mutate/seccomp", &webhook.Admission{Handler: seccomp(decoder)})
+	server.Register("/rules/mutate/seccomp", &webhook.Admission{Handler: seccomp(decoder)})
 }
 
 // validator returns the handler of a rule. The check returns the reason of a refusal, "" to admit the Pod.

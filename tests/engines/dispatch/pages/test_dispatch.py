@@ -198,7 +198,7 @@ async def test_rules_in_python_have_their_place_and_a_link_to_their_page(tmp_pat
     page = await get(app, "/dispatch/object", choice)
     assert f"{rules}:3" in page.text
     assert "Pods have a name." in page.text
-    assert "/rules/rule?path=%2Fhooks%2Fvalidate%2Fnamed" in page.addresses
+    assert "/rules/rule?path=%2Frules%2Fvalidate%2Fnamed" in page.addresses
     rules.write_text("broken(")
     source.load()
     assert source.errors[str(rules)].startswith(f"{rules}:1: SyntaxError")

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.registration.paths import HOOKS, find_rule_path
+from fleethook.cluster.registration.paths import RULES, find_rule_path
 from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION, SERVER_ANNOTATION
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention import Attention, AttentionLine
@@ -68,7 +68,7 @@ class RuleView(NamedTuple):
     @property
     def mutates(self) -> bool:
         """Whether the rule may change objects."""
-        return self.path.startswith(f"{HOOKS}mutate/")
+        return self.path.startswith(f"{RULES}mutate/")
 
     @property
     def address(self) -> str:
@@ -131,7 +131,7 @@ def count_calls(reviews: Mapping[tuple[str, str, str], float], path: str) -> Cal
 
 
 def _list_definitions(context: ConsoleContext) -> list[Document]:
-    """Return the rules of ``--hooks``, and those of files among the manifests."""
+    """Return the rules of ``--rules``, and those of files among the manifests."""
     files = [] if context.rules is None else context.rules.documents()
     read = [] if context.manifests is None else context.manifests.documents()
     return [*files, *(one for one in read if one.source.endswith(".py"))]
@@ -245,7 +245,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         has_files=bool(_list_definitions(context)),
         has_cluster=context.cluster is not None,
         has_counts=any(one.calls is not None for one in rules),
-        hooks_command=f"fleethook console {context.command_source} --hooks rules.py".replace("  ", " "),
+        rules_command=f"fleethook console {context.command_source} --rules rules.py".replace("  ", " "),
     )
 
 
@@ -275,4 +275,4 @@ _SELECTORS: Final = ("namespaceSelector", "objectSelector")
 def _make_command(context: ConsoleContext) -> str:
     """Return the command that checks the files, ``""`` without files."""
     files = [*map(str, context.rule_files)] or sorted({one.source for one in _list_definitions(context)})
-    return shlex.join(["fleethook", "hooks", "check", *files]) if files else ""
+    return shlex.join(["fleethook", "rules", "check", *files]) if files else ""

@@ -1,4 +1,4 @@
-"""``fleethook hooks``: test and check admission rules."""
+"""``fleethook rules``: test and check admission rules."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -26,9 +26,9 @@ from fleethook.cli.lint import lint_documents, report_findings
 from fleethook.cli.options import (
     FilenameOption,
     FindingsOutputOption,
-    HooksOption,
     InputOptions,
     Output,
+    RulesOption,
     TestsOutputOption,
 )
 from fleethook.cli.output.text_output import write, write_error
@@ -37,7 +37,7 @@ from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rul
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.rule_webhooks import name_resources
 from fleethook.cluster.store import Store
-from fleethook.engines.hooks.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
+from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of
 from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import EVERY
@@ -46,7 +46,7 @@ from fleethook.patch.fixture_tests import is_fixture
 
 def run_tests(
     paths: Annotated[list[Path], Argument(metavar="PATHS...", help="Files or directories of tests.")],
-    hooks: HooksOption = None,
+    rules: RulesOption = None,
     reading: InputOptions = InputOptions(),
     output: TestsOutputOption = Output.TEXT,
     watch: WatchOption = False,
@@ -54,25 +54,25 @@ def run_tests(
     """Run tests of admission rules, and print the answers that differ.
 
     A test is a member of the list tests of a YAML document, with name, operation, object and output. The rules are
-    those of --hooks, or of the files that the member rules of the document lists, relative to it. The results of
+    those of --rules, or of the files that the member rules of the document lists, relative to it. The results of
     mutating rules are checked by the schemas of built-in kinds, and of the CustomResourceDefinitions in PATHS.
 
     Exit codes: 0 success; 1 a test failed; 2 invalid arguments, unreadable input, an invalid test or an invalid rule.
     """
 
     def run() -> list[FixtureResult]:
-        return _run_files(paths, hooks or [], reading, output)
+        return _run_files(paths, rules or [], reading, output)
 
-    run_and_exit(run, watch=[*paths, *(hooks or [])] if watch else None)
+    run_and_exit(run, watch=[*paths, *(rules or [])] if watch else None)
 
 
 def _run_files(
-    paths: Sequence[Path], hooks: Sequence[Path], reading: InputOptions, output: Output
+    paths: Sequence[Path], files: Sequence[Path], reading: InputOptions, output: Output
 ) -> list[FixtureResult]:
     """Run all tests and print the results. An unreadable document is a result without operation."""
     read = read_manifests(paths, reading, testdata=True, select=is_fixture)
     errors, found = [*read.errors], list[FixtureResult]()
-    rules = _load_rules(hooks) if hooks else None
+    rules = _load_rules(files) if files else None
     definitions = [one for one in read.documents if gvk_of(one.object).group_kind == DEFINITION]
     for document in read.selected:
         cases, invalid = read_cases([document], read_rule_fixtures)
@@ -90,13 +90,13 @@ def _run_files(
             except ValueError as error:
                 errors.append(ManifestError(str(case.path), case.line, f"{case.fixture.name}: {error}"))
     sources = {one.source for one in (*read.selected, *definitions)} | {one.source for one in errors}
-    errors += find_unused(paths, sources, "tests: give a document with the list tests, and rules by --hooks", reading)
+    errors += find_unused(paths, sources, "tests: give a document with the list tests, and rules by --rules", reading)
     if not found and not errors:
         fail(f"no tests in {', '.join(map(str, paths))}")
     write_input_errors(errors)
     unreadable = [*map(make_error_result, errors)]
     shown = found if output is Output.TEXT else [*unreadable, *found]
-    print_results(shown, output, command="fleethook hooks test", layer="rule")
+    print_results(shown, output, command="fleethook rules test", layer="rule")
     return [*unreadable, *found]
 
 
@@ -104,7 +104,7 @@ def _list_files(document: Document) -> Iterator[Path]:
     """Yield the files of rules that a document names; raises ValueError if it names none."""
     named = document.object.get("rules")
     if not isinstance(named, list) or not named or not all(isinstance(one, str) for one in named):
-        raise ValueError("rules is no list of files: give [rules.py], for example, or --hooks")
+        raise ValueError("rules is no list of files: give [rules.py], for example, or --rules")
     folder = Path() if document.source == "<stdin>" else Path(document.source).parent
     return (folder / one for one in named)
 
@@ -230,4 +230,4 @@ def _list_unseen(declared: Declaration, store: Store) -> Iterator[str]:
         yield f"{resource}/scale, which changes the replicas: declare subresource='scale' for it"
 
 
-hooks = Group("Test and check admission rules in Python.", {"test": run_tests, "check": check})
+rules = Group("Test and check admission rules in Python.", {"test": run_tests, "check": check})

@@ -10,10 +10,10 @@ import pytest
 
 from tests.e2e.chart import CHART, Release, environment_of, read_granted_rights, read_used_rights, template
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.test_hooks import MUTATING, RULES, VALIDATING, create, deployment, webhooks
+from tests.e2e.test_rules import MUTATING, RULES, VALIDATING, create, deployment, webhooks
 from tests.waiting import wait_for
 
-NAME = "fleethook-hooks"
+NAME = "fleethook-rules"
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def release(helm: Path, plane: ControlPlane, admin: Api, kubeconfig: Path, names
     made = Release(helm, plane, kubeconfig, namespace)
     made.values["engines"] = {
         "overrider": {"enabled": False},
-        "hooks": {"enabled": True, "rules": {"rules.py": RULES}},
+        "rules": {"enabled": True, "files": {"rules.py": RULES}},
     }
     made.install()
     yield made
@@ -40,9 +40,9 @@ def mount(admin: Api, helm: Path, release: Release, directory: Path) -> list[str
     (container,) = next(one for one in documents if one["kind"] == "Deployment")["spec"]["template"]["spec"][
         "containers"
     ]
-    names = [Path(one).name for one in json.loads(environment_of(container)["FLEETHOOK_HOOKS"])]
+    names = [Path(one).name for one in json.loads(environment_of(container)["FLEETHOOK_RULES"])]
     assert sorted(names) == sorted(found)
-    return [argument for name in names for argument in ("--hooks", str(directory / name))]
+    return [argument for name in names for argument in ("--rules", str(directory / name))]
 
 
 def authorities(admin: Api, collection: str) -> set[str]:
@@ -77,7 +77,7 @@ def test_rules_of_a_release_decide_follow_their_config_map_and_survive_an_outage
         wait_for(lambda: message("label `owner` is missing"), what="the rule refuses with the new authority")
 
         # An upgrade changes the ConfigMap, and the kubelet the files.
-        release.values["engines"]["hooks"]["rules"] = {"rules.py": RULES.replace("is missing", "is not there")}
+        release.values["engines"]["rules"]["files"] = {"rules.py": RULES.replace("is missing", "is not there")}
         release.helm("upgrade", "fleethook", str(CHART), "--values", "-")
         mount(admin, helm, release, tmp_path)
         wait_for(lambda: message("label `owner` is not there"), what="the new rule decides")

@@ -15,7 +15,7 @@ from fleethook.admission import RuleError, validate
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.resources import NAMESPACES
 from fleethook.engine import EngineStartError
-from fleethook.engines.hooks.hooks_server import HooksServer, check_followed, list_resources
+from fleethook.engines.rules.rules_server import RulesServer, check_followed, list_resources
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.server.kept_reviews import KeptReviews
@@ -57,11 +57,11 @@ def review(kind: str, group: str = "", **document: Any) -> bytes:
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path, rules: str = RULES, **settings: Any) -> AsyncIterator[tuple[Fleethook, HooksServer]]:
+async def serving(tmp_path: Path, rules: str = RULES, **settings: Any) -> AsyncIterator[tuple[Fleethook, RulesServer]]:
     (tmp_path / "rules.py").write_text(rules)
-    app = create_app(Settings(hooks=[tmp_path / "rules.py"], hook_settings={"map": "texts"}, **settings), log=None)
+    app = create_app(Settings(rules=[tmp_path / "rules.py"], rule_settings={"map": "texts"}, **settings), log=None)
     async with app.router.lifespan_context(app):
-        yield app, app.find_engine(HooksServer)
+        yield app, app.find_engine(RulesServer)
 
 
 async def ask(app: Fleethook, path: str, body: bytes) -> Any:
@@ -70,7 +70,7 @@ async def ask(app: Fleethook, path: str, body: bytes) -> Any:
 
 async def ask_for_owner(app: Fleethook) -> str:
     """Return the message of the refusal of a Deployment without owner. The answer of a failed rule has another one."""
-    return str((await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps")))["status"]["message"])
+    return str((await ask(app, "/rules/validate/needs-owner", review("Deployment", "apps")))["status"]["message"])
 
 
 MISSING = "metadata.labels: label `owner` is missing"
@@ -78,20 +78,20 @@ MISSING = "metadata.labels: label `owner` is missing"
 
 async def test_rules_answer_reviews(tmp_path: Path) -> None:
     async with serving(tmp_path) as (app, _):
-        refused = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+        refused = await ask(app, "/rules/validate/needs-owner", review("Deployment", "apps"))
         assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
         assert refused["status"]["message"] == "metadata.labels: label `owner` is missing"
-        patched = await ask(app, "/hooks/mutate/default-seccomp", review("Pod", spec={}))
+        patched = await ask(app, "/rules/mutate/default-seccomp", review("Pod", spec={}))
         assert (patched["allowed"], patched["patchType"]) == (True, "JSONPatch")
-        assert "/hooks/validate/needs-owner" in app.openapi()["paths"]
+        assert "/rules/validate/needs-owner" in app.openapi()["paths"]
 
 
 async def test_a_failing_rule_names_its_line_and_harms_no_other(tmp_path: Path) -> None:
     async with serving(tmp_path) as (app, _):
-        failed = await ask(app, "/hooks/validate/fails", review("Pod"))
+        failed = await ask(app, "/rules/validate/fails", review("Pod"))
         assert (failed["allowed"], failed["status"]["code"]) == (False, 500)
         assert "rules.py:15: AttributeError: the object has no member 'missing'" in failed["status"]["message"]
-        assert (await ask(app, "/hooks/mutate/default-seccomp", review("Pod", spec={})))["allowed"]
+        assert (await ask(app, "/rules/mutate/default-seccomp", review("Pod", spec={})))["allowed"]
 
 
 async def test_a_rule_reads_other_objects_and_settings(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_a_rule_reads_other_objects_and_settings(tmp_path: Path) -> None:
             "data": {"text": "hi"},
         }
         app.store.put(found)
-        assert (await ask(app, "/hooks/validate/reads", review("Pod")))["warnings"] == ["hi"]
+        assert (await ask(app, "/rules/validate/reads", review("Pod")))["warnings"] == ["hi"]
 
 
 async def test_metrics_traces_and_logs_name_the_rule_and_no_unknown_one(tmp_path: Path) -> None:
@@ -115,17 +115,17 @@ async def test_metrics_traces_and_logs_name_the_rule_and_no_unknown_one(tmp_path
         return spans[-1]
 
     (tmp_path / "rules.py").write_text(RULES)
-    settings = Settings(hooks=[tmp_path / "rules.py"])
+    settings = Settings(rules=[tmp_path / "rules.py"])
     app = create_app(settings, log=lines.append, trace=trace)
     async with app.router.lifespan_context(app):
-        await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
-        await call(app, "/hooks/validate/a-1", review("Pod"))
-        await call(app, "/hooks/validate/a-2", review("Pod"))
+        await ask(app, "/rules/validate/needs-owner", review("Deployment", "apps"))
+        await call(app, "/rules/validate/a-1", review("Pod"))
+        await call(app, "/rules/validate/a-2", review("Pod"))
     text = app.metrics.exposition("")[0].decode()
-    assert 'route="/hooks/validate/needs-owner"' in text
+    assert 'route="/rules/validate/needs-owner"' in text
     assert "a-1" not in text
-    assert "/hooks/validate/needs-owner" in str(lines[0])
-    assert "/hooks/validate/needs-owner" in spans[0].name
+    assert "/rules/validate/needs-owner" in str(lines[0])
+    assert "/rules/validate/needs-owner" in spans[0].name
     assert not any("a-1" in span.name for span in spans)
 
 
@@ -133,18 +133,18 @@ async def test_reviews_of_rules_are_recorded(tmp_path: Path) -> None:
     """Those of a rule that a reload adds, too."""
     records = KeptReviews()
     (tmp_path / "rules.py").write_text(RULES)
-    app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=None, record=records)
+    app = create_app(Settings(rules=[tmp_path / "rules.py"]), log=None, record=records)
     async with app.router.lifespan_context(app):
-        await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+        await ask(app, "/rules/validate/needs-owner", review("Deployment", "apps"))
         (tmp_path / "rules.py").write_text(MORE)
-        await app.find_engine(HooksServer).reload()
-        await ask(app, "/hooks/validate/added", review("Pod"))
+        await app.find_engine(RulesServer).reload()
+        await ask(app, "/rules/validate/added", review("Pod"))
     assert [one.route.rpartition("/")[2] for one in records] == ["needs-owner", "added"]
 
 
 async def test_rules_have_the_limits_of_the_server(tmp_path: Path) -> None:
     async with serving(tmp_path, body_limit=100) as (app, _):
-        assert (await call(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))).status == 413
+        assert (await call(app, "/rules/validate/needs-owner", review("Deployment", "apps"))).status == 413
 
 
 async def test_a_slow_rule_never_holds_the_event_loop(tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ async def test_a_slow_rule_never_holds_the_event_loop(tmp_path: Path) -> None:
         release.wait()
 
     async with serving(tmp_path, RULES + slow) as (app, server):
-        server._settings.hook_settings["wait"] = wait
-        waiting = [asyncio.create_task(ask(app, "/hooks/validate/slow", review("Pod"))) for _ in range(20)]
+        server._settings.rule_settings["wait"] = wait
+        waiting = [asyncio.create_task(ask(app, "/rules/validate/slow", review("Pod"))) for _ in range(20)]
         try:
             await until(started.is_set)
             assert await ask_for_owner(app) == MISSING
@@ -171,8 +171,8 @@ async def test_a_slow_rule_never_holds_the_event_loop(tmp_path: Path) -> None:
 async def test_a_rule_whose_objects_are_not_read_has_failed(tmp_path: Path) -> None:
     (tmp_path / "rules.py").write_text(RULES)
     (tmp_path / "k").write_text("")
-    app = create_app(Settings(hooks=[tmp_path / "rules.py"], kubeconfig=tmp_path / "k"), log=None)
-    answer = await ask(app, "/hooks/validate/reads", review("Pod"))
+    app = create_app(Settings(rules=[tmp_path / "rules.py"], kubeconfig=tmp_path / "k"), log=None)
+    answer = await ask(app, "/rules/validate/reads", review("Pod"))
     assert (answer["allowed"], answer["status"]["code"]) == (False, 500)
     assert "rules.py:17: configmaps cannot be read: " in answer["status"]["message"]
     assert await ask_for_owner(app) == MISSING
@@ -180,7 +180,7 @@ async def test_a_rule_whose_objects_are_not_read_has_failed(tmp_path: Path) -> N
 
 async def test_a_review_of_another_kind_is_an_error(tmp_path: Path) -> None:
     async with serving(tmp_path) as (app, _):
-        answer = await ask(app, "/hooks/validate/needs-owner", review("Pod"))
+        answer = await ask(app, "/rules/validate/needs-owner", review("Pod"))
         assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
         assert "the rule needs-owner does not decide about this request" in answer["status"]["message"]
 
@@ -189,9 +189,9 @@ async def test_a_changed_file_is_served_with_its_new_rules(tmp_path: Path) -> No
     async with serving(tmp_path) as (app, _):
         (tmp_path / "new").write_text(MORE)
         (tmp_path / "new").replace(tmp_path / "rules.py")
-        await until(lambda: "/hooks/validate/added" in app.reviews)
-        assert (await ask(app, "/hooks/validate/added", review("Pod")))["status"]["message"] == "no"
-        answer = await ask(app, "/hooks/validate/needs-owner", review("Deployment", "apps"))
+        await until(lambda: "/rules/validate/added" in app.reviews)
+        assert (await ask(app, "/rules/validate/added", review("Pod")))["status"]["message"] == "no"
+        answer = await ask(app, "/rules/validate/needs-owner", review("Deployment", "apps"))
         assert answer["status"]["message"].endswith("is not there")
 
 
@@ -201,14 +201,14 @@ async def test_several_files_are_served_and_followed(tmp_path: Path) -> None:
     one.write_text(RULES)
     text = 'from fleethook.admission import Denied, validate\n\n@validate("v1", "Pod")\ndef second():\n    raise Denied("1")\n'
     two.write_text(text)
-    app = create_app(Settings(hooks=[one, two]), log=None)
+    app = create_app(Settings(rules=[one, two]), log=None)
     async with app.router.lifespan_context(app):
-        server = app.find_engine(HooksServer)
-        assert (await ask(app, "/hooks/validate/second", review("Pod")))["status"]["message"] == "1"
+        server = app.find_engine(RulesServer)
+        assert (await ask(app, "/rules/validate/second", review("Pod")))["status"]["message"] == "1"
         assert await ask_for_owner(app) == MISSING
         two.write_text(text.replace('"1"', '"2"'))
         await server.reload()
-        assert (await ask(app, "/hooks/validate/second", review("Pod")))["status"]["message"] == "2"
+        assert (await ask(app, "/rules/validate/second", review("Pod")))["status"]["message"] == "2"
         two.write_text(text.replace("second", "needs_owner"))
         await server.reload()
         places = f"{two}:3: two rules have the name 'needs-owner', and the other one is at {one}:4"
@@ -226,12 +226,12 @@ async def test_a_volume_of_a_config_map_is_followed(tmp_path: Path) -> None:
 
     publish(1, RULES)
     (tmp_path / "rules.py").symlink_to("..data/rules.py")
-    app = create_app(Settings(hooks=[tmp_path / "rules.py"]), log=None)
+    app = create_app(Settings(rules=[tmp_path / "rules.py"]), log=None)
     async with app.router.lifespan_context(app):
         for number, name in ((2, "added"), (3, "again")):
             publish(number, MORE.replace("added", name))
             shutil.rmtree(tmp_path / f"..{number - 1}")
-            await until(lambda name=name: f"/hooks/validate/{name}" in app.reviews)
+            await until(lambda name=name: f"/rules/validate/{name}" in app.reviews)
 
 
 async def test_a_broken_file_keeps_the_former_rules_and_is_reported(
@@ -240,14 +240,14 @@ async def test_a_broken_file_keeps_the_former_rules_and_is_reported(
     async with serving(tmp_path) as (app, server):
         (tmp_path / "rules.py").write_text("broken(")
         await server.reload()
-        assert [one.detail for one in app.checks() if one.name == "hooks"] == [
+        assert [one.detail for one in app.checks() if one.name == "rules"] == [
             f"{tmp_path}/rules.py:1: SyntaxError: '(' was never closed; the former rules stay"
         ]
         assert "admission rules not reloaded: " + server.problem in caplog.text
         assert await ask_for_owner(app) == MISSING
         (tmp_path / "rules.py").write_text(MORE)
         await server.reload()
-        assert [one.detail for one in app.checks() if one.name == "hooks"] == [""]
+        assert [one.detail for one in app.checks() if one.name == "rules"] == [""]
 
 
 async def test_the_server_answers_by_the_former_rules_while_a_file_is_loaded(
@@ -276,18 +276,18 @@ async def test_a_changed_module_beside_the_file_is_loaded(tmp_path: Path, module
     async with serving(tmp_path, rules) as (app, server):
         file.write_text("NAME = 'after'\n")
         await server.reload()
-        assert "/hooks/validate/after" in app.reviews
+        assert "/rules/validate/after" in app.reviews
 
 
 async def test_a_removed_rule_decides_until_its_webhook_is_removed(tmp_path: Path) -> None:
     async with serving(tmp_path, MORE) as (app, server):
         (tmp_path / "rules.py").write_text(RULES)
         await server.reload()
-        answer = await ask(app, "/hooks/validate/added", review("Pod"))
+        answer = await ask(app, "/rules/validate/added", review("Pod"))
         assert (answer["allowed"], answer["status"]["message"]) == (False, "no")
         (tmp_path / "rules.py").write_text(MORE.replace('"no"', '"again"'))
         await server.reload()
-        answer = await ask(app, "/hooks/validate/added", review("Pod"))
+        answer = await ask(app, "/rules/validate/added", review("Pod"))
         assert answer["status"]["message"] == "again"
 
 
@@ -295,7 +295,7 @@ async def test_a_removed_rule_does_not_decide_about_other_kinds(tmp_path: Path) 
     async with serving(tmp_path, MORE) as (app, server):
         (tmp_path / "rules.py").write_text(RULES)
         await server.reload()
-        answer = await ask(app, "/hooks/validate/added", review("ConfigMap"))
+        answer = await ask(app, "/rules/validate/added", review("ConfigMap"))
         assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
 
 
@@ -305,7 +305,7 @@ async def test_the_failure_policy_decides_about_a_rule_that_the_replica_does_not
     async with serving(tmp_path) as (app, _):
         # kube-apiserver applies failurePolicy if the status is not 200. A response with a verdict would decide itself.
         for _ in range(2):
-            answer = await call(app, "/hooks/validate/of-another-replica", review("Pod"))
+            answer = await call(app, "/rules/validate/of-another-replica", review("Pod"))
             assert answer.status == 503
             assert "this replica has no such rule for Pod" in answer.json()["message"]
     assert caplog.text.count("a review is left to its failure policy") == 1
@@ -318,7 +318,7 @@ async def test_the_registration_follows_the_file(tmp_path: Path) -> None:
             return [[one["name"].partition(".")[0] for one in each["webhooks"]] for each in server.configurations()]
 
         assert registered() == [["default-seccomp"], ["fails", "needs-owner", "reads"]]
-        assert {one["metadata"]["name"] for one in server.configurations()} == {"mine-hooks"}
+        assert {one["metadata"]["name"] for one in server.configurations()} == {"mine-rules"}
         (tmp_path / "rules.py").write_text(RULES.partition("@mutate")[0])
         await server.reload()
         assert app.registration_changed.is_set()
@@ -334,7 +334,7 @@ async def test_objects_beside_the_server_are_never_sent(tmp_path: Path) -> None:
 
 
 def test_without_files_the_engine_has_no_route_and_no_check() -> None:
-    server = create_app(Settings(), log=None).find_engine(HooksServer)
+    server = create_app(Settings(), log=None).find_engine(RulesServer)
     assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])
     assert not server.registers
 
@@ -349,7 +349,7 @@ def rule(*kind: str, **options: Any) -> Any:
 def write(tmp_path: Path, text: str) -> Settings:
     file = tmp_path / "rules.py"
     file.write_text(f"from fleethook.admission import validate\n{text}")
-    return Settings(hooks=[file])
+    return Settings(rules=[file])
 
 
 def test_the_followed_kinds_are_resources_to_read(tmp_path: Path) -> None:

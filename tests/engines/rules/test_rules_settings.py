@@ -8,16 +8,16 @@ from fleethook.settings import Settings
 
 
 def test_a_server_of_rules_alone_has_no_other_engine_unless_asked() -> None:
-    assert Settings(hooks=[Path("rules.py")]).engines == {"hooks"}
-    assert Settings(hooks=[Path("rules.py")], engines={"hooks", "crds"}).engines == {"hooks", "crds"}
+    assert Settings(rules=[Path("rules.py")]).engines == {"rules"}
+    assert Settings(rules=[Path("rules.py")], engines={"rules", "crds"}).engines == {"rules", "crds"}
 
 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"hooks": ["a.py"], "engines": ["crds"]}, "--hooks needs the engine hooks"),
-        ({"hook_registration": True}, "hook_registration needs a cluster"),
-        ({"hook_registration": True, "kubeconfig": "k"}, "needs the address of this server"),
+        ({"rules": ["a.py"], "engines": ["crds"]}, "--rules needs the engine rules"),
+        ({"rule_registration": True}, "rule_registration needs a cluster"),
+        ({"rule_registration": True, "kubeconfig": "k"}, "needs the address of this server"),
     ],
 )
 def test_settings_that_contradict_are_refused(given: dict[str, Any], problem: str) -> None:

@@ -4,17 +4,17 @@ from typing import Final
 
 from fleethook.engine import CommandSpec, Engine
 
-_FOLDER: Final = "fleethook.engines.hooks"
+_FOLDER: Final = "fleethook.engines.rules"
 
 ENGINE: Final = Engine(
-    name="hooks",
+    name="rules",
     order=50,
     system="Admission rules",
-    server=f"{_FOLDER}.hooks_server:HooksServer",
-    resources=f"{_FOLDER}.hooks_server:list_resources",
-    settings=f"{_FOLDER}.hooks_settings:HooksSettings",
+    server=f"{_FOLDER}.rules_server:RulesServer",
+    resources=f"{_FOLDER}.rules_server:list_resources",
+    settings=f"{_FOLDER}.rules_settings:RulesSettings",
     commands={
-        "hooks": CommandSpec(f"{_FOLDER}.commands.hooks:hooks", "Test and check admission rules in Python."),
+        "rules": CommandSpec(f"{_FOLDER}.commands.rules:rules", "Test and check admission rules in Python."),
     },
     lint=f"{_FOLDER}.commands.rule_findings:lint_rules",
     page=f"{_FOLDER}.pages.rules:PAGE",

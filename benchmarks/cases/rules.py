@@ -14,14 +14,14 @@ from benchmarks.harness.server_group import Server, go, kopf, ours, run_servers
 from benchmarks.harness.tables import NOTE, bullets, servers_table, table
 from benchmarks.varied import size_of, write_lines
 
-OURS: Final = "fleethook serve --hooks"
-INLINE: Final = "fleethook serve --hooks, inline=True"
+OURS: Final = "fleethook serve --rules"
+INLINE: Final = "fleethook serve --rules, inline=True"
 CONTROLLER_RUNTIME: Final = "Go, controller-runtime"
 FASTAPI: Final = "FastAPI + pydantic + make_patch"
 KOPF: Final = "kopf"
 OPTIONS: Final = (f"--path={','.join(RULES.values())}", "--expect=any")
 
-MEASURED = ("app/fleethook/admission", "app/fleethook/engines/hooks", "app/fleethook/server", "app/fleethook/work")
+MEASURED = ("app/fleethook/admission", "app/fleethook/engines/rules", "app/fleethook/server", "app/fleethook/work")
 
 ABOUT: Final = """The five rules of [examples/policies](../examples/policies/rules.py): required labels, image registries, no `latest`, resource limits and
 seccomp. A thousand different reviews of the creation of Pods, the same for every server. The rules take turns, each with a path of its own, as
@@ -44,7 +44,7 @@ The same reviews, one after the other."""
 def rows(context: Context) -> dict[str, Server]:
     rules, inline = ROOT / "examples" / "policies" / "rules.py", context.scratch / "inline_rules.py"
     inline.write_text(make_inline(rules.read_text()))
-    command = (sys.executable, "-m", "fleethook", "serve", "--port=0", "--hooks")
+    command = (sys.executable, "-m", "fleethook", "serve", "--port=0", "--rules")
     servers = {
         OURS: Server((*command, rules)), INLINE: Server((*command, inline)), CONTROLLER_RUNTIME: go(context, "controller-runtime"), FASTAPI: ours("rules"),
         KOPF: kopf(context, "--rules"),

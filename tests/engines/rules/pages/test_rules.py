@@ -11,12 +11,12 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.console.process import create_console
 from fleethook.console.review_rates import Sample
 from fleethook.console.server_watch import MetricsSampler, MetricsTarget, SamplerState
-from fleethook.engines.hooks.pages.rules import Calls, RuleView, count_calls, list_rule_lines, rule_url
+from fleethook.engines.rules.pages.rules import Calls, RuleView, count_calls, list_rule_lines, rule_url
 from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get
 from tests.console.visits import make_context, visit
 
-FAILS, OWNER = "/hooks/validate/fails", "/hooks/validate/needs-owner"
+FAILS, OWNER = "/rules/validate/fails", "/rules/validate/needs-owner"
 DOCUMENTED = '''
 from fleethook.admission import Denied, validate
 
@@ -42,7 +42,7 @@ def write(directory: Path, text: str = DOCUMENTED) -> Path:
 
 def register(path: Path) -> list[JSONObject]:
     reference = ServiceReference("ns", "fleethook")
-    made = build_rule_configurations(load_rules([path]), reference, name="fleethook-hooks", server="ns", exempt=())
+    made = build_rule_configurations(load_rules([path]), reference, name="fleethook-rules", server="ns", exempt=())
     return [one for one in made if one.get("webhooks")]
 
 
@@ -65,7 +65,7 @@ async def test_the_list_has_documentation_kinds_and_policy(tmp_path: Path) -> No
         "needs-owner Every Deployment names its owner. validates deployments (apps/v1) CREATE, UPDATE Fail" in page.text
     )
     assert "The console has no counts of their calls" in page.text
-    assert "fleethook hooks check" in page.text
+    assert "fleethook rules check" in page.text
 
 
 async def test_the_page_of_a_rule_has_its_place_selectors_and_conditions(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_rule_tells_whether_the_cluster_calls_it(tmp_path: Path) -> None
     path = write(tmp_path)
     configurations = register(path)
     registered = await show(console_with(path, *configurations), OWNER)
-    assert "ValidatingWebhookConfiguration fleethook-hooks" in registered.text
+    assert "ValidatingWebhookConfiguration fleethook-rules" in registered.text
     assert any(one.startswith("/dispatch/object?") for one in registered.addresses)
     assert "no cluster" in (await get(console_with(path), "/rules")).text
     without_file = await get(console_with(None, *configurations), "/rules")
@@ -88,11 +88,11 @@ async def test_a_rule_tells_whether_the_cluster_calls_it(tmp_path: Path) -> None
 
 async def test_a_console_without_rules_names_the_command_that_shows_them() -> None:
     page = await get(console_with(None, command_source="-f examples"), "/rules")
-    assert "fleethook console -f examples --hooks rules.py" in page.text
+    assert "fleethook console -f examples --rules rules.py" in page.text
 
 
 async def test_an_unknown_rule_does_not_exist(tmp_path: Path) -> None:
-    assert (await visit(console_with(write(tmp_path)), "/rules/rule", query="path=/hooks/validate/x")).status == 404
+    assert (await visit(console_with(write(tmp_path)), "/rules/rule", query="path=/rules/validate/x")).status == 404
 
 
 async def test_a_broken_file_keeps_its_former_rules_and_says_so(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_metrics_count_calls(tmp_path: Path) -> None:
 
 
 def test_labels_of_metrics_are_cut() -> None:
-    path = "/hooks/validate/" + "a" * 63
+    path = "/rules/validate/" + "a" * 63
     assert count_calls({(path[:64], "CREATE", "denied"): 1.0}, path) == Calls(1, 1, 0)
 
 

@@ -23,8 +23,8 @@ from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import StaleError, StoreView
 from fleethook.engine import EngineStartError
-from fleethook.engines.hooks.hooks_settings import HooksSettings
-from fleethook.engines.hooks.rule_runner import RuleRunner
+from fleethook.engines.rules.rule_runner import RuleRunner
+from fleethook.engines.rules.rules_settings import RulesSettings
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject
@@ -34,7 +34,7 @@ from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admiss
 from fleethook.settings import Settings
 from fleethook.work.threads import Work
 
-_log = logging.getLogger("fleethook.hooks")
+_log = logging.getLogger("fleethook.rules")
 
 _RESCAN_MS: Final = 5_000
 """Milliseconds until files are compared without an event: some network file systems send none."""
@@ -43,7 +43,7 @@ _RESCAN_MS: Final = 5_000
 def list_resources(settings: Settings) -> Followed:
     """Return the resources that rules follow; raises EngineStartError."""
     try:
-        rules = load_rules(settings.section(HooksSettings).hooks)
+        rules = load_rules(settings.section(RulesSettings).rules)
     except RuleError as error:
         raise EngineStartError(str(error)) from error
     found = {}
@@ -70,7 +70,7 @@ def check_followed(rules: Iterable[Rule], followed: Mapping[GroupKind, WatchedRe
                 )
 
 
-class HooksServer(EngineServer):
+class RulesServer(EngineServer):
     """Answers reviews by rules in Python.
 
     Attributes:
@@ -81,19 +81,19 @@ class HooksServer(EngineServer):
     def __init__(self, context: ServerContext) -> None:
         """Load the rules; raises EngineStartError."""
         super().__init__(context)
-        settings = self._settings = context.settings.section(HooksSettings)
-        self.registers = settings.registers_hooks
+        settings = self._settings = context.settings.section(RulesSettings)
+        self.registers = settings.registers_rules
         # The chart gives this name to the Service and to the ClusterRole of its server.
         self._name: Final = "fleethook" if settings.service is None else service_of(settings.service).name
         self.registration_owner = self._name if settings.in_cluster else ""
-        self._paths: Final = settings.hooks
+        self._paths: Final = settings.rules
         self._followed: Final = {} if context.cluster is None else context.cluster.resources
         self._texts = _read_texts(self._paths)
         try:
             self.rules = self._load()
         except RuleError as error:
             raise EngineStartError(str(error)) from error
-        self._runners: Final = {path: RuleRunner(rule, settings.hook_settings) for path, rule in self.rules.items()}
+        self._runners: Final = {path: RuleRunner(rule, settings.rule_settings) for path, rule in self.rules.items()}
         self._has_refused = False  # Logged once for each version of the files.
         self.problem = ""
         self._reloading: Final = asyncio.Lock()
@@ -112,7 +112,7 @@ class HooksServer(EngineServer):
         return build_rule_configurations(
             self.rules.values(),
             find_reference(settings),
-            name=f"{self._name}-hooks",
+            name=f"{self._name}-rules",
             server=namespace,
             # A server outside of the cluster has its Lease in this namespace.
             exempt=[*find_exempt_namespaces(settings, namespace), namespace],
@@ -161,12 +161,12 @@ class HooksServer(EngineServer):
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""
         if self._paths:
-            yield Check("hooks", ok=True, detail=self.problem, degraded=bool(self.problem))
+            yield Check("rules", ok=True, detail=self.problem, degraded=bool(self.problem))
 
     def tasks(self) -> Iterator[BackgroundTask]:
         """Return the task that reloads changed files."""
         if self._paths:
-            yield "hooks", self._follow()
+            yield "rules", self._follow()
 
     async def close(self) -> None:
         """End the threads of rules."""
@@ -207,7 +207,7 @@ class HooksServer(EngineServer):
         self._has_refused = False
         for path, rule in rules.items():
             former = self._runners.get(path)
-            self._runners[path] = RuleRunner(rule, self._settings.hook_settings)
+            self._runners[path] = RuleRunner(rule, self._settings.rule_settings)
             if former is None:
                 self.context.add_route(self._make_route(path))
             else:

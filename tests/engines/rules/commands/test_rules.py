@@ -33,7 +33,7 @@ tests:
 
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
-    result = invoke(["hooks", "test", *map(str, arguments)])
+    result = invoke(["rules", "test", *map(str, arguments)])
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -61,13 +61,13 @@ def test_tests_pass(tests: Path) -> None:
 def test_a_changed_rule_fails_with_the_line_of_the_test(tests: Path, tmp_path: Path) -> None:
     edited = tmp_path / "edited.txt"
     edited.write_text(RULES.replace("web-", "w"))
-    code, out, _ = run(tests, "--hooks", edited)
+    code, out, _ = run(tests, "--rules", edited)
     assert code == 1
     assert f"FAIL CREATE               named    other names are refused\n     {tests}:7\n     message\n" in out
-    code, out, _ = run(tests, "--hooks", edited, "-o", "json")
+    code, out, _ = run(tests, "--rules", edited, "-o", "json")
     rows = json.loads(out)
     assert [(row["rule"], row["passed"]) for row in rows] == [("named", False), ("named", True)]
-    code, out, _ = run(tests, "--hooks", edited, "-o", "junit")
+    code, out, _ = run(tests, "--rules", edited, "-o", "junit")
     suite = ET.fromstring(out)
     assert (code, suite.get("tests"), suite.get("failures")) == (1, "2", "1")
 
@@ -155,7 +155,7 @@ spec:
 
 
 def check(*arguments: str | Path) -> tuple[int, str, str]:
-    result = invoke(["hooks", "check", *map(str, arguments)])
+    result = invoke(["rules", "check", *map(str, arguments)])
     return result.exit_code, result.stdout, result.stderr
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cases import hooks
+from benchmarks.cases import rules
 from benchmarks.engines.rule_checks import CHECKED
 from benchmarks.engines.rule_pods import EDITS, RULES, pods, reviews
 from benchmarks.harness.load import Figures
 from benchmarks.harness.rounds import Round
 from fleethook.admission.rules_file import load_rules
-from fleethook.engines.hooks.hooks_server import find_path
+from fleethook.engines.rules.rules_server import find_path
 from tests.serving import EXAMPLES
 
 POLICIES = [one for one in load_rules([EXAMPLES / "policies" / "rules.py"]) if not one.declaration.subresource]
@@ -23,7 +23,7 @@ def test_the_paths_are_those_of_the_example() -> None:
 
 
 def test_all_rules_are_inline_in_the_other_row(tmp_path: Path) -> None:
-    (tmp_path / "rules.py").write_text(hooks.make_inline((EXAMPLES / "policies" / "rules.py").read_text()))
+    (tmp_path / "rules.py").write_text(rules.make_inline((EXAMPLES / "policies" / "rules.py").read_text()))
     assert all(one.declaration.inline for one in load_rules([tmp_path / "rules.py"]))
 
 
@@ -52,11 +52,11 @@ def figures(requests: float, p50: float) -> Figures:
 def test_goals_compare_with_kopf_and_controller_runtime(requests: float, p50: float, met: list[bool]) -> None:
     rounds: list[Round] = [
         {
-            hooks.OURS: figures(requests, p50),
-            hooks.INLINE: figures(2 * requests, p50),
-            hooks.CONTROLLER_RUNTIME: figures(1_000, 0.5),
-            hooks.KOPF: figures(500, 2.0),
+            rules.OURS: figures(requests, p50),
+            rules.INLINE: figures(2 * requests, p50),
+            rules.CONTROLLER_RUNTIME: figures(1_000, 0.5),
+            rules.KOPF: figures(500, 2.0),
         }
     ]
-    assert [one["met"] for one in hooks.compare_with_goals(rounds, rounds)] == met
-    assert "| kopf | 2.000 | 4.000 |" in hooks.one_table(rounds)
+    assert [one["met"] for one in rules.compare_with_goals(rounds, rounds)] == met
+    assert "| kopf | 2.000 | 4.000 |" in rules.one_table(rounds)

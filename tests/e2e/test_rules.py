@@ -20,7 +20,7 @@ from tests.waiting import NET, wait_for
 
 MUTATING = f"{WEBHOOKS}/mutatingwebhookconfigurations"
 VALIDATING = f"{WEBHOOKS}/validatingwebhookconfigurations"
-NAME = "fleethook-hooks"
+NAME = "fleethook-rules"
 
 RULES = """\
 from fleethook.admission import Denied, mutate, validate
@@ -68,7 +68,7 @@ def serving_rules(
     plane: ControlPlane, directory: Path, *arguments: str, port: int = 0, account: Path | None = None
 ) -> Iterator[Server]:
     port, account = port or free_port(), account or service_account(plane)
-    given = ["--hooks", str(directory / "rules.py"), "--kubeconfig", str(account), "--port", str(port)]
+    given = ["--rules", str(directory / "rules.py"), "--kubeconfig", str(account), "--port", str(port)]
     given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
     with serving(directory, *given, manifests=None) as server:
         wait_for(lambda: is_ready(server), what="the server is ready")
@@ -83,7 +83,7 @@ def webhooks(admin: Api, collection: str, name: str = NAME) -> list[Any] | None:
 @pytest.fixture(scope="module")
 def plane(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane of this module: rules and the uninstallation affect all other tests."""
-    with control_plane(binaries, tmp_path_factory.mktemp("hooks")) as running:
+    with control_plane(binaries, tmp_path_factory.mktemp("rules")) as running:
         yield running
 
 
@@ -124,7 +124,7 @@ def test_the_example_is_registered_reloaded_and_removed(
     rules.write_text(RULES)
     with serving_rules(plane, tmp_path) as server:
         (found,) = wait_for(lambda: webhooks(admin, VALIDATING), what="the validating webhook is registered")
-        assert found["name"] == "needs-owner.hooks.fleethook.io"
+        assert found["name"] == "needs-owner.rules.fleethook.io"
         assert found["rules"] == [
             {
                 "apiGroups": ["apps"],
@@ -138,14 +138,14 @@ def test_the_example_is_registered_reloaded_and_removed(
         assert (found["failurePolicy"], found["sideEffects"], found["timeoutSeconds"]) == ("Fail", "None", 5)
         assert base64.b64decode(found["clientConfig"]["caBundle"]) == server.authority.read_bytes()
         (changes,) = wait_for(lambda: webhooks(admin, MUTATING), what="the mutating webhook is registered")
-        assert (changes["name"], changes["failurePolicy"]) == ("default-seccomp.hooks.fleethook.io", "Ignore")
+        assert (changes["name"], changes["failurePolicy"]) == ("default-seccomp.rules.fleethook.io", "Ignore")
         # Nothing else is registered: no other configuration, no CustomResourceDefinition.
         assert webhooks(admin, VALIDATING, "fleethook") is None
         assert webhooks(admin, MUTATING, "fleethook") is None
 
         message = refused(admin, team)
         assert message == (
-            'admission webhook "needs-owner.hooks.fleethook.io" denied the request: '
+            'admission webhook "needs-owner.rules.fleethook.io" denied the request: '
             "metadata.labels: label `owner` is missing"
         )
         assert create(admin, team, owner="me")[0] == 201
@@ -165,7 +165,7 @@ def test_the_example_is_registered_reloaded_and_removed(
 
     # During an outage, the failure policy decides.
     message = create(admin, team)[1]
-    assert message.startswith('Internal error occurred: failed calling webhook "needs-owner.hooks.fleethook.io"')
+    assert message.startswith('Internal error occurred: failed calling webhook "needs-owner.rules.fleethook.io"')
     assert create(admin, "default")[0] == 201
     removed = invoke(["uninstall", "--kubeconfig", str(kubeconfig_of(plane))])
     assert f"ValidatingWebhookConfiguration {NAME}" in removed.stdout, removed
@@ -213,11 +213,11 @@ def test_a_rollout_of_a_rule_refuses_no_write_that_follows_both_versions(
     with balancer() as front, contextlib.ExitStack() as stack:
         # As in the chart: without a delay, kube-apiserver may send a review while an idle connection is being closed.
         fleet = Fleet(plane, tmp_path, namespace, front, stack, FLEETHOOK_DRAIN_DELAY="1")
-        replicas = [fleet.start("--hooks", str(former)) for _ in range(2)]
+        replicas = [fleet.start("--rules", str(former)) for _ in range(2)]
         refused(admin, team)
         with writing(admin, team) as statuses:
             for one in replicas:
-                fleet.start("--hooks", str(newer))
+                fleet.start("--rules", str(newer))
                 wait_for_writes(statuses)
                 fleet.remove(one)
                 one.stop()

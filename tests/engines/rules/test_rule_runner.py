@@ -9,7 +9,7 @@ import pytest
 from fleethook.admission import Denied, validate
 from fleethook.admission.invocation import find_among
 from fleethook.admission.rule import build_request
-from fleethook.engines.hooks.rule_runner import MAX_WAITING, THREADS, RuleRunner
+from fleethook.engines.rules.rule_runner import MAX_WAITING, THREADS, RuleRunner
 from fleethook.model.admission import AdmissionRequest, Response
 from tests.waiting import until
 

@@ -1,1 +1,0 @@
-"""Admission rules in Python: ``fleethook serve --hooks FILE``."""

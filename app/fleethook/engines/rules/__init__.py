@@ -1,0 +1,1 @@
+"""Admission rules in Python: ``fleethook serve --rules FILE``."""
