@@ -105,6 +105,10 @@ FindingsOutputOption = Annotated[
 TestsOutputOption = Annotated[
     Output, Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON, Output.JUNIT))
 ]
+TrialsOutputOption = Annotated[
+    Output,
+    Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON, Output.GITHUB, Output.JUNIT)),
+]
 YamlOutputOption = Annotated[
     Output, Option("--output", "-o", help="Output format.", choices=(Output.YAML, Output.JSON))
 ]

@@ -96,11 +96,13 @@ def test_the_table_has_refusals_changes_and_numbers(example: Example) -> None:
     lines = result.stdout.splitlines()
     assert f"refused  UPDATE Widget default/b in ws2, {SIZE}" in lines
     at = lines.index(f"changed  UPDATE Widget default/a in ws2, {LABEL}")
-    assert lines[at + 1] == '         add /metadata/labels: {"example.org/workspace": "ws2"}'
+    assert lines[at + 1 : at + 3] == [
+        "         /metadata/labels", '           + {"example.org/workspace": "ws2"}',
+    ]  # fmt: skip
     assert lines[-3:-1] == [f"{LABEL}: 7 changed", f"{SIZE}: 5 allowed, 2 refused"]
     assert "CREATE" not in result.stdout
     assert run("-f", str(EXAMPLE / "ws1.yaml"), "--objects", str(EXAMPLE), "-n", "other").stdout == (
-        "no request matches a rule\n"
+        "no object matches a webhook\n"
     )
 
 
@@ -109,6 +111,9 @@ def test_junit_has_a_case_for_each_call(example: Example) -> None:
     assert (suite.get("tests"), suite.get("failures")) == ("28", "4")
     failed = [one.get("name") for one in suite if one.find("failure") is not None]
     assert failed[0] == "CREATE Widget default/b in ws2"
+    annotations = try_example(example, "-o", "github", "--operation", "CREATE").stdout.splitlines()
+    assert [one.startswith(f"::error title=refused::Widget default/b of {ws}, {SIZE}: ") for ws, one in zip(
+        ("ws2", "ws3"), annotations, strict=True)] == [True, True]  # fmt: skip
 
 
 def test_a_webhook_without_an_answer_fails_under_each_policy(example: Example, tmp_path: Path) -> None:

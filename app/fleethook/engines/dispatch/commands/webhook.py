@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fleethook.cli.command_line import Group, Option
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.inputs.sources import (
@@ -30,9 +30,10 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
     Output,
-    TestsOutputOption,
+    TrialsOutputOption,
 )
 from fleethook.cli.output.text_output import StatusLine, write_error
+from fleethook.cli.trials import Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
@@ -42,7 +43,7 @@ from fleethook.engines.dispatch.commands.explain_inputs import (
     resolve_cluster,
     select_objects,
 )
-from fleethook.engines.dispatch.commands.webhook_trials import Trial, TriedWebhook, print_results, try_webhooks
+from fleethook.engines.dispatch.commands.webhook_trials import describe, try_webhooks
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS
@@ -65,8 +66,8 @@ from fleethook.outbound.client import HookClient
 
 # Requests in flight; the calls of a request follow each other.
 _CONCURRENT: Final = 16
-# The members of metadata that the apiserver sets when it stores a new object.
-_SET_ON_CREATION: Final = frozenset({"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"})
+_UNCALLED: Final = "requests"
+"""Stands for a webhook if a request is refused before any webhook is found."""
 
 
 _USUAL: Final = (Operation.CREATE, Operation.UPDATE, Operation.DELETE)
@@ -143,7 +144,7 @@ def send_objects(
     ] = None,
     user: Annotated[str, Option(help="User name of the requests.")] = "",
     group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
-    output: TestsOutputOption = Output.TEXT,
+    output: TrialsOutputOption = Output.TEXT,
 ) -> None:
     """Send existing objects as dry-run reviews to webhooks that are not registered yet, and print the outcomes.
 
@@ -180,9 +181,10 @@ def send_objects(
     requests = list(_plan(store, inputs, operation or _USUAL, user_info, plain))
     tried = asyncio.run(_try_all(store, requests))
     _note_silent(configurations, tried)
-    print_results(tried, output, verbose=reading.verbose)
-    if any(one.trial.outcome in ("refused", "failed") for one in tried):
-        raise SystemExit(CHECK_FAILED)
+    report = TrialReport("fleethook webhook test", output, verbose=reading.verbose, noun="webhook")
+    for one in tried:
+        report.add(one)
+    report.finish()
 
 
 def _read_configurations(files: Sequence[Path], location: LocationOptions, reading: InputOptions) -> list[Document]:
@@ -306,11 +308,8 @@ def _plan(
             continue
         for operation in operations:
             options = RequestOptions(operation, user, None, dry_run=True, default_cluster=default_cluster)
-            sent = one
-            if operation is Operation.CREATE:
-                kept = as_object(one.document.get("metadata"))
-                metadata = {member: value for member, value in kept.items() if member not in _SET_ON_CREATION}
-                sent = one._replace(document={**one.document, "metadata": metadata})
+            is_new = operation is Operation.CREATE
+            sent = one._replace(document=remove_stored(one.document)) if is_new else one
             yield _plan_one(store, sent, options)
 
 
@@ -321,13 +320,13 @@ def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> Pla
         fail(str(error))
 
 
-async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[TriedWebhook]:
+async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[Trial]:
     """Return the outcomes in the order of the requests."""
     line = StatusLine()
     done = 0
     free = asyncio.Semaphore(_CONCURRENT)
 
-    async def run(planned: PlannedRequest, dispatcher: Dispatcher) -> list[TriedWebhook]:
+    async def run(planned: PlannedRequest, dispatcher: Dispatcher) -> list[Trial]:
         nonlocal done
         async with free:
             deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
@@ -344,23 +343,23 @@ async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[Tri
         line.clear()
 
 
-async def _try(planned: PlannedRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[TriedWebhook]:
+async def _try(planned: PlannedRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[Trial]:
     try:
         async for trial in try_webhooks(dispatcher, planned, deadline):
-            yield TriedWebhook(planned, trial)
+            yield trial
     except StatusError as error:
-        yield TriedWebhook(planned, Trial("validating", "", "", "failed", str(error)))
+        yield describe(planned, "validating", _UNCALLED)._replace(outcome="failed", message=str(error))
 
 
-def _note_silent(configurations: Sequence[Document], tried: Sequence[TriedWebhook]) -> None:
+def _note_silent(configurations: Sequence[Document], tried: Sequence[Trial]) -> None:
     """Report webhooks that got no review, because a test without reviews says nothing."""
-    sent = [one.trial for one in tried if one.trial.outcome != "not sent"]
-    called = {(PHASES.get(one.phase), one.configuration, one.webhook) for one in sent}
+    sent = [one for one in tried if one.outcome != "not sent"]
+    called = {(one.members["phase"], one.asked) for one in sent}
+    phases = {kind: phase for phase, kind in PHASES.items()}
     for one in configurations:
         for webhook in _list_webhooks(one):
-            name = str(as_object(webhook).get("name"))
-            key = key_of(one.object)
-            if (key.group_kind, key.name, name) not in called:
+            name, key = str(as_object(webhook).get("name")), key_of(one.object)
+            if (phases[key.group_kind], f"{key.name}/{name}") not in called:
                 write_error(f"note: {one.place}: no existing object is sent to webhook {name}")
 
 
