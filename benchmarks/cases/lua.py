@@ -14,7 +14,7 @@ from benchmarks.harness.goals import at_least
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
+from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 
 MEASURED = ("app/fleethook/engines/interpret/lua", "app/fleethook/patch")
 
@@ -71,7 +71,7 @@ def run(context: Context) -> Section:
 
 
 def _ways(script: Script) -> dict[str, Callable[[], Any]]:
-    machine, program = Machine(), Program(script.function, script.function, parse_script(script.source).runnable)
+    machine, program = Machine(), LoadedScript(script.function, script.function, parse_script(script.source).runnable)
     texts = [json.dumps(one) for one in script.arguments]
     documents = [json.loads(text) for text in texts]  # decoded, so that no value is shared
 
@@ -80,7 +80,7 @@ def _ways(script: Script) -> dict[str, Callable[[], Any]]:
             json.dumps(json.loads(one))
 
     def fresh() -> Any:
-        made = Program(script.function, script.function, parse_script(script.source).runnable)
+        made = LoadedScript(script.function, script.function, parse_script(script.source).runnable)
         return Machine().call(made, script.function, documents, results=1, limits=LIMITS)[0]
 
     cached = partial(machine.call, program, script.function, documents, results=1, limits=LIMITS)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.engines.lua_scripts import deployment
-from fleethook.engines.interpret.lua.runner import Call, Runner
+from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import LuaError, Program, ScriptLimits
+from fleethook.engines.interpret.lua.vm import LoadedScript, LuaError, ScriptLimits
 
 FOLDER = Path(__file__).parents[2] / "tests" / "engines" / "interpret" / "lua" / "hostile"
 AT_ONCE = 8
@@ -28,20 +28,20 @@ class Found(NamedTuple):
     ended: dict[str, int]
 
 
-def programs() -> list[Program]:
+def programs() -> list[LoadedScript]:
     """Return the hostile scripts that the parser accepts; it refuses the others before they run."""
     found = []
     for path in sorted(FOLDER.glob("*.lua")):
         try:
-            found.append(Program(path.stem, path.stem, parse_script(path.read_text()).runnable))
+            found.append(LoadedScript(path.stem, path.stem, parse_script(path.read_text()).runnable))
         except ValueError:
             continue
     return found
 
 
-async def _hostile(runner: Runner, program: Program, ended: dict[str, int]) -> None:
+async def _hostile(runner: Runner, program: LoadedScript, ended: dict[str, int]) -> None:
     try:
-        returned = runner.run(Call(program, "F", [deployment(3)]))
+        returned = runner.run(ScriptCall(program, "F", [deployment(3)]))
         if not isinstance(returned, list):
             await returned
         kind = "answer"
@@ -51,19 +51,19 @@ async def _hostile(runner: Runner, program: Program, ended: dict[str, int]) -> N
 
 
 async def _requests(runner: Runner, until: Callable[[], bool]) -> list[float]:
-    quick = Program("quick", "quick", parse_script("function F(a) return a.spec.replicas end").runnable)
+    quick = LoadedScript("quick", "quick", parse_script("function F(a) return a.spec.replicas end").runnable)
     document = deployment(3)
     latencies = []
     while not until():
         started = time.perf_counter()
         await asyncio.sleep(0)
-        runner.run(Call(quick, "F", [document]))
+        runner.run(ScriptCall(quick, "F", [document]))
         latencies.append(time.perf_counter() - started)
         await asyncio.sleep(0.001)
     return sorted(latencies)
 
 
-async def _feed(runner: Runner, scripts: list[Program], ended: dict[str, int]) -> None:
+async def _feed(runner: Runner, scripts: list[LoadedScript], ended: dict[str, int]) -> None:
     tasks: set[asyncio.Task[Any]] = set()
     for program in scripts * TIMES:
         while len(tasks) >= AT_ONCE:
@@ -106,13 +106,13 @@ async def turns(calls: int, seconds: float = 6) -> Turns:
     return Turns(calls, sorted(latencies), (before, most, _memory()))
 
 
-def _program(name: str, source: str) -> Program:
-    return Program(name, name, parse_script(source).runnable)
+def _program(name: str, source: str) -> LoadedScript:
+    return LoadedScript(name, name, parse_script(source).runnable)
 
 
-async def _run_script(runner: Runner, program: Program, document: Any) -> None:
+async def _run_script(runner: Runner, program: LoadedScript, document: Any) -> None:
     with contextlib.suppress(LuaError):
-        returned = runner.run(Call(program, "F", [document]))
+        returned = runner.run(ScriptCall(program, "F", [document]))
         if not isinstance(returned, list):
             await returned
 

@@ -14,14 +14,14 @@ from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds
 from benchmarks.engines.lua_scripts import SCRIPTS
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
+from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 
 
 def lua_inputs():
     """Return the scripts and arguments of the Lua benchmark, with the results of our machine."""
     machine, made = Machine(), []
     for script in SCRIPTS:
-        program = Program(script.function, script.function, parse_script(script.source).runnable)
+        program = LoadedScript(script.function, script.function, parse_script(script.source).runnable)
         documents = json.loads(json.dumps(script.arguments))  # decoded, so that no value is shared
         expected = machine.call(program, script.function, documents, results=1, limits=ScriptLimits())[0]
         made.append({

@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
-    Operation,
+    RequestOperation,
     RequestOptions,
     find_problem,
     plan_request,
@@ -22,7 +22,7 @@ CASES = load("default")
 def test_a_manifest_becomes_the_request_that_an_apiserver_sends(case: dict[str, Any]) -> None:
     manifest, options = case.get("manifest", case.get("body")), case.get("options", {})
     assert find_problem(manifest) == ""
-    operation = Operation(options["operation"]) if "operation" in options else None
+    operation = RequestOperation(options["operation"]) if "operation" in options else None
     wanted = RequestOptions(operation, {}, None, False, "", options.get("resource", ""))
     planned = plan_request(store_of(CASES["definition"]), InputDocument(manifest, "m.yaml:1", None), wanted)
     if case["reviewed"] is None:

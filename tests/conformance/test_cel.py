@@ -16,11 +16,11 @@ from fleethook.cel import (
 )
 from fleethook.cel.evaluation import ABSENT, COST, CURRENT, FIRST_LOCAL, MAX_COST, Evaluation, LimitReachedError
 from fleethook.cel.library.network import CIDR, IP, URL
-from fleethook.cel.library.quantities import Quantity
+from fleethook.cel.library.quantities import QuantityValue
 from fleethook.cel.library.semver import Semver
 from fleethook.cel.program import plan_expression
 from fleethook.cel.values.times import SECOND, Duration, Timestamp
-from fleethook.cel.values.values import NONE, CelError, CelType, ObjectKey, Optional, Uint
+from fleethook.cel.values.values import NONE, CelError, CelType, IdentityKey, Optional, Uint
 
 _DIRECTORY: Final = Path(__file__).parent / "cel"
 _SYNTAX_ERROR: Final = "Syntax error: "
@@ -58,14 +58,14 @@ _ENCODINGS: Final[dict[type, Callable[[Any], Any]]] = {
     Timestamp: lambda value: {"ts": f"{value.seconds}.{value.nanos % SECOND:09d}"},
     Optional: lambda value: {"opt": "none" if value is NONE else _encode(value.value)},
     CelType: lambda value: {"type": value.name},
-    ObjectKey: lambda value: _encode(value.value),
+    IdentityKey: lambda value: _encode(value.value),
     list: lambda value: [_encode(one) for one in value],
     dict: lambda value: {"map": [[_encode(key), _encode(one)] for key, one in value.items()]},
     IP: lambda value: {"ip": str(value.address)},
     CIDR: lambda value: {"cidr": f"{value.prefix.address}/{value.prefix.bits}"},
     URL: lambda value: {"url": value.text},
     Semver: lambda value: {"semver": value.text},
-    Quantity: lambda _: {"q": ""},
+    QuantityValue: lambda _: {"q": ""},
 }
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from fleethook.cel import Activation
 from fleethook.engines.dispatch.lint.configuration_validation import condition_problems
-from fleethook.engines.dispatch.match.match_conditions import Condition, ConditionsVerdict, evaluate_conditions
+from fleethook.engines.dispatch.match.match_conditions import ConditionsVerdict, MatchCondition, evaluate_conditions
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
 # kube-apiserver asks its authorizer. fleethook answers such conditions with an error, as kcp does.
@@ -40,7 +40,7 @@ def request(namespace: str, name: str) -> dict[str, Any]:
     }
 
 
-def evaluate(conditions: list[Condition], where: str, *, fail_open: bool) -> ConditionsVerdict:
+def evaluate(conditions: list[MatchCondition], where: str, *, fail_open: bool) -> ConditionsVerdict:
     namespace, name = where.split("/")
     scope = Activation(object_=pod(namespace, name), old_object=None, request=request(namespace, name))
     return evaluate_conditions(conditions, scope, fail_open=fail_open)
@@ -53,7 +53,7 @@ def test_conditions_match_as_in_the_matcher_of_an_apiserver(case: dict[str, Any]
     evaluations = ["error:test error"] if case["evaluatorThrows"] else case["evaluations"]
     names = case["names"] or ["test"] * len(evaluations)
     conditions = [
-        Condition(name, texts.get(evaluation, "{'test error': true}['no ' + 'test error']"))
+        MatchCondition(name, texts.get(evaluation, "{'test error': true}['no ' + 'test error']"))
         for name, evaluation in zip(names, evaluations, strict=True)
     ]
     scope = Activation(object_=pod("default", "a"), old_object=None, request=request("default", "a"))
@@ -69,7 +69,7 @@ def test_conditions_match_as_in_the_matcher_of_an_apiserver(case: dict[str, Any]
 
 @pytest.mark.parametrize("case", INTEGRATION, ids=case_id)
 def test_webhooks_are_called_for_the_pods_that_meet_the_conditions(case: dict[str, Any]) -> None:
-    conditions = [Condition(entry["name"], entry["expression"]) for entry in case["conditions"]]
+    conditions = [MatchCondition(entry["name"], entry["expression"]) for entry in case["conditions"]]
     fail_open = case.get("failurePolicy") == "Ignore"
 
     verdicts = {where: evaluate(conditions, where, fail_open=fail_open) for where in case["pods"]}

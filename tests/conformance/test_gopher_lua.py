@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.engines.interpret.lua.convert import expect_list
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import Machine, Program
+from fleethook.engines.interpret.lua.vm import LoadedScript, Machine
 from tests.engines.interpret.lua.machines import LONG
 
 FOLDER: Final = Path(__file__).parent / "gopher_lua"
@@ -21,7 +21,7 @@ SUBJECTS: Final = sorted({case["id"].rpartition("-")[0] for case in CASES})
 def answer(machine: Machine, script: str) -> list[str]:
     """Return the lines that a script writes."""
     runnable = parse_script(f"function F()\n{PRELUDE}\n{script}\nreturn lines\nend").runnable
-    found = machine.call(Program(script, "script", runnable), "F", [{}], results=1, limits=LONG)
+    found = machine.call(LoadedScript(script, "script", runnable), "F", [{}], results=1, limits=LONG)
     return expect_list(found[0], "F")
 
 

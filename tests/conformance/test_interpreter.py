@@ -12,7 +12,7 @@ from fleethook.engines.interpret.hooks.hook_configuration import problems
 from fleethook.engines.interpret.hooks.webhook_layer import read_response
 from fleethook.engines.interpret.lua.convert import expect_list, expect_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
+from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 from fleethook.engines.interpret.native.retain import prune
 from fleethook.engines.interpret.review.answer_validation import dependency_problems
 from fleethook.interpret.interpreter import Answer, Question
@@ -240,7 +240,7 @@ def test_lua(case: dict[str, Any]) -> None:
     else:
         source = f"function F() return require('kube').{case['op'].removeprefix('kube.')}(unpack({lua_text(given['args'])})) end"
         documents = [{}]
-    program = Program(case["id"], case["id"], parse_script(source).runnable)
+    program = LoadedScript(case["id"], case["id"], parse_script(source).runnable)
     [found] = Machine().call(program, "F", documents, results=1, limits=ScriptLimits(), references=documents)
     if given.get("target") == "list":
         found = expect_list(found, "F")

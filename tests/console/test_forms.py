@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from fleethook.console.access import MAX_BODY_BYTES
 from fleethook.console.forms import (
-    FieldError,
+    FormError,
     FormFieldError,
     FormFields,
     FormTokens,
@@ -31,11 +31,11 @@ def test_a_document_has_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("a: 1\n---\nb: 2", FieldError("a", "the text has 2 documents, expected one")),
-        ("x" * 4097, FieldError("a", "the text has more than 4 KiB: shorten it")),
+        ("a: 1\n---\nb: 2", FormError("a", "the text has 2 documents, expected one")),
+        ("x" * 4097, FormError("a", "the text has more than 4 KiB: shorten it")),
     ],
 )
-def test_a_text_that_cannot_be_used_is_an_error_of_its_field(text: str, error: FieldError) -> None:
+def test_a_text_that_cannot_be_used_is_an_error_of_its_field(text: str, error: FormError) -> None:
     with pytest.raises(FormFieldError) as caught:
         read_value("a", text, most=4096)
     assert caught.value.error == error

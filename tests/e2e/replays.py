@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleethook.recordings.recording_format import Entry, read_entries
+from fleethook.recordings.recording_format import RecordEntry, read_entries
 from tests.cli.commands import run_command
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.predictions import list_source_arguments
@@ -67,11 +67,11 @@ def run_replay(
     return Replay(output["summary"]["reviews"], output["changes"], found.stdout)
 
 
-def read_records(records: Path) -> Iterator[Entry]:
+def read_records(records: Path) -> Iterator[RecordEntry]:
     """Yield the records that are in the files now."""
     for path in sorted(records.glob("*.jsonl.gz")):
         with path.open("rb") as stream:
-            yield from (one for one in read_entries(stream, path.name) if isinstance(one, Entry))
+            yield from (one for one in read_entries(stream, path.name) if isinstance(one, RecordEntry))
 
 
 def wait_for_record(records: Path, uid: str) -> None:

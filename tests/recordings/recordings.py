@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fleethook.recordings.recording_format import FORMAT, Call, Record
+from fleethook.recordings.recording_format import FORMAT, Record, RecordedCall
 
 TIME = "2026-11-22T10:00:00.000001Z"
 MUTATE = "/mutate-apps-v1-deployment"
@@ -17,7 +17,7 @@ def header(**members: Any) -> bytes:
     return msgspec.json.encode({"format": FORMAT, "version": "0.1.0", "started": TIME, **members})
 
 
-def line(review: Any = None, answer: Any = None, *, calls: list[Call] | None = None, **members: Any) -> bytes:
+def line(review: Any = None, answer: Any = None, *, calls: list[RecordedCall] | None = None, **members: Any) -> bytes:
     """Return a record; reviews and answers are JSON values, or bytes of JSON text."""
     raws = [msgspec.Raw(one if isinstance(one, bytes) else json.dumps(one).encode()) for one in (review, answer)]
     known = {"time": TIME, "route": MUTATE, "path": MUTATE, **members}

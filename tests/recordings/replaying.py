@@ -8,7 +8,7 @@ from typing import Any
 
 from fleethook.app import Fleethook, create_app
 from fleethook.recordings.recorder import encode_line, make_redactor
-from fleethook.recordings.recording_format import Entry, read_entries
+from fleethook.recordings.recording_format import RecordEntry, read_entries
 from fleethook.recordings.replay.replay import Replayed, replay_reviews
 from fleethook.server.reviews.recording import AnsweredReview
 from fleethook.settings import Settings
@@ -36,9 +36,9 @@ class Recording:
         redactor = make_redactor(list(redact))
         return b"".join([header(), b"\n", *(encode_line(one, redactor) for one in self.reviews)])
 
-    def entries(self, *redact: str) -> list[Entry]:
+    def entries(self, *redact: str) -> list[RecordEntry]:
         found = list(read_entries(io.BytesIO(self.text(*redact)), "file"))
-        return [one for one in found if isinstance(one, Entry)]
+        return [one for one in found if isinstance(one, RecordEntry)]
 
 
 @asynccontextmanager
@@ -51,7 +51,9 @@ async def recording(*documents: dict[str, Any], **settings: Any) -> AsyncIterato
         yield Recording(app, reviews)
 
 
-async def replay(entries: Sequence[Entry], documents: Iterable[dict[str, Any]], **settings: Any) -> list[Replayed]:
+async def replay(
+    entries: Sequence[RecordEntry], documents: Iterable[dict[str, Any]], **settings: Any
+) -> list[Replayed]:
     """Replay records with these objects."""
     app = Fleethook(Settings(**LOOPBACK, **settings), log=None, is_replay=True)
     for document in documents:

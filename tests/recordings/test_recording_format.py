@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from fleethook.recordings.recording_format import (
     FILE_NAME,
-    Call,
-    Entry,
     Fault,
-    Line,
-    Problem,
+    RecordedCall,
+    RecordEntry,
+    RecordLine,
+    RecordProblem,
     read_entries,
     read_lines,
     unwrap_body,
@@ -62,7 +62,7 @@ def test_other_names_are_no_files_of_a_recording(name: str) -> None:
 def test_an_answer_of_null_is_an_answer_and_an_absent_one_is_none() -> None:
     (null, absent) = msgspec.json.decode(
         b'[{"kind": "read", "name": "n", "key": "k", "answer": null}, {"kind": "read", "name": "n", "key": "k"}]',
-        type=list[Call],
+        type=list[RecordedCall],
     )
     assert null.answer == msgspec.Raw(b"null")
     assert absent.answer is msgspec.UNSET
@@ -71,9 +71,11 @@ def test_an_answer_of_null_is_an_answer_and_an_absent_one_is_none() -> None:
 ONE = line({"kind": "AdmissionReview"}, {"response": {}})
 
 
-def read(*lines: bytes) -> tuple[list[int], list[Problem]]:
+def read(*lines: bytes) -> tuple[list[int], list[RecordProblem]]:
     found = list(read_entries(io.BytesIO(b"".join(one + b"\n" for one in lines)), "file"))
-    return [one.line for one in found if isinstance(one, Entry)], [one for one in found if isinstance(one, Problem)]
+    return [one.line for one in found if isinstance(one, RecordEntry)], [
+        one for one in found if isinstance(one, RecordProblem)
+    ]
 
 
 def test_records_have_their_place() -> None:
@@ -86,7 +88,7 @@ def test_records_have_their_place() -> None:
 def test_a_foreign_file_is_one_problem(content: bytes) -> None:
     entries, problems = read(content, ONE)
     assert not entries
-    assert problems == [Problem("file", 1, "this is no recording of fleethook: the first line is no header")]
+    assert problems == [RecordProblem("file", 1, "this is no recording of fleethook: the first line is no header")]
 
 
 def test_a_newer_format_is_refused_as_a_whole() -> None:
@@ -128,8 +130,8 @@ def test_a_damaged_line_is_reported_and_the_next_one_is_read(damaged: bytes, rea
 def test_a_cut_file_has_the_records_before_the_cut() -> None:
     compressed = gzip.compress(b"\n".join([header(), *[ONE] * 500, b""]))
     found = list(read_entries(io.BytesIO(compressed[:-40]), "file"))
-    assert sum(isinstance(one, Entry) for one in found) > 400
-    assert isinstance(found[-1], Problem)
+    assert sum(isinstance(one, RecordEntry) for one in found) > 400
+    assert isinstance(found[-1], RecordProblem)
 
 
 LINES = [b'{"number":%d,"text":"%s"}' % (number, b"x" * (number % 50)) for number in range(5_000)]
@@ -138,7 +140,7 @@ TEXT = b"\n".join(LINES) + b"\n"
 
 def read_all_lines(content: bytes, **limits: int) -> tuple[list[bytes], list[Fault]]:
     found = list(read_lines(io.BytesIO(content), **limits))
-    return [one.text for one in found if isinstance(one, Line)], [one for one in found if isinstance(one, Fault)]
+    return [one.text for one in found if isinstance(one, RecordLine)], [one for one in found if isinstance(one, Fault)]
 
 
 def test_the_end_of_a_file_that_a_server_writes_or_left_is_no_fault() -> None:
@@ -190,7 +192,7 @@ class Broken(io.RawIOBase):
 
 def test_an_error_of_the_disk_is_a_fault() -> None:
     found = list(read_lines(io.BufferedReader(Broken())))
-    assert [one.text for one in found if isinstance(one, Line)] == [b"one", b"two"]
+    assert [one.text for one in found if isinstance(one, RecordLine)] == [b"one", b"two"]
     assert [one.reason for one in found if isinstance(one, Fault)] == [
         "the file cannot be read: [Errno 5] Input/output error"
     ]

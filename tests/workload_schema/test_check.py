@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fleethook.workload_schema import Finding, check_workload
+from fleethook.workload_schema import WorkloadFinding, check_workload
 from fleethook.workload_schema.check import (
     DISCRIMINATED,
     MAX_FINDINGS,
@@ -147,7 +147,7 @@ def test_status_and_owners_are_not_checked() -> None:
 )
 def test_any_document_can_be_checked(document: Any) -> None:
     for finding in check_workload(document, "StatefulSet"):
-        assert isinstance(finding, Finding)
+        assert isinstance(finding, WorkloadFinding)
 
 
 def test_a_document_of_any_depth_can_be_checked() -> None:
@@ -212,7 +212,7 @@ def test_a_value_of_any_type_may_be_at_any_place() -> None:
         for token in parents:
             node = node[token]
         node[last] = ODD[number % len(ODD)]
-        assert all(isinstance(found, Finding) for found in check_workload(workload, "Deployment"))
+        assert all(isinstance(found, WorkloadFinding) for found in check_workload(workload, "Deployment"))
         tried += 1
     assert tried > 500
 

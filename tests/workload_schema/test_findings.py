@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.workload_schema.findings import (
-    Finding,
+    WorkloadFinding,
     describe_enum,
     describe_type,
     describe_unknown,
@@ -16,7 +16,7 @@ from fleethook.workload_schema.findings import (
 
 @pytest.mark.parametrize(("pointer", "text"), [("/spec/x", "/spec/x: is wrong"), ("", "the workload: is wrong")])
 def test_the_text_names_the_member_or_the_workload(pointer: str, text: str) -> None:
-    assert str(Finding(pointer, "value", "is wrong")) == text
+    assert str(WorkloadFinding(pointer, "value", "is wrong")) == text
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from fleethook.api_schema.served_kinds import (
     NO_DEFINITIONS,
     Definitions,
-    Finding,
     Level,
+    SchemaFinding,
     check_kind,
     is_deciding,
     load_served,
@@ -62,7 +62,7 @@ class _Node(NamedTuple):
 
 def check_object(
     document: JSONObject, definitions: Definitions = NO_DEFINITIONS, *, nulls: bool = False
-) -> list[Finding]:
+) -> list[SchemaFinding]:
     """Return the findings about the kind, the version and the members of an object.
 
     Args:
@@ -120,7 +120,9 @@ def _find_mistakes(root: _Node, *, nulls: bool) -> Iterator[tuple[_Node, str]]:
                     yield node, name
 
 
-def describe_mistake(document: JSONObject, schema: JSONObject, path: Sequence[str | int], name: str = "") -> Finding:
+def describe_mistake(
+    document: JSONObject, schema: JSONObject, path: Sequence[str | int], name: str = ""
+) -> SchemaFinding:
     """Return the finding about a value of a wrong type or outside of an enumeration, or about an unknown member.
 
     Args:
@@ -168,15 +170,17 @@ def _has_type(value: JSON, schema: JSONObject) -> bool:
     return not types or (isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool)))
 
 
-def _make_finding(node: _Node, name: str, *, release: str, decides: bool) -> Finding:
+def _make_finding(node: _Node, name: str, *, release: str, decides: bool) -> SchemaFinding:
     level: Level = "error" if decides else "warning"
     if name:
         field = f"{node.field}.{name}" if node.field else name
-        return Finding(level, "unknown-field", field, f"is not a field of {node.owner}{release}{_advise(node, name)}")
+        return SchemaFinding(
+            level, "unknown-field", field, f"is not a field of {node.owner}{release}{_advise(node, name)}"
+        )
     if _has_type(node.value, node.schema) and "enum" in node.schema:
-        return Finding(level, "unsupported", node.field, describe_enum(node.value, node.schema["enum"]))
+        return SchemaFinding(level, "unsupported", node.field, describe_enum(node.value, node.schema["enum"]))
     message = describe_type(node.value, _list_types(node.schema), node.schema.get("properties", {}), ())
-    return Finding("error", "invalid", node.field, message)
+    return SchemaFinding("error", "invalid", node.field, message)
 
 
 def _advise(node: _Node, name: str) -> str:

@@ -27,7 +27,7 @@ CODES: Final[Mapping[str, str]] = {
 """The codes of findings, with their meanings."""
 
 
-class Finding(NamedTuple):
+class SchemaFinding(NamedTuple):
     """A part of an object that its API lacks, or that has a wrong type."""
 
     level: Level
@@ -150,7 +150,7 @@ def read_definitions(documents: Iterable[JSONObject]) -> Definitions:
     return found
 
 
-def check_kind(document: JSONObject, definitions: Definitions = NO_DEFINITIONS) -> Finding | None:
+def check_kind(document: JSONObject, definitions: Definitions = NO_DEFINITIONS) -> SchemaFinding | None:
     """Return a finding if no apiserver serves the apiVersion and kind of an object.
 
     Args:
@@ -174,7 +174,7 @@ def check_kind(document: JSONObject, definitions: Definitions = NO_DEFINITIONS) 
     return None if own is not None else _check_unknown(gvk.group_kind, gvk.api_version, served)
 
 
-def _check_unknown(group_kind: GroupKind, api_version: str, served: Served) -> Finding | None:
+def _check_unknown(group_kind: GroupKind, api_version: str, served: Served) -> SchemaFinding | None:
     """Return a finding about a kind that the package data does not have in its group."""
     group, kind = group_kind
     kinds = {one.kind for one in served.names if one.group == group}
@@ -206,5 +206,5 @@ def _join(group: str, versions: Iterable[str]) -> str:
     return " or ".join(f"{group}/{one}" if group else one for one in named)
 
 
-def _make(level: Level, field: str, message: str) -> Finding:
-    return Finding(level, "unknown-kind", field, message)
+def _make(level: Level, field: str, message: str) -> SchemaFinding:
+    return SchemaFinding(level, "unknown-kind", field, message)

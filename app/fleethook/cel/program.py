@@ -36,7 +36,7 @@ from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.regexes import compile_pattern
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
-from fleethook.cel.plan.planner import Plan, Planner
+from fleethook.cel.plan.planner import ExpressionPlan, Planner
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, OverloadResolver, build_resolvers, can_parse
 from fleethook.model.json import JSON, JSONObject
 
@@ -197,7 +197,7 @@ class Program:
 
     __slots__ = ("_plan", "expression")
 
-    def __init__(self, expression: str, plan: Plan) -> None:
+    def __init__(self, expression: str, plan: ExpressionPlan) -> None:
         self.expression: Final = expression
         self._plan: Final = plan
 
@@ -261,7 +261,7 @@ def compile_condition(expression: str) -> Program:
     return Program(expression, planned)
 
 
-def plan_expression(expression: str, *, must_be_bool: bool = False) -> Plan:
+def plan_expression(expression: str, *, must_be_bool: bool = False) -> ExpressionPlan:
     """Parse, check and plan an expression; raises ExpressionError."""
     errors = SourceErrors(expression)
     tree = parse(expression, errors)

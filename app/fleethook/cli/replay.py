@@ -25,7 +25,7 @@ from fleethook.cluster.registration.paths import (
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
-from fleethook.recordings.recording_format import Entry, Record
+from fleethook.recordings.recording_format import Record, RecordEntry
 from fleethook.recordings.replay.decision_changes import ChangedDecision
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
 from fleethook.recordings.replay.report import Group, Report, describe_change, describe_patch
@@ -134,7 +134,7 @@ def _check_routes(routes: Sequence[str], app: Fleethook) -> frozenset[str]:
     return frozenset(routes)
 
 
-def replay_all(app: Fleethook, entries: Iterator[Entry], take: Callable[[Replayed], None]) -> None:
+def replay_all(app: Fleethook, entries: Iterator[RecordEntry], take: Callable[[Replayed], None]) -> None:
     """Replay reviews. Records are read outside the event loop, where Ctrl-C interrupts a wait for standard input."""
     with asyncio.Runner() as runner:
         try:

@@ -22,7 +22,7 @@ from fleethook.model.json import JSON
 
 
 @dataclass(frozen=True)
-class FieldError:
+class FormError:
     """A field that cannot be used, and the line at which to show the reason."""
 
     field: str
@@ -41,7 +41,7 @@ class FormFieldError(ValueError):
     def __init__(self, field: str, text: str, line: int = 0) -> None:
         """Name the field, the reason, and the line in the field (0 for none)."""
         super().__init__(text)
-        self.error: Final = FieldError(field, text, line)
+        self.error: Final = FormError(field, text, line)
 
 
 def limit_text(field: str, text: str, *, most: int) -> str:

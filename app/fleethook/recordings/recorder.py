@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from fleethook import __version__
-from fleethook.recordings.recording_format import FILE_NAME, FORMAT, Call, Header, Record, name_file, wrap_body
+from fleethook.recordings.recording_format import FILE_NAME, FORMAT, Header, Record, RecordedCall, name_file, wrap_body
 from fleethook.recordings.redaction import Redactor, SecretError, parse_field
 from fleethook.server.metrics import Counts
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordSettingError
@@ -307,8 +307,8 @@ def encode_line(review: AnsweredReview, redactor: Redactor) -> bytes:
     return msgspec.json.encode(redactor.redact(record)) + b"\n"
 
 
-def _make_call(call: AskedCall) -> Call:
-    return Call(
+def _make_call(call: AskedCall) -> RecordedCall:
+    return RecordedCall(
         kind=call.kind,
         name=call.name,
         key=call.key,

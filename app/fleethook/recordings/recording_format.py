@@ -110,7 +110,7 @@ class Header(msgspec.Struct, kw_only=True):
     started: str
 
 
-class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
+class RecordedCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The answer of a webhook or a script, or a live read, on which an answer depended; exactly one of two is set.
 
     The members are those of `fleethook.server.reviews.recording.AskedCall`. Keys and answers, by kind:
@@ -179,7 +179,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     redacted: bool = False
     review: msgspec.Raw
     answer: msgspec.Raw
-    calls: list[Call] = []
+    calls: list[RecordedCall] = []
 
 
 MAX_LINE: Final = 64 * 1024 * 1024
@@ -188,7 +188,7 @@ _CHUNK: Final = 1024 * 1024
 _GZIP: Final = b"\x1f\x8b"
 
 
-class Line(NamedTuple):
+class RecordLine(NamedTuple):
     """A line without its line feed; ``number`` counts from 1."""
 
     number: int
@@ -202,7 +202,7 @@ class Fault(NamedTuple):
     reason: str
 
 
-def read_lines(stream: BinaryIO, *, max_line: int = MAX_LINE) -> Iterator[Line | Fault]:
+def read_lines(stream: BinaryIO, *, max_line: int = MAX_LINE) -> Iterator[RecordLine | Fault]:
     """Yield the lines of a stream; a fault ends it.
 
     The gzip data of a server that still writes, or was killed, lacks its end; that is no fault.
@@ -220,7 +220,7 @@ def read_lines(stream: BinaryIO, *, max_line: int = MAX_LINE) -> Iterator[Line |
             first, *others = chunk.split(b"\n")
             pending += first
             for text in others:
-                yield Line(number, pending)
+                yield RecordLine(number, pending)
                 number, pending = number + 1, text
             if len(pending) > max_line:
                 yield Fault(number, f"the line has more than {max_line} bytes; the rest of the file is not read")
@@ -233,7 +233,7 @@ def read_lines(stream: BinaryIO, *, max_line: int = MAX_LINE) -> Iterator[Line |
         yield Fault(number, f"the file cannot be read: {error}")
         return
     if pending:
-        yield Line(number, pending)
+        yield RecordLine(number, pending)
 
 
 _decode_record: Final = msgspec.json.Decoder(Record).decode
@@ -241,7 +241,7 @@ _decode_header: Final = msgspec.json.Decoder(Header).decode
 _ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Entry(NamedTuple):
+class RecordEntry(NamedTuple):
     """A record and its place."""
 
     file: str
@@ -249,7 +249,7 @@ class Entry(NamedTuple):
     record: Record
 
 
-class Problem(NamedTuple):
+class RecordProblem(NamedTuple):
     """Something that cannot be used, and the reason."""
 
     file: str
@@ -262,7 +262,7 @@ class Problem(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-def read_entries(stream: BinaryIO, file: str) -> Iterator[Entry | Problem]:
+def read_entries(stream: BinaryIO, file: str) -> Iterator[RecordEntry | RecordProblem]:
     """Yield the records of a file in their order, and the problems between them.
 
     Several files may follow each other in one stream, as ``cat`` writes them. Nothing is read of a file with another
@@ -275,12 +275,12 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[Entry | Problem]:
     is_known, is_first = False, True
     for line in read_lines(stream):
         if isinstance(line, Fault):
-            yield Problem(file, line.number, line.reason)
+            yield RecordProblem(file, line.number, line.reason)
             continue
         reason = ""
         if is_known:
             try:
-                yield Entry(file, line.number, _decode_record(line.text))
+                yield RecordEntry(file, line.number, _decode_record(line.text))
             except _ERRORS as error:
                 reason = _describe(error)
             else:
@@ -290,14 +290,14 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[Entry | Problem]:
             is_known = header.format == FORMAT
             reason = "" if is_known else _describe_unknown(header)
         elif is_first:
-            yield Problem(file, line.number, "this is no recording of fleethook: the first line is no header")
+            yield RecordProblem(file, line.number, "this is no recording of fleethook: the first line is no header")
             return
         if reason:
-            yield Problem(file, line.number, reason)
+            yield RecordProblem(file, line.number, reason)
         is_first = False
 
 
-def _read_header(line: Line) -> Header | None:
+def _read_header(line: RecordLine) -> Header | None:
     """Return the header in a line, None if the line is none."""
     try:
         header = _decode_header(line.text)

@@ -16,7 +16,7 @@ import msgspec
 
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.pointer import parse
-from fleethook.recordings.recording_format import Call, Record, unwrap_body
+from fleethook.recordings.recording_format import Record, RecordedCall, unwrap_body
 
 PREFIX: Final = "hmac-sha256:"
 _DIGITS: Final = 32
@@ -30,7 +30,7 @@ _MANIFEST: Final = re.compile(r"""kind["'\\\s]*:["'\\\s]*Secret(List)?\b""")
 # JSON can escape each letter of the kind. Go also escapes &, < and >, which begin no name.
 _ESCAPE: Final = rb"\\u00(?!26|3[cCeE])[2-7]"
 _MAX_DEPTH: Final = 200
-_decode_calls: Final = msgspec.json.Decoder(list[Call]).decode
+_decode_calls: Final = msgspec.json.Decoder(list[RecordedCall]).decode
 
 
 class SecretError(Exception):

@@ -18,8 +18,8 @@ from jsonschema_rs import Draft4Validator, ValidationError
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.patch import format_pointer
 from fleethook.workload_schema.findings import (
-    Finding,
     Violation,
+    WorkloadFinding,
     describe_enum,
     describe_type,
     describe_unknown,
@@ -33,7 +33,7 @@ from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
 from fleethook.workload_schema.value_marks import as_sample
 
 
-class Choice(NamedTuple):
+class ExclusiveMembers(NamedTuple):
     """The members of a struct that exclude each other."""
 
     members: frozenset[str]
@@ -53,15 +53,17 @@ class Discriminated(NamedTuple):
 
 
 _KEYED_SOURCES: Final = frozenset({"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"})
-_CHOICES: Final[Mapping[str, Choice]] = {
-    "core.v1.DownwardAPIVolumeFile": Choice(frozenset({"fieldRef", "resourceFieldRef"}), needed=True),
-    "core.v1.EnvFromSource": Choice(frozenset({"configMapRef", "secretRef"}), needed=True),
-    "core.v1.EnvVar": Choice(frozenset({"value", "valueFrom"}), needed=False),
-    "core.v1.EnvVarSource": Choice(_KEYED_SOURCES, needed=True),
-    "core.v1.LifecycleHandler": Choice(frozenset({"exec", "httpGet", "sleep", "tcpSocket"}), needed=True),
-    "core.v1.PodResourceClaim": Choice(frozenset({"resourceClaimName", "resourceClaimTemplateName"}), needed=True),
-    "core.v1.Probe": Choice(frozenset({"exec", "grpc", "httpGet", "tcpSocket"}), needed=True),
-    "core.v1.VolumeMount": Choice(frozenset({"subPath", "subPathExpr"}), needed=False),
+_CHOICES: Final[Mapping[str, ExclusiveMembers]] = {
+    "core.v1.DownwardAPIVolumeFile": ExclusiveMembers(frozenset({"fieldRef", "resourceFieldRef"}), needed=True),
+    "core.v1.EnvFromSource": ExclusiveMembers(frozenset({"configMapRef", "secretRef"}), needed=True),
+    "core.v1.EnvVar": ExclusiveMembers(frozenset({"value", "valueFrom"}), needed=False),
+    "core.v1.EnvVarSource": ExclusiveMembers(_KEYED_SOURCES, needed=True),
+    "core.v1.LifecycleHandler": ExclusiveMembers(frozenset({"exec", "httpGet", "sleep", "tcpSocket"}), needed=True),
+    "core.v1.PodResourceClaim": ExclusiveMembers(
+        frozenset({"resourceClaimName", "resourceClaimTemplateName"}), needed=True
+    ),
+    "core.v1.Probe": ExclusiveMembers(frozenset({"exec", "grpc", "httpGet", "tcpSocket"}), needed=True),
+    "core.v1.VolumeMount": ExclusiveMembers(frozenset({"subPath", "subPathExpr"}), needed=False),
 }
 _LOCALHOST: Final = Discriminated("type", "localhostProfile", frozenset({"Localhost"}), needed=True)
 _ROLLING: Final = Discriminated("type", "rollingUpdate", frozenset({"RollingUpdate", ""}), needed=False)
@@ -74,19 +76,19 @@ DISCRIMINATED: Final[Mapping[str, Discriminated]] = {
 
 
 @cache
-def load_choices() -> Mapping[str, Choice]:
+def load_choices() -> Mapping[str, ExclusiveMembers]:
     """Return the choices by the names of their structs; each struct has one at most."""
     structs = load_structs()
     sources = frozenset(structs["core.v1.Volume"]) - {"name"}
     projections = frozenset(structs["core.v1.VolumeProjection"])
     return {
         **_CHOICES,
-        "core.v1.Volume": Choice(sources, needed=False),
-        "core.v1.VolumeProjection": Choice(projections, needed=False),
+        "core.v1.Volume": ExclusiveMembers(sources, needed=False),
+        "core.v1.VolumeProjection": ExclusiveMembers(projections, needed=False),
     }
 
 
-def find_conflicts(choice: Choice, node: JSONObject) -> Iterator[Violation]:
+def find_conflicts(choice: ExclusiveMembers, node: JSONObject) -> Iterator[Violation]:
     """Yield the violation of a choice.
 
     Args:
@@ -131,7 +133,7 @@ _IN_CONTAINER: Final = (
 )
 
 
-def find_duplicates(workload: JSONObject) -> Iterator[Finding]:
+def find_duplicates(workload: JSONObject) -> Iterator[WorkloadFinding]:
     """Yield a finding for each element of the pod template whose identity an earlier element has."""
     pod_spec = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
     yield from _find_repeated([(_POD_SPEC, pod_spec, name) for name in CONTAINER_LISTS], ("name",))
@@ -147,7 +149,7 @@ _List = tuple[str, JSON, str]
 """The pointer of an object, the object, and the name of a list in it."""
 
 
-def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Finding]:
+def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[WorkloadFinding]:
     first: dict[tuple[JSON, ...], str] = {}
     for pointer, element in (found for where in lists for found in _list_elements(*where)):
         identity = tuple(element.get(key) for key in keys)
@@ -156,7 +158,9 @@ def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Findin
         earlier = first.setdefault(identity, pointer)
         if earlier != pointer:
             identifying = ", ".join(f"{key} {json.dumps(value)}" for key, value in zip(keys, identity, strict=True))
-            yield Finding(pointer, "duplicate", f"{earlier} has the same {identifying}: rename or remove one of them")
+            yield WorkloadFinding(
+                pointer, "duplicate", f"{earlier} has the same {identifying}: rename or remove one of them"
+            )
 
 
 def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
@@ -167,13 +171,13 @@ def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, J
 
 
 _Path = tuple[str | int, ...]
-_Visit = Callable[[JSON, _Path], Iterator[Finding]]
+_Visit = Callable[[JSON, _Path], Iterator[WorkloadFinding]]
 """Yields the findings about a value at a path."""
 # kube-apiserver and the owner write these.
 _NOT_CHECKED: Final = frozenset({"status", "managedFields", "ownerReferences"})
 
 
-def find_violations(workload: JSONObject, kind: Kind) -> Iterator[Finding]:
+def find_violations(workload: JSONObject, kind: Kind) -> Iterator[WorkloadFinding]:
     """Yield the violations in a workload, outer structs first.
 
     Args:
@@ -210,12 +214,12 @@ def _compile_visit(struct: str) -> _Visit | None:
 
 
 def _visit_struct(rules: tuple[Rule, ...], members: Mapping[str, _Visit]) -> _Visit:
-    def visit(value: JSON, path: _Path) -> Iterator[Finding]:
+    def visit(value: JSON, path: _Path) -> Iterator[WorkloadFinding]:
         if not isinstance(value, dict):
             return
         for rule in rules:
             for tokens, message, problem in rule(value):
-                yield Finding(format_pointer([*map(str, (*path, *tokens))]), problem, message)
+                yield WorkloadFinding(format_pointer([*map(str, (*path, *tokens))]), problem, message)
         for name in members.keys() & value.keys():
             yield from members[name](value[name], (*path, name))
 
@@ -223,7 +227,7 @@ def _visit_struct(rules: tuple[Rule, ...], members: Mapping[str, _Visit]) -> _Vi
 
 
 def _visit_each(visit: _Visit) -> _Visit:
-    def visit_each(value: JSON, path: _Path) -> Iterator[Finding]:
+    def visit_each(value: JSON, path: _Path) -> Iterator[WorkloadFinding]:
         for number, element in enumerate_objects(value):
             yield from visit(element, (*path, number))
 
@@ -239,7 +243,7 @@ MAX_LISTED_BYTES: Final = 64 * 1024
 _InstancePath = Sequence[str | int]
 
 
-def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
+def check_workload(document: JSONObject, kind: Kind) -> list[WorkloadFinding]:
     """Return the findings about a workload, sorted by pointer: at most `MAX_FINDINGS`, none if it is valid.
 
     Nulls and the zero values that kube-apiserver drops are valid. The content of ``status``,
@@ -252,13 +256,13 @@ def check_workload(document: JSONObject, kind: Kind) -> list[Finding]:
     return check_decoded(decode_workload(document, kind), kind)
 
 
-def check_decoded(decoded: JSONObject, kind: Kind) -> list[Finding]:
+def check_decoded(decoded: JSONObject, kind: Kind) -> list[WorkloadFinding]:
     """Return the findings of `check_workload` about a result of `decode_workload`."""
     checker = load_checker(kind)
     try:
         errors, are_all = find_errors(checker.validator, decoded)
     except ValueError as error:
-        return [Finding("", "value", f"cannot be checked: {error}")]
+        return [WorkloadFinding("", "value", f"cannot be checked: {error}")]
     of_schema = (finding for error in errors for finding in _describe_error(error, checker))
     # The rules need values of the right types.
     violations = find_violations(decoded, kind) if are_all and all(map(_has_type, errors)) else ()
@@ -312,21 +316,21 @@ def _has_format(name: str, text: str) -> bool:
     return not text or FORMATS[name](as_sample(text)) is None
 
 
-def _describe_error(error: ValidationError, checker: Checker) -> Iterator[Finding]:
+def _describe_error(error: ValidationError, checker: Checker) -> Iterator[WorkloadFinding]:
     path = error.instance_path
     keyword, details, value = error.kind.name, error.kind.as_dict(), error.instance
     if keyword == "additionalProperties":
         structs = _list_structs(path, checker.kind)
         for name in details["unexpected"]:
-            yield Finding(_pointer(path, name), "unknown", describe_unknown(name, structs[0], structs[1:]))
+            yield WorkloadFinding(_pointer(path, name), "unknown", describe_unknown(name, structs[0], structs[1:]))
     elif keyword == "required":
-        yield Finding(_pointer(path, details["property"]), "missing", "is required: set it")
+        yield WorkloadFinding(_pointer(path, details["property"]), "missing", "is required: set it")
     elif keyword == "type":
         definition = _find_definition(error.schema_path, checker.definitions)
         members, required = definition.get("properties", {}), definition.get("required", ())
-        yield Finding(_pointer(path), "type", describe_type(value, details["types"], members, required))
+        yield WorkloadFinding(_pointer(path), "type", describe_type(value, details["types"], members, required))
     else:
-        yield Finding(_pointer(path), "value", _VALUE_MESSAGES[keyword](value, details))
+        yield WorkloadFinding(_pointer(path), "value", _VALUE_MESSAGES[keyword](value, details))
 
 
 _VALUE_MESSAGES: Final[Mapping[str, Callable[[JSON, JSONObject], str]]] = {

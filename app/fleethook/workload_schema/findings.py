@@ -11,7 +11,7 @@ from fleethook.workload_schema.go_structs import load_structs, struct_name
 Problem = Literal["unknown", "type", "missing", "value", "duplicate"]
 
 
-class Finding(NamedTuple):
+class WorkloadFinding(NamedTuple):
     """A part of a workload that kube-apiserver would refuse or drop."""
 
     pointer: str

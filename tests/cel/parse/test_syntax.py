@@ -10,7 +10,7 @@ def read(expression: str) -> Node:
 
 def test_a_walk_yields_each_node_before_those_below_it() -> None:
     found = [one.value if isinstance(one, Literal) else type(one).__name__ for one in walk(read("[1, {2: f(3)}][4].x"))]
-    assert found == ["Select", "Call", "ListLiteral", 1, "MapLiteral", "Entry", 2, "Call", 3, 4]
+    assert found == ["Select", "Call", "ListLiteral", 1, "MapLiteral", "MapEntry", 2, "Call", 3, 4]
 
 
 def test_errors_are_sorted_by_their_places_and_marked() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.cli.inputs.recordings import list_recordings, read_recordings
-from fleethook.recordings.recording_format import Problem
+from fleethook.recordings.recording_format import RecordProblem
 from tests.recordings.recordings import header, line, write
 
 
@@ -33,7 +33,7 @@ def test_a_path_without_a_recording_ends_the_command(
 
 
 def test_a_file_that_cannot_be_read_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:
-    problems: list[Problem] = []
+    problems: list[RecordProblem] = []
     files = [tmp_path / "absent.jsonl", tmp_path, write(tmp_path / "a.jsonl.gz", line({}, {}), b"{")]
     found = list(read_recordings(files, problems.append))
     assert [(one.file, one.line) for one in found] == [(str(files[2]), 2)]

@@ -16,7 +16,7 @@ from fleethook.console.process import create_console
 from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
+from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 from tests.builders import workload
@@ -34,13 +34,13 @@ CALL = CallName("webhook", "hooks", "w.example.org")
 
 
 def changed(aspect: str = "message", after: object = ("b",)) -> Replayed:
-    difference = Difference(aspect, ("a",), after)  # type: ignore[arg-type]
-    return Replayed(ENTRY, make_change(ENTRY.record, Place("file", 2), b"{}", differences=[difference]))
+    difference = OutcomeDifference(aspect, ("a",), after)  # type: ignore[arg-type]
+    return Replayed(ENTRY, make_change(ENTRY.record, RecordPlace("file", 2), b"{}", differences=[difference]))
 
 
 def undecidable() -> Replayed:
     missing = {CALL: "no recorded answer"}
-    return Replayed(ENTRY, make_change(ENTRY.record, Place("file", 2), b"{}", missing=missing.items()))
+    return Replayed(ENTRY, make_change(ENTRY.record, RecordPlace("file", 2), b"{}", missing=missing.items()))
 
 
 def test_each_result_has_a_state() -> None:

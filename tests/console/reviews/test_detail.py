@@ -6,7 +6,7 @@ from fleethook.console.reviews.detail import (
     describe_review,
     list_changes,
 )
-from fleethook.recordings.recording_format import Call
+from fleethook.recordings.recording_format import RecordedCall
 from fleethook.recordings.replay.report import DiffLine
 from tests.console.reviews.test_review_index import asked, entry_of
 from tests.recordings.builders import to_patch
@@ -49,7 +49,7 @@ def test_the_asked_webhooks_and_scripts_have_their_answers() -> None:
         },
         {"kind": "script", "name": "s", "key": "k2", "error": "it failed"},
     ]
-    made = [Call(**{**one, **({"answer": _raw(one["answer"])} if "answer" in one else {})}) for one in calls]
+    made = [RecordedCall(**{**one, **({"answer": _raw(one["answer"])} if "answer" in one else {})}) for one in calls]
     webhook, script = describe_review(entry_of(asked(), PATCHED, calls=made)).calls
     assert (webhook.name, webhook.cluster, webhook.error) == ("hooks/w.example.org", "root:a", "")
     assert '"allowed": true' in webhook.answer.text

@@ -18,8 +18,8 @@ from fleethook.console.reviews.replay_jobs import (
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.search import Query
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.recordings.recording_format import Entry, read_entries
-from fleethook.recordings.replay.decision_changes import Difference, Place, make_change
+from fleethook.recordings.recording_format import RecordEntry, read_entries
+from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import Report, describe_change
 from fleethook.work.threads import Worker
@@ -31,14 +31,14 @@ from tests.recordings.replaying import replay as replay_records
 
 
 @pytest.fixture
-async def entries(tmp_path: Path) -> list[Entry]:
+async def entries(tmp_path: Path) -> list[RecordEntry]:
     """Records of a workload of the subject, and of one without an owner."""
     await record_workloads(tmp_path, workload(owners=[]))
     index = ReviewIndex(tmp_path)
     return await index.load((await index.wait()).reviews)
 
 
-async def test_the_outcome_follows_the_objects_of_the_store(entries: list[Entry]) -> None:
+async def test_the_outcome_follows_the_objects_of_the_store(entries: list[RecordEntry]) -> None:
     store = Store(list_indexes())
     replay = ReviewReplay(store)
     for document in objects():
@@ -57,8 +57,8 @@ ENTRY = entry_of(asked(name="web"))
 
 
 def changed(aspect: str) -> Replayed:
-    difference = Difference(aspect, ("a",), ("b",))
-    return Replayed(ENTRY, make_change(ENTRY.record, Place("file", 2), b"{}", differences=[difference]))
+    difference = OutcomeDifference(aspect, ("a",), ("b",))
+    return Replayed(ENTRY, make_change(ENTRY.record, RecordPlace("file", 2), b"{}", differences=[difference]))
 
 
 def test_the_largest_group_comes_first_and_further_ones_are_left_out(monkeypatch: object) -> None:
@@ -118,7 +118,7 @@ async def test_the_result_is_that_of_the_command(bench: Bench, monkeypatch: pyte
     job = await bench.begin()
     assert await bench.finish(job) == 3
     with (bench.directory / "reviews.jsonl").open("rb") as stream:
-        entries = [one for one in read_entries(stream, "reviews.jsonl") if isinstance(one, Entry)]
+        entries = [one for one in read_entries(stream, "reviews.jsonl") if isinstance(one, RecordEntry)]
     expected = Report()
     for one in await replay_records(entries, objects("3.0")):
         expected.add(one)

@@ -17,7 +17,7 @@ from fleethook.console.reviews.review_index import (
     summarize,
 )
 from fleethook.model.gvk import GroupKind
-from fleethook.recordings.recording_format import Entry, read_entries
+from fleethook.recordings.recording_format import RecordEntry, read_entries
 from tests.recordings.recordings import MUTATE, TIME, header, line, write
 from tests.waiting import until
 
@@ -115,10 +115,10 @@ async def test_only_files_of_the_directory_have_a_place(tmp_path: Path) -> None:
 KIND = {"group": "apps", "version": "v1", "kind": "Deployment"}
 
 
-def entry_of(review: Any, answer: Any = None, **members: Any) -> Entry:
+def entry_of(review: Any, answer: Any = None, **members: Any) -> RecordEntry:
     text = header() + b"\n" + line(review, answer, **members) + b"\n"
     (found,) = read_entries(io.BytesIO(text), "file")
-    assert isinstance(found, Entry)
+    assert isinstance(found, RecordEntry)
     return found
 
 

@@ -13,7 +13,7 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, DispatchResult
 from fleethook.engines.dispatch.factory import answer_from_records, build_offline_dispatcher, read_namespace
-from fleethook.recordings.recording_format import Call
+from fleethook.recordings.recording_format import RecordedCall
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls, find_current
 from tests.engines.dispatch.builders import WIDGETS, configuration, request_of, review, store_of, webhook
 
@@ -67,7 +67,7 @@ def dependencies(store: Store) -> Iterator[Dependencies]:
 async def test_a_namespace_of_the_record_is_stored_until_the_end_of_the_review(
     dependencies: Dependencies, store: Store
 ) -> None:
-    current_calls.set(ReviewCalls([Call(kind="read", name="Namespace", key="default", cluster="ws3", answer=raw({"labels": {"a": "b"}}))]))  # fmt: skip
+    current_calls.set(ReviewCalls([RecordedCall(kind="read", name="Namespace", key="default", cluster="ws3", answer=raw({"labels": {"a": "b"}}))]))  # fmt: skip
     assert dependencies.read_namespace is not None
     await dependencies.read_namespace("ws3", "default")
     stored: Any = store.get("ws3", NAMESPACE, "", "default")

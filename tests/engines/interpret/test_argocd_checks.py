@@ -3,7 +3,7 @@ import yaml
 
 from fleethook.cluster.manifests.manifest_reader import read_manifest
 from fleethook.cluster.manifests.yaml_reader import FieldLines
-from fleethook.engines.interpret.argocd_checks import Checks, Place, read_checks
+from fleethook.engines.interpret.argocd_checks import Checks, ScriptPlace, read_checks
 
 
 def read(text: str) -> Checks:
@@ -46,16 +46,16 @@ def test_the_health_checks_of_an_argocd_cm_have_their_lines() -> None:
     found = read(ARGOCD_CM)
     assert [(one.pattern, one.script, one.place) for one in found.checks] == [
         # The key for one member replaces the member of the map, as in Argo CD.
-        ("example.com/Widget", "hs = {}\nreturn hs\n", Place("a.yaml", 16, 17)),
-        ("*.example.org/*", "return {}", Place("a.yaml", 14, 0)),
-        ("Pod", "return {}", Place("a.yaml", 19, 0)),
+        ("example.com/Widget", "hs = {}\nreturn hs\n", ScriptPlace("a.yaml", 16, 17)),
+        ("*.example.org/*", "return {}", ScriptPlace("a.yaml", 14, 0)),
+        ("Pod", "return {}", ScriptPlace("a.yaml", 19, 0)),
     ]
     assert [(one.level, one.code, one.subject, one.place.line) for one in found.remarks] == [
         ("warning", "no-counterpart", "example.com/Widget", 11),
         ("warning", "no-counterpart", "*/*", 20),
     ]
-    assert found.checks[0].place.at(2) == Place("a.yaml", 18)
-    assert found.checks[1].place.at(1) == Place("a.yaml", 14)
+    assert found.checks[0].place.at(2) == ScriptPlace("a.yaml", 18)
+    assert found.checks[1].place.at(1) == ScriptPlace("a.yaml", 14)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleethook.engines.interpret.argocd_checks import HealthCheck, Place
+from fleethook.engines.interpret.argocd_checks import HealthCheck, ScriptPlace
 from fleethook.engines.interpret.argocd_conversion import (
     Conversion,
     HealthScript,
@@ -12,7 +12,7 @@ from fleethook.engines.interpret.argocd_conversion import (
 )
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.lua.customization_rules import read_customization
-from fleethook.engines.interpret.lua.runner import Call, Runner
+from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
@@ -40,7 +40,7 @@ def ask(script: HealthScript, document: JSONObject = WIDGET) -> JSON:
     target = {"apiVersion": "example.com/v1", "kind": "Widget"}
     found = read_customization({"metadata": {"name": "x"}, "spec": {"target": target, "customizations": scripts}})
     assert found.problems == []
-    [answer] = Runner().run_now(Call(found.rules[0].program, "InterpretHealth", [document]))
+    [answer] = Runner().run_now(ScriptCall(found.rules[0].program, "InterpretHealth", [document]))
     return answer
 
 
@@ -134,7 +134,7 @@ SCRIPT = "return {status = obj.status.health}"
 
 
 def check(pattern: str, script: str = SCRIPT, *, source: str = "health.lua") -> HealthCheck:
-    return HealthCheck(pattern, script, Place(source, 1, 1))
+    return HealthCheck(pattern, script, ScriptPlace(source, 1, 1))
 
 
 def kind(name: str) -> GroupVersionKind:
@@ -145,7 +145,7 @@ def kind(name: str) -> GroupVersionKind:
 def make_test(name: str, status: str) -> HealthTest:
     found = kind(name)
     document = {"apiVersion": found.api_version, "kind": found.kind, "status": {"health": status}}
-    return HealthTest(f"{status}.yaml", found, document, status, Place("health_test.yaml", 2))
+    return HealthTest(f"{status}.yaml", found, document, status, ScriptPlace("health_test.yaml", 2))
 
 
 def convert(
@@ -180,7 +180,7 @@ def test_each_version_of_a_kind_gets_a_customization_with_its_tests() -> None:
 
 
 def test_a_script_outside_of_a_directory_of_its_kind_is_for_the_given_kinds() -> None:
-    given = HealthCheck("a.io/A", SCRIPT, Place("mine.lua", 1, 1), (kind("a.io/v1/A"), kind("b.io/v1/B")))
+    given = HealthCheck("a.io/A", SCRIPT, ScriptPlace("mine.lua", 1, 1), (kind("a.io/v1/A"), kind("b.io/v1/B")))
     found = convert_checks([given], [make_test("b.io/v1/B", "Healthy")], [kind("a.io/v2/A")])
     assert list_kinds(found) == ["a.io/v1/A", "b.io/v1/B"]
     assert [len(one.tests) for one in found.converted] == [0, 1]
@@ -222,11 +222,11 @@ def test_a_script_that_cannot_run_is_an_error_at_its_line_and_others_are_convert
     found = convert_checks(checks, [make_test("a.io/v1/Fine", "Healthy")], [*map(kind, kinds), kind("../x/v1/Fine")])
     assert list_kinds(found) == ["a.io/v1/Fine"]
     assert [(one.level, one.code, one.subject, one.place) for one in found.remarks if one.code != "mapping"] == [
-        ("error", "invalid-kind", "a.io/../../etc", Place("health.lua", 1, 1)),
-        ("warning", "duplicate", "a.io/Fine", Place("other.lua", 1, 1)),
-        ("warning", "unportable", "a.io/Fine", Place("health.lua", 1)),
-        ("error", "refused", "a.io/Locals", Place("health.lua", 1, 1)),
-        ("error", "refused", "a.io/Refused", Place("health.lua", 2)),
-        ("error", "syntax", "a.io/Syntax", Place("health.lua", 2)),
+        ("error", "invalid-kind", "a.io/../../etc", ScriptPlace("health.lua", 1, 1)),
+        ("warning", "duplicate", "a.io/Fine", ScriptPlace("other.lua", 1, 1)),
+        ("warning", "unportable", "a.io/Fine", ScriptPlace("health.lua", 1)),
+        ("error", "refused", "a.io/Locals", ScriptPlace("health.lua", 1, 1)),
+        ("error", "refused", "a.io/Refused", ScriptPlace("health.lua", 2)),
+        ("error", "syntax", "a.io/Syntax", ScriptPlace("health.lua", 2)),
     ]
     assert found.converted[0].tests == []  # The test may be about either script.

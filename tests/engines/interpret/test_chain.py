@@ -8,12 +8,12 @@ import pytest
 from fleethook.engines.interpret.chain import (
     Chain,
     ChainError,
+    ChainStep,
     Explained,
     Handler,
     IgnoredError,
     NativeLayer,
     PythonLayer,
-    Step,
 )
 from fleethook.interpret.interpreter import Answer, Interpreter, Question
 from fleethook.interpret.typed_members import InterpretError
@@ -51,18 +51,18 @@ def fail(error: Exception) -> Callable[[Question], Any]:
 async def test_the_first_layer_with_an_interpreter_answers() -> None:
     chain = Chain([StubLayer("a"), StubLayer("b", lambda _: WELL), StubLayer("c", fail(AssertionError()))])
     explained = await chain.answer(QUESTION)
-    assert explained == Explained(WELL, (Step("a", "", "none"), Step("b", "b-hook", "answered")))
+    assert explained == Explained(WELL, (ChainStep("a", "", "none"), ChainStep("b", "b-hook", "answered")))
 
 
 async def test_an_ignored_failure_asks_the_next_layer_and_an_error_ends_the_search() -> None:
     ignored = StubLayer("a", fail(IgnoredError("down")))
-    assert (await Chain([ignored, StubLayer("b", lambda _: WELL)]).answer(QUESTION)).steps[0] == Step(
+    assert (await Chain([ignored, StubLayer("b", lambda _: WELL)]).answer(QUESTION)).steps[0] == ChainStep(
         "a", "a-hook", "ignored", "down"
     )
     failing = Chain([StubLayer("a", fail(InterpretError("no", code=500))), StubLayer("b", lambda _: WELL)])
     with pytest.raises(ChainError, match="no") as caught:
         await failing.answer(QUESTION)
-    assert (caught.value.code, caught.value.steps) == (500, (Step("a", "a-hook", "failed", "no"),))
+    assert (caught.value.code, caught.value.steps) == (500, (ChainStep("a", "a-hook", "failed", "no"),))
 
 
 async def test_without_an_interpreter_the_error_is_karmadas() -> None:
@@ -80,7 +80,7 @@ async def test_an_answer_that_does_not_fit_is_a_failure_of_its_layer() -> None:
 
 def test_an_answer_without_waiting_is_returned_at_once() -> None:
     assert Chain([StubLayer("a", lambda _: WELL)]).begin(QUESTION) == Explained(
-        WELL, (Step("a", "a-hook", "answered"),)
+        WELL, (ChainStep("a", "a-hook", "answered"),)
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.chain import Chain, ChainError, NativeLayer, Step
+from fleethook.engines.interpret.chain import Chain, ChainError, ChainStep, NativeLayer
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.layers import ConventionsLayer, assemble_chain
@@ -81,7 +81,7 @@ async def test_explanations_name_the_rule_and_what_decided() -> None:
     document = {"spec": {"size": 2}, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "No"}]}}
     explained = await chain.answer(Question(Operation.HEALTH, FOO, document))
     assert explained.answer.healthy is False
-    assert explained.steps[-1] == Step("conventions", "standard conditions", "answered", "Ready is False (No)")
+    assert explained.steps[-1] == ChainStep("conventions", "standard conditions", "answered", "Ready is False (No)")
     explained = await chain.answer(Question(Operation.REPLICA, FOO, document))
     assert (explained.answer.replicas, explained.steps[-1].hook) == (2, "scale subresource")
     explained = await chain.answer(Question(Operation.REVISE_REPLICA, FOO, document, replicas=5))

@@ -11,9 +11,9 @@ from fleethook.recordings.recording_format import Record
 from fleethook.recordings.replay.decision_changes import (
     UNDECIDABLE,
     ChangedDecision,
-    Difference,
-    Place,
-    Subject,
+    OutcomeDifference,
+    RecordPlace,
+    ReviewedObject,
     compare_outcomes,
     make_change,
     read_outcome,
@@ -125,9 +125,9 @@ def test_http_errors_compare_by_status_reason_and_message() -> None:
     assert aspects(error, ALLOWED, status=(400, 200)) == ["status", "verdict", "code", "message"]
 
 
-PLACE = Place("reviews.jsonl.gz", 7)
+PLACE = RecordPlace("reviews.jsonl.gz", 7)
 DISPATCH = "/dispatch/mutate"
-DIFFERENCE = Difference("object", {"a": 1, "b": 1}, {"a": 2, "b": 1})
+DIFFERENCE = OutcomeDifference("object", {"a": 1, "b": 1}, {"a": 2, "b": 1})
 REQUEST = {
     "uid": "u-1",
     "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
@@ -149,7 +149,7 @@ def record_of(**members: Any) -> Record:
     return msgspec.json.decode(line({}, {}, **members), type=Record)
 
 
-def make(request: Any = REQUEST, *differences: Difference, route: str = MUTATE, **rest: Any) -> ChangedDecision:
+def make(request: Any = REQUEST, *differences: OutcomeDifference, route: str = MUTATE, **rest: Any) -> ChangedDecision:
     review = request if isinstance(request, bytes) else json.dumps({"request": request}).encode()
     return make_change(record_of(route=route), PLACE, review, differences=differences or (DIFFERENCE,), **rest)
 
@@ -167,7 +167,7 @@ def test_a_change_names_its_record_and_object() -> None:
         PLACE.file,
         7,
     )
-    assert change.subject == Subject("Deployment.apps", "default", "demo-x", "UPDATE", "YurtAppSet default/demo")
+    assert change.subject == ReviewedObject("Deployment.apps", "default", "demo-x", "UPDATE", "YurtAppSet default/demo")
     assert str(change.subject) == "Deployment.apps default/demo-x"
     assert change.about == "YurtAppSet default/demo"
     assert (change.differences, change.missing) == ((DIFFERENCE,), ())
@@ -206,18 +206,18 @@ def test_webhooks_that_are_not_asked_are_the_cause_and_the_first_three_are_named
 
 def test_messages_of_dispatched_reviews_name_the_webhooks() -> None:
     messages = (
-        Difference("message", ('admission webhook "b.example" denied it', "x"), ('webhook "a.example" failed',)),
-        Difference("warnings", ('webhook "b.example" again',), ()),
+        OutcomeDifference("message", ('admission webhook "b.example" denied it', "x"), ('webhook "a.example" failed',)),
+        OutcomeDifference("warnings", ('webhook "b.example" again',), ()),
     )
     assert make(REQUEST, *messages, route=DISPATCH).about == "webhook b.example, webhook a.example"
     assert make(REQUEST, *messages).about == "YurtAppSet default/demo"
-    assert make(REQUEST, Difference("code", "403", "400"), route=DISPATCH).about == "Deployment.apps"
+    assert make(REQUEST, OutcomeDifference("code", "403", "400"), route=DISPATCH).about == "Deployment.apps"
 
 
-SUBJECT = Subject("Pod", "n", "p", "UPDATE", "")
+SUBJECT = ReviewedObject("Pod", "n", "p", "UPDATE", "")
 
 
-def describe(*differences: Difference, missing: tuple[tuple[str, str], ...] = ()) -> list[str]:
+def describe(*differences: OutcomeDifference, missing: tuple[tuple[str, str], ...] = ()) -> list[str]:
     change = ChangedDecision((), "/mutate", "", "", SUBJECT, "", "", "file", 1, False, differences, missing)
     return [f"{sign}{text}" for sign, text in describe_change(change)]
 
@@ -232,17 +232,17 @@ def describe(*differences: Difference, missing: tuple[tuple[str, str], ...] = ()
     ],
 )
 def test_single_values_are_shown_before_and_after(before: Any, after: Any, lines: list[str]) -> None:
-    assert describe(Difference("verdict", before, after)) == lines
+    assert describe(OutcomeDifference("verdict", before, after)) == lines
 
 
 def test_only_texts_that_were_added_or_removed_are_shown() -> None:
-    assert describe(Difference("warnings", ("a", "b"), ("b", "c"))) == [" warnings", "-a", "+c"]
+    assert describe(OutcomeDifference("warnings", ("a", "b"), ("b", "c"))) == [" warnings", "-a", "+c"]
 
 
 def test_each_operation_on_an_object_shows_its_path_and_values() -> None:
     before = {"spec": {"replicas": 1, "gone": "x", "same": "s" * 200}}
     after = {"spec": {"replicas": 2, "new": {"a": None}, "same": "s" * 200}}
-    assert sorted(describe(Difference("object", before, after))) == sorted(
+    assert sorted(describe(OutcomeDifference("object", before, after))) == sorted(
         [
             " object /spec/replicas", "-1", "+2",
             " object /spec/gone", "-x",
@@ -254,6 +254,6 @@ def test_each_operation_on_an_object_shows_its_path_and_values() -> None:
 @pytest.mark.parametrize(("count", "is_cut"), [(MAX_LINES - 1, False), (MAX_LINES, True), (1000, True)])
 def test_lines_beyond_the_limit_are_left_out(count: int, *, is_cut: bool) -> None:
     texts = tuple(f"warning {number}" for number in range(count))
-    lines = describe(Difference("warnings", (), texts))
+    lines = describe(OutcomeDifference("warnings", (), texts))
     assert len(lines) == min(count + 1, MAX_LINES)
     assert ("left out" in lines[-1]) is is_cut

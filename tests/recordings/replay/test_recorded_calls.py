@@ -1,18 +1,18 @@
 """The recorded answers of one review."""
 
-from fleethook.recordings.recording_format import Call
+from fleethook.recordings.recording_format import RecordedCall
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls
 
-CALL = Call(kind="webhook", name="w", key="k", configuration="c", cluster="ws1")
+CALL = RecordedCall(kind="webhook", name="w", key="k", configuration="c", cluster="ws1")
 NAME = CallName("webhook", "c", "w")
 
 
-def take(calls: ReviewCalls, name: str = "w", key: str = "k", cluster: str = "ws1") -> Call | None:
+def take(calls: ReviewCalls, name: str = "w", key: str = "k", cluster: str = "ws1") -> RecordedCall | None:
     return calls.take("webhook", name, key, cluster=cluster, configuration="c")
 
 
 def test_answers_with_one_key_are_taken_in_their_order() -> None:
-    second = Call(kind="webhook", name="w", key="k", configuration="c", cluster="ws1", error="timeout")
+    second = RecordedCall(kind="webhook", name="w", key="k", configuration="c", cluster="ws1", error="timeout")
     calls = ReviewCalls([CALL, second])
     assert (take(calls), take(calls)) == (CALL, second)
     assert calls.missing == {}

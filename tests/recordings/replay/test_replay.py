@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from fleethook.app import Fleethook
-from fleethook.recordings.recording_format import Entry, read_entries
+from fleethook.recordings.recording_format import RecordEntry, read_entries
 from fleethook.recordings.replay.replay import Replayed, replay_reviews
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
@@ -46,7 +46,7 @@ def images(claim: str) -> dict[str, Any]:
     return overrider(entry("hangzhou", items=[image("nginx", claim)]))
 
 
-async def record_workloads(*documents: dict[str, Any]) -> list[Entry]:
+async def record_workloads(*documents: dict[str, Any]) -> list[RecordEntry]:
     async with recording(*documents) as made:
         await made.ask(MUTATE, admission(workload()))
         await made.ask(MUTATE, admission(workload(pool="beijing"), uid="u-2"))
@@ -90,9 +90,9 @@ async def test_answers_that_depend_on_the_server_are_not_compared(status: int) -
     assert found[0].skipped == f"the server answered HTTP {status}"
 
 
-def entries_of(*records: bytes) -> list[Entry]:
+def entries_of(*records: bytes) -> list[RecordEntry]:
     text = b"".join(one + b"\n" for one in (header(), *records))
-    return [one for one in read_entries(io.BytesIO(text), "file") if isinstance(one, Entry)]
+    return [one for one in read_entries(io.BytesIO(text), "file") if isinstance(one, RecordEntry)]
 
 
 # --- dispatching

@@ -1,5 +1,5 @@
-from fleethook.recordings.recording_format import Entry
-from fleethook.recordings.replay.decision_changes import ChangedDecision, Subject
+from fleethook.recordings.recording_format import RecordEntry
+from fleethook.recordings.replay.decision_changes import ChangedDecision, ReviewedObject
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 from fleethook.recordings.replay.report import Report
@@ -12,7 +12,7 @@ from tests.recordings.replay.test_replay import entries_of
 def change(
     name: str = "a", *, about: str = "YurtAppSet default/demo", kinds: tuple[str, ...] = ("object",)
 ) -> Replayed:
-    subject = Subject("Deployment.apps", "default", name, "UPDATE", about)
+    subject = ReviewedObject("Deployment.apps", "default", name, "UPDATE", about)
     return Replayed(ENTRY, ChangedDecision(kinds, MUTATE, "", about, subject, "u", "", "file", 1, False, (), ()))
 
 
@@ -44,5 +44,5 @@ def test_webhooks_that_are_not_asked_are_no_change() -> None:
 
 
 def test_a_route_that_is_unknown_is_a_problem_of_its_record() -> None:
-    report = report_of(Replayed(Entry("file", 7, ENTRY.record), unknown_route=True))
+    report = report_of(Replayed(RecordEntry("file", 7, ENTRY.record), unknown_route=True))
     assert [one.place for one in report.problems] == ["file:7"]

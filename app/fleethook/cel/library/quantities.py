@@ -26,7 +26,7 @@ _WRONG_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-
 _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
 
-class Quantity(Foreign):
+class QuantityValue(Foreign):
     """An amount: ``value`` times ten to the power of ``scale``; ``decimal`` unless it has 64 bits."""
 
     __slots__ = ("decimal", "scale", "value")
@@ -38,7 +38,7 @@ class Quantity(Foreign):
         self.decimal: Final = decimal
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and _compare(self, other) == 0
+        return isinstance(other, QuantityValue) and _compare(self, other) == 0
 
     def __hash__(self) -> int:
         value, scale = self.value, self.scale
@@ -47,14 +47,14 @@ class Quantity(Foreign):
         return hash((value, scale if value else 0))
 
 
-def _parse_quantity(text: str) -> Quantity:
+def _parse_quantity(text: str) -> QuantityValue:
     match = _TEXT.fullmatch(text) if 0 < len(text) <= MAX_QUANTITY_LENGTH else None
     if match is None:
         raise ValueError(_WRONG_FORMAT)
     sign, zeros, whole, point, fraction, suffix = match.groups()
     # A text of zeros only, or a sign without digits, is zero.
     if not whole and not point and not suffix:
-        return Quantity(0)
+        return QuantityValue(0)
     exponent, power = _read_suffix(suffix)
     whole, fraction = whole or "0", fraction or ""
     found = _build_small(sign, whole, fraction, exponent, power)
@@ -73,7 +73,7 @@ def _read_suffix(suffix: str) -> tuple[int, int]:
     return int(match[1]), 0
 
 
-def _build_small(sign: str, whole: str, fraction: str, exponent: int, power: int) -> Quantity | None:
+def _build_small(sign: str, whole: str, fraction: str, exponent: int, power: int) -> QuantityValue | None:
     """Return an amount of 64 bits, None if upstream uses a decimal."""
     if power:
         fits = not fraction and 15 - len(whole) - int(power * 3 / 10) - 1 >= 0
@@ -85,10 +85,10 @@ def _build_small(sign: str, whole: str, fraction: str, exponent: int, power: int
     value = int(whole + fraction) << power
     if value > MAX_INT:
         return None
-    return Quantity(-value if sign == "-" else value, scale)
+    return QuantityValue(-value if sign == "-" else value, scale)
 
 
-def _build_decimal(sign: str, digits: tuple[str, str], exponent: int, power: int) -> Quantity:
+def _build_decimal(sign: str, digits: tuple[str, str], exponent: int, power: int) -> QuantityValue:
     whole, fraction = digits
     value, scale = int(whole + fraction) << power, exponent - len(fraction)
     _check_places(scale)
@@ -97,7 +97,7 @@ def _build_decimal(sign: str, digits: tuple[str, str], exponent: int, power: int
         value, scale = -(-value // 10 ** (_NANO - scale)), _NANO
     if power and value > MAX_INT * 10 ** max(0, -scale):
         value, scale = MAX_INT, 0
-    return Quantity(-value if sign == "-" else value, scale, decimal=True)
+    return QuantityValue(-value if sign == "-" else value, scale, decimal=True)
 
 
 def _check_places(scale: int) -> None:
@@ -105,7 +105,7 @@ def _check_places(scale: int) -> None:
         raise ValueError(f"fleethook computes quantities with at most {_MAX_PLACES} places")
 
 
-def _read_integer(quantity: Quantity) -> int | None:
+def _read_integer(quantity: QuantityValue) -> int | None:
     """Return an amount of 64 bits without fractional places, None for others."""
     if quantity.decimal or quantity.scale < 0:
         return None
@@ -115,14 +115,14 @@ def _read_integer(quantity: Quantity) -> int | None:
     return value if MIN_INT <= value <= MAX_INT else None
 
 
-def _convert_to_integer(quantity: Quantity) -> int:
+def _convert_to_integer(quantity: QuantityValue) -> int:
     value = _read_integer(quantity)
     if value is None:
         raise ValueError("cannot convert value to integer")
     return value
 
 
-def _convert_to_float(quantity: Quantity) -> float:
+def _convert_to_float(quantity: QuantityValue) -> float:
     try:
         base = float(quantity.value)
     except OverflowError:
@@ -142,11 +142,11 @@ def _raise_ten(exponent: int) -> float:
     return float(f"1e-{32 * tens}") / float(f"1e{ones}")
 
 
-def _get_sign(quantity: Quantity) -> int:
+def _get_sign(quantity: QuantityValue) -> int:
     return (quantity.value > 0) - (quantity.value < 0)
 
 
-def _compare(one: Quantity, other: Quantity) -> int:
+def _compare(one: QuantityValue, other: QuantityValue) -> int:
     if not one.value or not other.value or _get_sign(one) != _get_sign(other):
         return (_get_sign(one) > _get_sign(other)) - (_get_sign(one) < _get_sign(other))
     left, right = (len(str(abs(each.value))) + each.scale for each in (one, other))
@@ -158,7 +158,7 @@ def _compare(one: Quantity, other: Quantity) -> int:
     return (first > second) - (first < second)
 
 
-def _add(one: Quantity, other: Quantity) -> Quantity:
+def _add(one: QuantityValue, other: QuantityValue) -> QuantityValue:
     if not other.value and not (one.decimal or other.decimal):
         return one
     if not one.value and not (one.decimal or other.decimal):
@@ -170,16 +170,16 @@ def _add(one: Quantity, other: Quantity) -> Quantity:
     small = not (one.decimal or other.decimal) and all(
         MIN_INT <= each.value * 10 ** (each.scale - scale) <= MAX_INT for each in (one, other)
     )
-    return Quantity(total, scale, decimal=not (small and MIN_INT <= total <= MAX_INT))
+    return QuantityValue(total, scale, decimal=not (small and MIN_INT <= total <= MAX_INT))
 
 
-_Q: Final = Quantity.kind
+_Q: Final = QuantityValue.kind
 
 
 def _build_sum(name: str, *, negated: bool) -> tuple[Function, Function]:
-    def add(one: Quantity, other: Any) -> Quantity:
-        amount = other if isinstance(other, Quantity) else Quantity(other)
-        return _add(one, Quantity(-amount.value, amount.scale, decimal=amount.decimal) if negated else amount)
+    def add(one: QuantityValue, other: Any) -> QuantityValue:
+        amount = other if isinstance(other, QuantityValue) else QuantityValue(other)
+        return _add(one, QuantityValue(-amount.value, amount.scale, decimal=amount.decimal) if negated else amount)
 
     return Function(name, (_Q, _Q), add), Function(name, (_Q, "int"), add)
 

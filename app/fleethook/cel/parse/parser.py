@@ -11,10 +11,10 @@ from fleethook.cel.parse.macros import MACROS, MacroError
 from fleethook.cel.parse.syntax import (
     LITERAL_READERS,
     Call,
-    Entry,
     Ident,
     ListLiteral,
     Literal,
+    MapEntry,
     MapLiteral,
     Node,
     Select,
@@ -309,13 +309,13 @@ class _Parser:
             elements.append(self._parse_expression())
         return ListLiteral(offset, elements, frozenset(optional))
 
-    def _parse_entries(self) -> list[Entry]:
-        entries: list[Entry] = []
+    def _parse_entries(self) -> list[MapEntry]:
+        entries: list[MapEntry] = []
         while not self._skip_end("}", after_comma=bool(entries)):
             optional = self._skip("?")
             key = self._parse_expression()
             colon = self._expect(":")
-            entries.append(Entry(colon, key, self._parse_expression(), optional=optional))
+            entries.append(MapEntry(colon, key, self._parse_expression(), optional=optional))
         return entries
 
     def _skip_end(self, end: str, *, after_comma: bool) -> bool:

@@ -97,7 +97,7 @@ class ListLiteral(Node):
         yield from self.elements
 
 
-class Entry(Node):
+class MapEntry(Node):
     """One entry of a map literal."""
 
     __slots__ = ("key", "optional", "value")
@@ -117,7 +117,7 @@ class MapLiteral(Node):
 
     __slots__ = ("entries",)
 
-    def __init__(self, offset: int, entries: list[Entry]) -> None:
+    def __init__(self, offset: int, entries: list[MapEntry]) -> None:
         super().__init__(offset)
         self.entries = entries
 

@@ -160,15 +160,15 @@ class Constant(NamedTuple):
     value: Any
 
 
-class Choice(NamedTuple):
+class ConditionalAttribute(NamedTuple):
     """``condition ? yes : no``. Selecting a member of it selects the member of both branches."""
 
     condition: Evaluate
-    yes: "Attribute | Choice"
-    no: "Attribute | Choice"
+    yes: "Attribute | ConditionalAttribute"
+    no: "Attribute | ConditionalAttribute"
 
 
-Part: TypeAlias = Constant | Attribute | Choice | Evaluate
+Part: TypeAlias = Constant | Attribute | ConditionalAttribute | Evaluate
 
 
 def compile_part(part: Part) -> Evaluate:
@@ -177,24 +177,24 @@ def compile_part(part: Part) -> Evaluate:
         return compile_constant(part.value)
     if isinstance(part, Attribute):
         return compile_attribute(part)
-    return _compile_part_resolver(part) if isinstance(part, Choice) else part
+    return _compile_part_resolver(part) if isinstance(part, ConditionalAttribute) else part
 
 
-def _compile_part_resolver(part: "Attribute | Choice") -> Evaluate:
+def _compile_part_resolver(part: "Attribute | ConditionalAttribute") -> Evaluate:
     """Return the code of an attribute, which charges for its members only."""
     if isinstance(part, Attribute):
         return compile_resolver(part)
     return compile_conditional(part.condition, _compile_part_resolver(part.yes), _compile_part_resolver(part.no))
 
 
-def as_attribute(part: Part) -> "Attribute | Choice":
+def as_attribute(part: Part) -> "Attribute | ConditionalAttribute":
     """Return a part as an attribute without members, unless it is an attribute or a conditional."""
-    return part if isinstance(part, Attribute | Choice) else Attribute(compile_part(part))
+    return part if isinstance(part, Attribute | ConditionalAttribute) else Attribute(compile_part(part))
 
 
-def append_member(part: Part, member: Member) -> "Attribute | Choice":
+def append_member(part: Part, member: Member) -> "Attribute | ConditionalAttribute":
     """Return a part that selects one more member, in both branches of a conditional."""
-    if isinstance(part, Choice):
+    if isinstance(part, ConditionalAttribute):
         return part._replace(yes=append_member(part.yes, member), no=append_member(part.no, member))
     attribute = part if isinstance(part, Attribute) else Attribute(compile_part(part))
     return attribute._replace(members=(*attribute.members, member))
@@ -204,7 +204,7 @@ def build_member(part: Part, *, optional: bool) -> Member:
     """Return the member whose key is the value of ``part``; a constant key needs no code."""
     if isinstance(part, Constant):
         return Member(part.value, optional=optional)
-    code = _compile_part_resolver(part) if isinstance(part, Attribute | Choice) else part
+    code = _compile_part_resolver(part) if isinstance(part, Attribute | ConditionalAttribute) else part
     return Member(None, computed=code, optional=optional)
 
 

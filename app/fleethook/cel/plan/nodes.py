@@ -18,7 +18,7 @@ from fleethook.cel.values.values import (
     CelError,
     GrowingList,
     GrowingMap,
-    ObjectKey,
+    IdentityKey,
     Optional,
     Uint,
     get_kind,
@@ -191,7 +191,7 @@ def compile_map(entries: Sequence[tuple[Evaluate, Evaluate, bool]]) -> Evaluate:
             if type(value) is CelError:
                 return value
             if type(key) not in _HASHED:
-                key = ObjectKey(key)
+                key = IdentityKey(key)
             if optional:
                 if type(value) is not Optional:
                     return CelError("cannot initialize optional entry from non-optional value")
@@ -282,7 +282,7 @@ def _run_steps(loop: Loop, frame: Frame, values: Any) -> None:
     else:
         pairs = enumerate(values) if has_pairs else zip(values, repeat(None))
     for key, value in pairs:
-        frame[first], frame[second] = key.value if type(key) is ObjectKey else key, value
+        frame[first], frame[second] = key.value if type(key) is IdentityKey else key, value
         if condition(frame) is False:
             return
         frame[collected] = step(frame)

@@ -22,7 +22,7 @@ from fleethook.cel.library.regexes import compile_pattern
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 from fleethook.cel.plan.attributes import (
     Attribute,
-    Choice,
+    ConditionalAttribute,
     Constant,
     Member,
     Part,
@@ -49,7 +49,7 @@ from fleethook.cel.values.operators import OPERATORS, is_equal
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint, build_resolvers
 
 
-class Plan(NamedTuple):
+class ExpressionPlan(NamedTuple):
     """The code of an expression, the size of its frame, and the number of its nodes."""
 
     code: Evaluate
@@ -94,10 +94,10 @@ class Planner:
         self._slots = FIRST_LOCAL
         self._nodes = 0
 
-    def plan(self) -> Plan:
+    def plan(self) -> ExpressionPlan:
         """Return the plan of the expression."""
         code = compile_part(self._plan_node(self._root, {}))
-        return Plan(code, self._slots, self._nodes)
+        return ExpressionPlan(code, self._slots, self._nodes)
 
     def _allocate_slot(self) -> int:
         self._slots += 1
@@ -184,7 +184,7 @@ class Planner:
         if function in ("_[_]", *_OPTIONAL_MEMBERS):
             return append_member(parts[0], build_member(parts[1], optional=function in _OPTIONAL_MEMBERS))
         if function == "_?_:_":
-            return Choice(compile_part(parts[0]), as_attribute(parts[1]), as_attribute(parts[2]))
+            return ConditionalAttribute(compile_part(parts[0]), as_attribute(parts[1]), as_attribute(parts[2]))
         return _compile_operator(function, parts) or self._plan_function(function, parts, node.overloads)
 
     def _plan_function(self, function: str, parts: Sequence[Part], overloads: Sequence[str]) -> Part:

@@ -54,7 +54,7 @@ class Foreign:
     kind: ClassVar[str] = ""
 
 
-class ObjectKey:
+class IdentityKey:
     """A key of a map that has no hash, such as a list: it equals only itself, as a pointer does in Go."""
 
     __slots__ = ("value",)

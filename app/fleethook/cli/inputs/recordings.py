@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from fleethook.cli.exit_codes import fail
-from fleethook.recordings.recording_format import FILE_SUFFIX, Entry, Problem, read_entries
+from fleethook.recordings.recording_format import FILE_SUFFIX, RecordEntry, RecordProblem, read_entries
 
 _STANDARD_INPUT: Final = Path("-")
 _SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")
-TakeProblem = Callable[[Problem], None]
+TakeProblem = Callable[[RecordProblem], None]
 """Takes a problem of the input."""
 
 
@@ -34,7 +34,7 @@ def list_recordings(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def read_recordings(files: Sequence[Path], report: TakeProblem) -> Iterator[Entry]:
+def read_recordings(files: Sequence[Path], report: TakeProblem) -> Iterator[RecordEntry]:
     """Yield the records of files; problems go to ``report``."""
     for file in files:
         with contextlib.ExitStack() as stack:
@@ -42,10 +42,10 @@ def read_recordings(files: Sequence[Path], report: TakeProblem) -> Iterator[Entr
                 is_input = file == _STANDARD_INPUT
                 stream = sys.stdin.buffer if is_input else stack.enter_context(file.open("rb"))
             except OSError as error:
-                report(Problem(str(file), 1, f"the file cannot be read: {error.strerror}"))
+                report(RecordProblem(str(file), 1, f"the file cannot be read: {error.strerror}"))
                 continue
             for one in read_entries(stream, "<stdin>" if is_input else str(file)):
-                if isinstance(one, Problem):
+                if isinstance(one, RecordProblem):
                     report(one)
                 else:
                     yield one

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from fleethook.api_schema import Definitions, Finding, check_object
+from fleethook.api_schema import Definitions, SchemaFinding, check_object
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, key_of
 
@@ -12,7 +12,7 @@ class ObjectFinding(NamedTuple):
     """A finding about an object of a file."""
 
     key: ObjectKey
-    finding: Finding
+    finding: SchemaFinding
     place: str
     """``FILE:LINE`` of the field."""
 

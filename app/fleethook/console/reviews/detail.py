@@ -10,8 +10,8 @@ from fleethook.console.reviews.review_index import classify, read_recorded_outco
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
-from fleethook.recordings.recording_format import BodyError, Call, Entry, unwrap_body
-from fleethook.recordings.replay.decision_changes import Difference
+from fleethook.recordings.recording_format import BodyError, RecordedCall, RecordEntry, unwrap_body
+from fleethook.recordings.replay.decision_changes import OutcomeDifference
 from fleethook.recordings.replay.report import DiffLine, describe_difference
 
 MAX_CHARACTERS: Final = 100_000
@@ -110,7 +110,7 @@ class ReviewDetail(NamedTuple):
     redacted: bool
 
 
-def describe_review(entry: Entry) -> ReviewDetail:
+def describe_review(entry: RecordEntry) -> ReviewDetail:
     """Return the parts of a record for its page."""
     record, outcome = entry.record, read_recorded_outcome(entry)
     document = _read_review(entry)
@@ -144,10 +144,10 @@ def list_changes(review: JSON, patch: JSON) -> list[DiffLine]:
         after = apply(before, patch)
     except PatchError as error:
         return [DiffLine(" ", f"the patch does not apply: {error}")]
-    return list(describe_difference(Difference("object", before, after)))
+    return list(describe_difference(OutcomeDifference("object", before, after)))
 
 
-def _read_review(entry: Entry) -> JSON:
+def _read_review(entry: RecordEntry) -> JSON:
     try:
         body = unwrap_body(entry.record.review)
     except BodyError as error:
@@ -159,7 +159,7 @@ def _read_review(entry: Entry) -> JSON:
     return document
 
 
-def _describe_call(call: Call) -> AskedCall:
+def _describe_call(call: RecordedCall) -> AskedCall:
     name = f"{call.configuration}/{call.name}" if call.configuration else call.name
     answer = None if call.answer is msgspec.UNSET else _show_answer(call.answer)
     return AskedCall(call.kind, name, call.cluster, call.key, answer, call.error)

@@ -12,7 +12,7 @@ from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.rendering import Paging, take_page
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.reviews.search import Query
-from fleethook.recordings.recording_format import Entry
+from fleethook.recordings.recording_format import RecordEntry
 from fleethook.recordings.replay.decision_changes import ChangedDecision
 from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
 from fleethook.recordings.replay.report import DiffLine, GroupName, Report, describe_change
@@ -40,7 +40,7 @@ class ReviewReplay:
         """Changes with each object that reviews depend on."""
         store.subscribe(self._note_change)
 
-    async def replay(self, entries: Sequence[Entry]) -> list[Replayed]:
+    async def replay(self, entries: Sequence[RecordEntry]) -> list[Replayed]:
         """Return the result of asking reviews again, in their order."""
         found: list[Replayed] = []
         for start in range(0, len(entries), _PORTION):
@@ -138,7 +138,7 @@ class ReplayJob:
         is_done: Whether all reviews were asked, except those that are not in the files any more.
     """
 
-    def __init__(self, start: Start, entries: Iterator[Entry]) -> None:
+    def __init__(self, start: Start, entries: Iterator[RecordEntry]) -> None:
         """Prepare.
 
         Args:
@@ -151,7 +151,9 @@ class ReplayJob:
         self.changed: Final[list[ChangedReview]] = []
         self.is_stopped = False
         self.is_done = False
-        self._portions: Iterator[list[Entry]] = batch(entries, count=_REVIEWS_IN_A_PORTION, size=_BYTES_IN_A_PORTION)
+        self._portions: Iterator[list[RecordEntry]] = batch(
+            entries, count=_REVIEWS_IN_A_PORTION, size=_BYTES_IN_A_PORTION
+        )
         self._turn: Final = asyncio.Lock()
 
     @property
@@ -170,7 +172,7 @@ class ReplayJob:
             for _ in range(PORTIONS_IN_A_REQUEST):
                 if not self.is_running:
                     return
-                portion: list[Entry] = await worker.run("", next, self._portions, [])
+                portion: list[RecordEntry] = await worker.run("", next, self._portions, [])
                 for one in await replay.replay(portion):
                     self._add(one)
                 if not portion or self.report.reviews == len(self.start.reviews):

@@ -9,7 +9,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.model.gvk import GroupKind
-from fleethook.recordings.recording_format import FILE_SUFFIX, BodyError, Entry, Problem, read_entries, unwrap_body
+from fleethook.recordings.recording_format import (
+    FILE_SUFFIX,
+    BodyError,
+    RecordEntry,
+    RecordProblem,
+    read_entries,
+    unwrap_body,
+)
 from fleethook.recordings.replay.decision_changes import Outcome, read_outcome
 from fleethook.work.threads import Worker
 
@@ -88,7 +95,7 @@ class ReviewSummary(msgspec.Struct, frozen=True, gc=False):
         return GroupKind(self.group, self.kind)
 
 
-def summarize(entry: Entry, file: int) -> ReviewSummary:
+def summarize(entry: RecordEntry, file: int) -> ReviewSummary:
     """Return the facts about a record. Those that its review does not have are ``""``.
 
     Args:
@@ -116,7 +123,7 @@ def summarize(entry: Entry, file: int) -> ReviewSummary:
     )
 
 
-def _read_request(entry: Entry) -> _Request:
+def _read_request(entry: RecordEntry) -> _Request:
     try:
         return _decode(unwrap_body(entry.record.review)).request
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BodyError):
@@ -130,7 +137,7 @@ def classify(outcome: Outcome) -> str:
     return outcome.verdict or ("answered" if outcome.status == 200 else "refused")
 
 
-def read_recorded_outcome(entry: Entry) -> Outcome:
+def read_recorded_outcome(entry: RecordEntry) -> Outcome:
     """Return the outcome in a record; that of a damaged answer has its problem as message."""
     record = entry.record
     try:
@@ -164,7 +171,7 @@ class FileFacts(NamedTuple):
     size: int
     changed: int
     reviews: Sequence[ReviewSummary]
-    problems: Sequence[Problem]
+    problems: Sequence[RecordProblem]
     problem_count: int
 
 
@@ -182,7 +189,7 @@ class Indexed(NamedTuple):
 
     files: Sequence[str] = ()
     reviews: Sequence[ReviewSummary] = ()
-    problems: Sequence[Problem] = ()
+    problems: Sequence[RecordProblem] = ()
     problem_count: int = 0
     is_reading: bool = False
     left_out: int = 0
@@ -215,11 +222,11 @@ class ReviewIndex:
         await self._read()
         return self._indexed
 
-    async def load(self, reviews: Iterable[ReviewSummary]) -> list[Entry]:
+    async def load(self, reviews: Iterable[ReviewSummary]) -> list[RecordEntry]:
         """Return the records of reviews, in the order of their files and lines; those that are gone are left out."""
         return await self._worker.run("", list, self.each(reviews))
 
-    def each(self, reviews: Iterable[ReviewSummary]) -> Iterator[Entry]:
+    def each(self, reviews: Iterable[ReviewSummary]) -> Iterator[RecordEntry]:
         """Iterate over the records of reviews as `load` does. A thread must continue the iterator: it reads files."""
         lines: dict[str, set[int]] = {}
         for one in reviews:
@@ -279,29 +286,29 @@ def _list_files(directory: Path) -> list[tuple[str, int, int]]:
 
 def _read_facts(directory: Path, name: str, size: int, changed: int, number: int) -> FileFacts:
     reviews: deque[ReviewSummary] = deque(maxlen=MAX_REVIEWS)
-    problems: list[Problem] = []
+    problems: list[RecordProblem] = []
     count = 0
     try:
         with (directory / name).open("rb") as stream:
             for one in read_entries(stream, name):
-                if isinstance(one, Entry):
+                if isinstance(one, RecordEntry):
                     reviews.append(summarize(one, number))
                 else:
                     count += 1
                     if len(problems) < MAX_PROBLEMS:
                         problems.append(one)
     except OSError as error:
-        problems, count = [Problem(name, 1, f"the file cannot be read: {error.strerror}")], 1
+        problems, count = [RecordProblem(name, 1, f"the file cannot be read: {error.strerror}")], 1
     return FileFacts(name, size, changed, reviews, problems, count)
 
 
-def _each_entry(directory: Path, lines: Mapping[str, set[int]]) -> Iterator[Entry]:
+def _each_entry(directory: Path, lines: Mapping[str, set[int]]) -> Iterator[RecordEntry]:
     for name, wanted in sorted(lines.items()):
         left = set(wanted)
         try:
             with (directory / name).open("rb") as stream:
                 for one in read_entries(stream, name):
-                    if one.line in left and isinstance(one, Entry):
+                    if one.line in left and isinstance(one, RecordEntry):
                         left.discard(one.line)
                         yield one
                     if not left:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
-from fleethook.engines.crds.cache.tarball_cache import Cache, Entry, Origin
+from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
 from fleethook.engines.crds.tarball_source import Policy, TarballSource, redact
@@ -36,7 +36,7 @@ class Fetched(NamedTuple):
 
 class _FetchedEntry(NamedTuple):
     result: Result
-    entry: Entry
+    entry: CacheEntry
     attempts: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -68,7 +68,7 @@ class _FetchRequest(NamedTuple):
     progress: Progress | None
     downloader: Downloader
 
-    def matches_pin(self, entry: Entry) -> bool:
+    def matches_pin(self, entry: CacheEntry) -> bool:
         """Return whether the entry has the digest that the source is pinned to."""
         return self.source.sha256.strip().lower() in {"", entry.record.sha256}
 
@@ -142,7 +142,7 @@ def _use_entry(request: _FetchRequest, policy: Policy) -> _FetchedEntry:
     raise CRDsError(Exit.INTEGRITY, text)
 
 
-def _ask_origin(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
+def _ask_origin(request: _FetchRequest, entry: CacheEntry | None) -> _FetchedEntry:
     """Send a request to the origin; ``entry`` provides the validators and the fallback."""
     try:
         return _download(request, entry)
@@ -157,7 +157,7 @@ def _ask_origin(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
 _ORIGIN_FAILED: Final = (Exit.NETWORK, Exit.HTTP, Exit.TLS)
 
 
-def _download(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
+def _download(request: _FetchRequest, entry: CacheEntry | None) -> _FetchedEntry:
     cache, source = request.cache, request.source
     with cache.staging() as staged:
         got = request.downloader(
@@ -174,14 +174,14 @@ def _download(request: _FetchRequest, entry: Entry | None) -> _FetchedEntry:
     return _FetchedEntry("downloaded", new, got.attempts)
 
 
-def _choose_validators(request: _FetchRequest, entry: Entry | None) -> Validators | None:
+def _choose_validators(request: _FetchRequest, entry: CacheEntry | None) -> Validators | None:
     if entry is None or not request.matches_pin(entry):
         return None
     record = entry.record
     return Validators(record.etag, record.last_modified) if record.etag or record.last_modified else None
 
 
-def _describe_origin(source: TarballSource, got: Downloaded, entry: Entry | None) -> Origin:
+def _describe_origin(source: TarballSource, got: Downloaded, entry: CacheEntry | None) -> Origin:
     etag, last_modified = got.validators
     if entry is not None and not got.changed:
         # A 304 may omit the validators of the unchanged body (RFC 9110, 15.4.5).

@@ -28,7 +28,7 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.outbound.client import HookClient, Parties
-from fleethook.recordings.recording_format import Call
+from fleethook.recordings.recording_format import RecordedCall
 from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, find_current, read_answer
 
 
@@ -175,7 +175,7 @@ class _RecordedConverter(ObjectConverter):
         return read_answer(call)
 
 
-def _raise_refusal(call: Call) -> NoReturn:
+def _raise_refusal(call: RecordedCall) -> NoReturn:
     """Raise the StatusError of a failed call."""
     try:
         failed = decode_failure(call.name, call.failure or {})

@@ -30,7 +30,7 @@ _MEMBERS: Final = {"health": _HEALTH, "useOpenLibs": _OPEN_LIBRARIES} | {name: n
 """The members of a customization by the types in keys such as ``resource.customizations.health.apps_Deployment``."""
 
 
-class Place(NamedTuple):
+class ScriptPlace(NamedTuple):
     """The position of a script, a test or a member.
 
     Attributes:
@@ -43,12 +43,12 @@ class Place(NamedTuple):
     line: int
     first: int = 0
 
-    def at(self, line: int) -> "Place":
+    def at(self, line: int) -> "ScriptPlace":
         """Return the place of a line of the script."""
-        return Place(self.source, self.first + line - 1) if self.first else Place(self.source, self.line)
+        return ScriptPlace(self.source, self.first + line - 1) if self.first else ScriptPlace(self.source, self.line)
 
 
-class Remark(NamedTuple):
+class ConversionRemark(NamedTuple):
     """A line of the report.
 
     Attributes:
@@ -63,7 +63,7 @@ class Remark(NamedTuple):
     code: str
     subject: str
     text: str
-    place: Place
+    place: ScriptPlace
 
 
 class HealthCheck(NamedTuple):
@@ -78,7 +78,7 @@ class HealthCheck(NamedTuple):
 
     pattern: str
     script: str
-    place: Place
+    place: ScriptPlace
     kinds: tuple[GroupVersionKind, ...] = ()
 
 
@@ -86,14 +86,14 @@ class Checks(NamedTuple):
     """Health checks, and remarks about parts of the input that are none."""
 
     checks: list[HealthCheck]
-    remarks: list[Remark]
+    remarks: list[ConversionRemark]
 
 
 class _Member(NamedTuple):
     """A member of a customization of Argo CD."""
 
     value: JSON
-    place: Place
+    place: ScriptPlace
 
 
 def read_checks(document: Document, lines: FieldLines) -> Checks:
@@ -116,12 +116,12 @@ def _read_map(
     for part in _read_nested(found, document, text, lines):
         value: Any = part.object
         if not isinstance(value, dict):
-            place = Place(part.source, part.line)
-            found.remarks.append(Remark("error", "unreadable", text[1], "must be a mapping", place))
+            place = ScriptPlace(part.source, part.line)
+            found.remarks.append(ConversionRemark("error", "unreadable", text[1], "must be a mapping", place))
         for pattern, members in as_object(value).items():
             if not isinstance(members, dict):
                 place = _find_place(part, pattern, lines)
-                found.remarks.append(Remark("error", "unreadable", pattern, "must be a mapping", place))
+                found.remarks.append(ConversionRemark("error", "unreadable", pattern, "must be a mapping", place))
             customizations[pattern] = {
                 name: _Member(member, _find_place(part, f"{pattern}.{name}", lines))
                 for name, member in as_object(members).items()
@@ -144,10 +144,10 @@ def _read_key(found: Checks, key: str, member: _Member, customizations: dict[str
     _, _, kind_of_member, kinds = key.split(".", 3)
     if not kinds or kinds.count("_") > 1:
         text = "the kind must be GROUP_KIND, or KIND for the core group"
-        found.remarks.append(Remark("error", "invalid-kind", key, text, member.place))
+        found.remarks.append(ConversionRemark("error", "invalid-kind", key, text, member.place))
     elif kind_of_member not in _MEMBERS:
         text = f"the type {kind_of_member} is unknown: use one of {', '.join(_MEMBERS)}"
-        found.remarks.append(Remark("error", "unknown-member", key, text, member.place))
+        found.remarks.append(ConversionRemark("error", "unknown-member", key, text, member.place))
     else:
         pattern = "*/*" if kinds == "all" else kinds.replace("_", "/")
         customizations.setdefault(pattern, {})[_MEMBERS[kind_of_member]] = member
@@ -159,13 +159,13 @@ def _read_members(found: Checks, pattern: str, members: Mapping[str, _Member]) -
         if name == _HEALTH and isinstance(value, str) and value:
             found.checks.append(HealthCheck(pattern, value, place))
         elif name == _HEALTH and value not in ("", None):
-            found.remarks.append(Remark("error", "not-text", pattern, f"{name} must be a string", place))
+            found.remarks.append(ConversionRemark("error", "not-text", pattern, f"{name} must be a string", place))
         elif name in _WITHOUT_COUNTERPART and value:
             text = _WITHOUT_COUNTERPART[name]
-            found.remarks.append(Remark("warning", "no-counterpart", pattern, text, place))
+            found.remarks.append(ConversionRemark("warning", "no-counterpart", pattern, text, place))
         elif name not in (_HEALTH, _OPEN_LIBRARIES, *_WITHOUT_COUNTERPART):
             text = f"the member {name} is unknown: Argo CD ignores it"
-            found.remarks.append(Remark("warning", "unknown-member", pattern, text, place))
+            found.remarks.append(ConversionRemark("warning", "unknown-member", pattern, text, place))
 
 
 def format_pattern(kind: GroupKind) -> str:
@@ -173,8 +173,8 @@ def format_pattern(kind: GroupKind) -> str:
     return f"{kind.group}/{kind.kind}" if kind.group else kind.kind
 
 
-def _find_place(document: Document, field: str, lines: FieldLines) -> Place:
-    return Place(document.source, lines.line(document, field), lines.first_line(document, field))
+def _find_place(document: Document, field: str, lines: FieldLines) -> ScriptPlace:
+    return ScriptPlace(document.source, lines.line(document, field), lines.first_line(document, field))
 
 
 def _read_nested(found: Checks, document: Document, text: tuple[JSON, str], lines: FieldLines) -> Iterator[Document]:
@@ -189,5 +189,5 @@ def _read_nested(found: Checks, document: Document, text: tuple[JSON, str], line
             part: Any = one.value
             yield Document(part, document.source, before + one.line, one.text, (one.number,), before + one.first_line)
     except ManifestError as error:
-        subject, at = describe_object(document.object), Place(document.source, before + error.line)
-        found.remarks.append(Remark("error", "unreadable", subject, f"{field}: {error.reason}", at))
+        subject, at = describe_object(document.object), ScriptPlace(document.source, before + error.line)
+        found.remarks.append(ConversionRemark("error", "unreadable", subject, f"{field}: {error.reason}", at))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.argocd_checks import HealthCheck, Level, Place, Remark, format_pattern
+from fleethook.engines.interpret.argocd_checks import ConversionRemark, HealthCheck, Level, ScriptPlace, format_pattern
 from fleethook.engines.interpret.lua.bundle import read_bundle
 from fleethook.engines.interpret.lua.customization_rules import FUNCTION_OF, OBJECT, known_globals, read_customization
 from fleethook.engines.interpret.lua.script_expressions import ScriptWarning
@@ -128,7 +128,7 @@ class HealthTest(NamedTuple):
     kind: GroupVersionKind
     object: JSONObject
     status: str
-    place: Place
+    place: ScriptPlace
 
 
 class Converted(NamedTuple):
@@ -170,7 +170,7 @@ class Conversion(NamedTuple):
     """The result of a conversion."""
 
     converted: list[Converted]
-    remarks: list[Remark]
+    remarks: list[ConversionRemark]
 
 
 def convert_checks(
@@ -191,25 +191,27 @@ def convert_checks(
     converted = [one for check in selected for one in found.convert(check)]
     found.check_tests()
     if converted:
-        remarks.append(Remark("note", "mapping", "all kinds", _MAPPING, Place("", 0)))
+        remarks.append(ConversionRemark("note", "mapping", "all kinds", _MAPPING, ScriptPlace("", 0)))
     return Conversion(converted, remarks)
 
 
-def _select_checks(checks: Sequence[HealthCheck]) -> tuple[list[HealthCheck], list[HealthCheck], list[Remark]]:
+def _select_checks(
+    checks: Sequence[HealthCheck],
+) -> tuple[list[HealthCheck], list[HealthCheck], list[ConversionRemark]]:
     """Return the health checks that count (with wildcards last), the health checks that they replace, and remarks."""
     used: dict[str, HealthCheck] = {}
     duplicates: list[HealthCheck] = []
-    remarks: list[Remark] = []
+    remarks: list[ConversionRemark] = []
     for check in checks:
         name = check.pattern
         is_pattern = _WILDCARDS.search(name) or _PATTERN.fullmatch(name)
         if not is_pattern or not all(map(_is_valid, check.kinds)):
             text = "the name is not GROUP/KIND, or KIND for the core group"
-            remarks.append(Remark("error", "invalid-kind", name, text, check.place))
+            remarks.append(ConversionRemark("error", "invalid-kind", name, text, check.place))
         elif name in used:
             place = used[name].place
             text = f"not converted: {place.source}:{place.line} has another health check for the same kind"
-            remarks.append(Remark("warning", "duplicate", name, text, check.place))
+            remarks.append(ConversionRemark("warning", "duplicate", name, text, check.place))
             duplicates.append(check)
         else:
             used[name] = check
@@ -225,7 +227,7 @@ class _Converter:
         checks: Sequence[HealthCheck],
         tests: Sequence[HealthTest],
         kinds: Sequence[GroupVersionKind],
-        remarks: list[Remark],
+        remarks: list[ConversionRemark],
     ) -> None:
         self._checks: Final = checks
         self._tests: Final = tests
@@ -304,15 +306,15 @@ class _Converter:
             if self._select(test.kind) is None:
                 text = f"{test.name}: no health check of the input is for {_name(test.kind)}"
                 self._remarks.append(
-                    Remark("warning", "other-kind", format_pattern(test.kind.group_kind), text, test.place)
+                    ConversionRemark("warning", "other-kind", format_pattern(test.kind.group_kind), text, test.place)
                 )
 
     def _add_line(self, level: Level, code: str, check: HealthCheck, found: ScriptWarning) -> None:
         text = f"line {found.line} of the script: {found.text}"
         self._add(level, code, check, text, check.place.at(found.line))
 
-    def _add(self, level: Level, code: str, check: HealthCheck, text: str, place: Place) -> None:
-        self._remarks.append(Remark(level, code, check.pattern, text, place))
+    def _add(self, level: Level, code: str, check: HealthCheck, text: str, place: ScriptPlace) -> None:
+        self._remarks.append(ConversionRemark(level, code, check.pattern, text, place))
 
 
 def _build_customization(kind: GroupVersionKind, script: HealthScript) -> JSONObject:

@@ -64,7 +64,7 @@ class Layer(Protocol):
         """Return the kinds and operations that this layer answers without calling other servers."""
 
 
-class Step(NamedTuple):
+class ChainStep(NamedTuple):
     """The outcome of asking one layer."""
 
     layer: str
@@ -78,7 +78,7 @@ class Explained(NamedTuple):
     """An answer, with the outcome of each layer that was asked."""
 
     answer: Answer
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
     calls: tuple[AskedCall, ...] = ()
     """The answers of webhooks and scripts, if the chain traces calls."""
     place: str = ""
@@ -93,7 +93,7 @@ class ChainError(InterpretError):
         calls: The answers of webhooks and scripts, if the chain traces calls.
     """
 
-    def __init__(self, error: InterpretError, steps: tuple[Step, ...], calls: tuple[AskedCall, ...] = ()) -> None:
+    def __init__(self, error: InterpretError, steps: tuple[ChainStep, ...], calls: tuple[AskedCall, ...] = ()) -> None:
         super().__init__(str(error), code=error.code)
         self.steps: Final = steps
         self.calls: Final = calls
@@ -149,17 +149,17 @@ class Chain:
 
     def _ask(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
         """Ask the layers; yields the answers for which it waits, and receives their results."""
-        steps: list[Step] = []
+        steps: list[ChainStep] = []
         calls: list[AskedCall] = []
         for layer in self._layers:
             found = layer.find(question)
             if found is None:
-                steps.append(Step(layer.name, "", "none"))
+                steps.append(ChainStep(layer.name, "", "none"))
                 continue
             try:
                 final = yield from _final(found, question, off_loop if question.large else None)
             except IgnoredError as error:
-                steps.append(Step(layer.name, found.hook, "ignored", str(error)))
+                steps.append(ChainStep(layer.name, found.hook, "ignored", str(error)))
                 if self._traces:
                     calls += _note_call(found, question, error=error)
                 continue
@@ -167,13 +167,13 @@ class Chain:
                 if layer.name in _OWN_LAYERS and type(error) is InterpretError:
                     # Our own interpreters only fail if the object is malformed, apart from errors of Lua.
                     error.code = 422
-                steps.append(Step(layer.name, found.hook, "failed", str(error)))
+                steps.append(ChainStep(layer.name, found.hook, "failed", str(error)))
                 if self._traces:
                     calls += _note_call(found, question, error=error)
                 raise ChainError(error, tuple(steps), tuple(calls)) from error
             if self._traces:
                 calls += _note_call(found, question, answer=final)
-            step = Step(layer.name, found.hook, "answered", final.rule or "")
+            step = ChainStep(layer.name, found.hook, "answered", final.rule or "")
             return Explained(final, (*steps, step), tuple(calls), found.place)
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version

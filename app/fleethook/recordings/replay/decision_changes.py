@@ -49,7 +49,7 @@ class Outcome(msgspec.Struct, frozen=True):
     result: JSON = None
 
 
-class Difference(NamedTuple):
+class OutcomeDifference(NamedTuple):
     """One part of the outcome that differs."""
 
     aspect: str
@@ -122,7 +122,7 @@ def _decode_patch(response: JSONObject) -> JSON:
         return f"the patch is damaged: {error}"
 
 
-def compare_outcomes(before: Outcome, after: Outcome, review: bytes) -> list[Difference]:
+def compare_outcomes(before: Outcome, after: Outcome, review: bytes) -> list[OutcomeDifference]:
     """Return the differences between two outcomes of one review, in the order of `ASPECTS`.
 
     Args:
@@ -130,14 +130,14 @@ def compare_outcomes(before: Outcome, after: Outcome, review: bytes) -> list[Dif
         after: The outcome of a replay.
         review: The body of the review, whose object the patches change.
     """
-    found: list[Difference] = []
+    found: list[OutcomeDifference] = []
     for aspect in ASPECTS:
         if aspect == "object":
             left, right = _patch_both(before, after, review)
         else:
             left, right = getattr(before, aspect), getattr(after, aspect)
         if not identical(_drop_places(aspect, left), _drop_places(aspect, right)):
-            found.append(Difference(aspect, left, right))
+            found.append(OutcomeDifference(aspect, left, right))
     return found
 
 
@@ -175,7 +175,7 @@ MAX_NAMED: Final = 3
 _WEBHOOK: Final = re.compile(r'webhook "([^"\\]{1,253})"')
 
 
-class Subject(NamedTuple):
+class ReviewedObject(NamedTuple):
     """The object under review."""
 
     kind: str
@@ -212,17 +212,17 @@ class ChangedDecision(NamedTuple):
     route: str
     cluster: str
     about: str
-    subject: Subject
+    subject: ReviewedObject
     uid: str
     time: str
     file: str
     line: int
     redacted: bool
-    differences: tuple[Difference, ...]
+    differences: tuple[OutcomeDifference, ...]
     missing: tuple[tuple[str, str], ...]
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """The place of a record."""
 
     file: str
@@ -236,10 +236,10 @@ def describe_name(kind: str, namespace: str, name: str) -> str:
 
 def make_change(
     record: Record,
-    place: Place,
+    place: RecordPlace,
     review: bytes,
     *,
-    differences: Sequence[Difference] = (),
+    differences: Sequence[OutcomeDifference] = (),
     missing: Iterable[tuple[CallName, str]] = (),
     unasked: Sequence[CallName] = (),
 ) -> ChangedDecision:
@@ -282,7 +282,7 @@ def _read_request(review: bytes) -> JSONObject:
         return {}
 
 
-def _find_subject(request: JSONObject) -> Subject:
+def _find_subject(request: JSONObject) -> ReviewedObject:
     document = as_object(request.get("object")) or as_object(request.get("oldObject"))
     metadata, kind = as_object(document.get("metadata")), as_object(request.get("kind"))
     namespace = str(request.get("namespace") or metadata.get("namespace") or "")
@@ -290,7 +290,7 @@ def _find_subject(request: JSONObject) -> Subject:
     name = str(metadata.get("generateName") or request.get("name") or metadata.get("name") or "")
     owner = next(_list_controllers(metadata.get("ownerReferences"), namespace), "")
     group_kind = GroupKind(str(kind.get("group") or ""), str(kind.get("kind") or document.get("kind") or ""))
-    return Subject(str(group_kind), namespace, name, str(request.get("operation") or ""), owner)
+    return ReviewedObject(str(group_kind), namespace, name, str(request.get("operation") or ""), owner)
 
 
 def _list_controllers(owners: JSON, namespace: str) -> Iterator[str]:
@@ -300,7 +300,9 @@ def _list_controllers(owners: JSON, namespace: str) -> Iterator[str]:
             yield describe_name(str(reference.get("kind") or ""), namespace, str(reference.get("name") or ""))
 
 
-def _name_cause(record: Record, subject: Subject, webhooks: Sequence[str], differences: Sequence[Difference]) -> str:
+def _name_cause(
+    record: Record, subject: ReviewedObject, webhooks: Sequence[str], differences: Sequence[OutcomeDifference]
+) -> str:
     named = list(webhooks)
     if not named and record.route.startswith(DISPATCHING):
         texts = [text for one in differences if one.aspect in ("message", "warnings") for text in _list_texts(one)]
@@ -309,7 +311,7 @@ def _name_cause(record: Record, subject: Subject, webhooks: Sequence[str], diffe
     return _join(named) or subject.owner or str(subject)
 
 
-def _list_texts(difference: Difference) -> Iterator[str]:
+def _list_texts(difference: OutcomeDifference) -> Iterator[str]:
     for side in (difference.before, difference.after):
         yield from map(str, side)
 

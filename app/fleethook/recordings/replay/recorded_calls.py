@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON
-from fleethook.recordings.recording_format import Call
+from fleethook.recordings.recording_format import RecordedCall
 
 UNRECORDED: Final = "the call was not recorded"
 
@@ -37,21 +37,21 @@ class ReviewCalls:
         after: Functions to call after the review.
     """
 
-    def __init__(self, calls: Sequence[Call] = ()) -> None:
+    def __init__(self, calls: Sequence[RecordedCall] = ()) -> None:
         """Prepare; ``calls`` are those of the record."""
         self.missing: Final[dict[CallName, str]] = {}
         self.asked: Final[dict[CallName, None]] = {}
         self.after: Final[list[Callable[[], None]]] = []
         # Calls by kind, cluster, name and key. The queue of a call whose answers are all used stays.
-        self._left: Final[dict[tuple[str, str, str, str], deque[Call]]] = {}
+        self._left: Final[dict[tuple[str, str, str, str], deque[RecordedCall]]] = {}
         for call in calls:
             self._left.setdefault((call.kind, call.cluster, call.name, call.key), deque()).append(call)
 
-    def take(self, kind: str, name: str, key: str, *, cluster: str, configuration: str = "") -> Call | None:
+    def take(self, kind: str, name: str, key: str, *, cluster: str, configuration: str = "") -> RecordedCall | None:
         """Return the next recorded answer of a call, None if there is none; the call then counts as missing.
 
         Args:
-            kind: As in `fleethook.recordings.recording_format.Call`, and so are the other arguments.
+            kind: As in `fleethook.recordings.recording_format.RecordedCall`, and so are the other arguments.
             name: The name.
             key: The key.
             cluster: The logical cluster.
@@ -90,7 +90,7 @@ def find_current() -> ReviewCalls:
     return current_calls.get() or ReviewCalls()
 
 
-def read_answer(call: Call) -> JSON:
+def read_answer(call: RecordedCall) -> JSON:
     """Return the answer of a call; raises ValueError."""
     if call.answer is msgspec.UNSET:
         raise ValueError("it has neither an answer nor an error")

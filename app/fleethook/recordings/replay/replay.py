@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from fleethook.outbound.http_exchange import OUTGOING
-from fleethook.recordings.recording_format import BodyError, Entry, Record, unwrap_body
+from fleethook.recordings.recording_format import BodyError, Record, RecordEntry, unwrap_body
 from fleethook.recordings.replay.decision_changes import (
     ChangedDecision,
     Outcome,
-    Place,
+    RecordPlace,
     compare_outcomes,
     make_change,
     read_outcome,
@@ -49,7 +49,7 @@ class Replayed(NamedTuple):
         unasked: Webhooks that were asked when the review was recorded, but not in the replay.
     """
 
-    entry: Entry
+    entry: RecordEntry
     change: ChangedDecision | None = None
     skipped: str = ""
     unknown_route: bool = False
@@ -60,7 +60,7 @@ Take = Callable[[Replayed], None]
 """Takes a result."""
 
 
-async def replay_reviews(entries: Sequence[Entry], find_endpoint: FindEndpoint, take: Take) -> None:
+async def replay_reviews(entries: Sequence[RecordEntry], find_endpoint: FindEndpoint, take: Take) -> None:
     """Replay reviews in their order.
 
     Args:
@@ -74,7 +74,7 @@ async def replay_reviews(entries: Sequence[Entry], find_endpoint: FindEndpoint, 
     await asyncio.sleep(0)
 
 
-async def _replay_one(entry: Entry, find_endpoint: FindEndpoint) -> Replayed:
+async def _replay_one(entry: RecordEntry, find_endpoint: FindEndpoint) -> Replayed:
     record = entry.record
     if reason := _find_obstacle(record):
         return Replayed(entry, skipped=reason)
@@ -129,8 +129,8 @@ def _make_scope(record: Record) -> dict[str, Any]:
     }
 
 
-def _compare(entry: Entry, review: bytes, reply: Reply, calls: ReviewCalls) -> Replayed:
-    record, place = entry.record, Place(entry.file, entry.line)
+def _compare(entry: RecordEntry, review: bytes, reply: Reply, calls: ReviewCalls) -> Replayed:
+    record, place = entry.record, RecordPlace(entry.file, entry.line)
     if calls.missing:
         return Replayed(entry, make_change(record, place, review, missing=calls.missing.items()))
     unasked = calls.list_unasked() if record.calls else ()
@@ -156,9 +156,9 @@ def is_overloaded(outcome: Outcome) -> bool:
     return outcome.code.startswith(_TOO_MANY_REQUESTS) and any(_OVERLOAD in text for text in outcome.message)
 
 
-def batch(entries: Iterator[Entry], *, count: int, size: int) -> Iterator[list[Entry]]:
+def batch(entries: Iterator[RecordEntry], *, count: int, size: int) -> Iterator[list[RecordEntry]]:
     """Yield portions of entries. A portion ends at ``count`` entries, or once its reviews have ``size`` bytes."""
-    portion, length = list[Entry](), 0
+    portion, length = list[RecordEntry](), 0
     for entry in entries:
         portion.append(entry)
         length += len(entry.record.review)

@@ -13,8 +13,8 @@ import msgspec
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import PatchError, apply, diff, resolve_pointer
-from fleethook.recordings.recording_format import Problem
-from fleethook.recordings.replay.decision_changes import UNDECIDABLE, ChangedDecision, Difference
+from fleethook.recordings.recording_format import RecordProblem
+from fleethook.recordings.replay.decision_changes import UNDECIDABLE, ChangedDecision, OutcomeDifference
 from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import Replayed
 
@@ -71,7 +71,7 @@ class Report:
         self.skipped: Final[Counter[str]] = Counter()
         self.groups: Final[dict[GroupName, Group]] = {}
         self.unasked: Final[Counter[CallName]] = Counter()
-        self.problems: Final[list[Problem]] = []
+        self.problems: Final[list[RecordProblem]] = []
         self.problem_count = 0
         self.is_complete = False
 
@@ -80,7 +80,9 @@ class Report:
         self.reviews += 1
         record = one.entry.record
         if one.unknown_route:
-            self.add_problem(Problem(one.entry.file, one.entry.line, f"this fleethook has no route {record.route}"))
+            self.add_problem(
+                RecordProblem(one.entry.file, one.entry.line, f"this fleethook has no route {record.route}")
+            )
             self.skipped["this fleethook lacks the route"] += 1
             return
         if one.skipped:
@@ -95,7 +97,7 @@ class Report:
         self.changed += not is_undecidable
         self._find_group(one.change).count += 1
 
-    def add_problem(self, problem: Problem) -> None:
+    def add_problem(self, problem: RecordProblem) -> None:
         """Count a problem of the input."""
         self.problem_count += 1
         if len(self.problems) < MAX_PROBLEMS:
@@ -143,12 +145,12 @@ def describe_change(change: ChangedDecision) -> list[DiffLine]:
     return [*lines[: MAX_LINES - 1], DiffLine(" ", "further lines are left out; --output json has all of them")]
 
 
-def describe_patch(difference: Difference) -> list[JSONObject]:
+def describe_patch(difference: OutcomeDifference) -> list[JSONObject]:
     """Return the RFC 6902 patch that turns the recorded object or result into that of the replay."""
     return diff(difference.before, difference.after)
 
 
-def describe_difference(difference: Difference) -> Iterator[DiffLine]:
+def describe_difference(difference: OutcomeDifference) -> Iterator[DiffLine]:
     """Yield the lines about one difference; about an object or a result, at most `MAX_LINES` places."""
     aspect, before, after = difference
     if aspect in _TREES:
@@ -165,7 +167,7 @@ def describe_difference(difference: Difference) -> Iterator[DiffLine]:
     yield _make_line("+", after)
 
 
-def _describe_trees(difference: Difference) -> Iterator[DiffLine]:
+def _describe_trees(difference: OutcomeDifference) -> Iterator[DiffLine]:
     current = difference.before
     for operation in describe_patch(difference)[:MAX_LINES]:
         path = operation["path"]

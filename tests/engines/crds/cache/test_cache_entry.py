@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.cache.cache_entry import Listed, measure_size, select_removable
+from fleethook.engines.crds.cache.cache_entry import ListedEntry, measure_size, select_removable
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def entry(key: str, days: int, size: int = 10) -> Listed:
-    return Listed(key, Path(key), "ready", size, NOW - timedelta(days=days), None)
+def entry(key: str, days: int, size: int = 10) -> ListedEntry:
+    return ListedEntry(key, Path(key), "ready", size, NOW - timedelta(days=days), None)
 
 
 ENTRIES = [entry("new", 0), entry("old", 30), entry("middle", 10), entry("future", -5)]

@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.engines.crds.cache import tarball_cache
 from fleethook.engines.crds.cache.cache_entry import TARBALL
-from fleethook.engines.crds.cache.tarball_cache import Cache, Entry, Origin
+from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, dotted, release, small
 from tests.waiting import NET
@@ -27,7 +27,7 @@ def cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path)
 
 
-def put(cache: Cache, tarball: bytes = SMALL, *, key: str = KEY, **more: object) -> Entry:
+def put(cache: Cache, tarball: bytes = SMALL, *, key: str = KEY, **more: object) -> CacheEntry:
     with cache.staging() as staged:
         (staged / TARBALL).write_bytes(tarball)
         return cache.commit(key, staged, ORIGIN, **more)  # type: ignore[arg-type]

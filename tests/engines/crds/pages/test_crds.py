@@ -13,7 +13,7 @@ import pytest
 from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
 from fleethook.console.process import create_console
-from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, Listed, Record, State
+from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, CacheRecord, ListedEntry, State
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.pages.crds import (
     ConditionView,
@@ -41,12 +41,14 @@ def describe(document: dict[str, Any]) -> InstanceView:
     return describe_instance(key_of(document), document)
 
 
-def listed(state: State = "ready", sha256: str = SHA) -> Listed:
-    record = Record(
+def listed(state: State = "ready", sha256: str = SHA) -> ListedEntry:
+    record = CacheRecord(
         url=URL, final_url=URL, sha256=sha256, size=1, etag="", last_modified="", fetched_at=NOW, asked_at=NOW,
         warnings=(),
     )  # fmt: skip
-    return Listed(TarballSource(URL).key, Path("x"), state, 1, NOW, record if state in ("ready", "changed") else None)
+    return ListedEntry(
+        TarballSource(URL).key, Path("x"), state, 1, NOW, record if state in ("ready", "changed") else None
+    )
 
 
 def test_an_http_source_has_the_key_of_its_entry_policy_and_pin() -> None:
@@ -96,7 +98,7 @@ def test_an_invalid_instance_shows_the_problem() -> None:
         (karmada(url=URL, sha256=SHA), listed(sha256="cd" * 32), "mismatch"),
     ],
 )
-def test_a_pin_is_compared_with_verified_entries_only(document: Any, entry: Listed | None, state: str) -> None:
+def test_a_pin_is_compared_with_verified_entries_only(document: Any, entry: ListedEntry | None, state: str) -> None:
     assert compare_pin(describe(document), {entry.key: entry} if entry else {}) == state
 
 
@@ -123,7 +125,7 @@ BROKEN = ConditionView("Ready", "False", "Failed", "the tarball is damaged", "20
         ({"url": "ftp://h/x"}, None, "kubectl --namespace test edit karmadas.operator.karmada.io one"),
     ],
 )
-def test_an_instance_that_is_not_ready_has_a_next_step(tarball: Any, entry: Listed | None, command: str) -> None:
+def test_an_instance_that_is_not_ready_has_a_next_step(tarball: Any, entry: ListedEntry | None, command: str) -> None:
     view = describe(karmada(**tarball))._replace(conditions=(BROKEN,))
     step = choose_step(view, entry, make_context(), Cache(Path("D")))
     assert step.command.endswith(command)

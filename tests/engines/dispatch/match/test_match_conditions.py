@@ -2,22 +2,22 @@
 
 from fleethook.cel import Activation
 from fleethook.engines.dispatch.match.match_conditions import (
-    Condition,
     ConditionsVerdict,
+    MatchCondition,
     evaluate_conditions,
     is_short,
 )
 
-BROKEN = Condition("broken", "object.absent == 1")
-YES = Condition("yes", "true")
-NO = Condition("no", "object.kind == 'Job'")
-DEAR = Condition("dear", "lists.range(160000).all(x, x >= 0)")
+BROKEN = MatchCondition("broken", "object.absent == 1")
+YES = MatchCondition("yes", "true")
+NO = MatchCondition("no", "object.kind == 'Job'")
+DEAR = MatchCondition("dear", "lists.range(160000).all(x, x >= 0)")
 """A condition that costs almost the limit of one expression."""
 BROKEN_TEXT = "expression 'object.absent == 1' resulted in error: no such key: absent"
 BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
-def evaluate(*conditions: Condition, fail_open: bool = False) -> ConditionsVerdict:
+def evaluate(*conditions: MatchCondition, fail_open: bool = False) -> ConditionsVerdict:
     request = {"operation": "CREATE", "userInfo": {"username": "jane"}}
     scope = Activation(object_={"kind": "Pod"}, old_object=None, request=request)
     return evaluate_conditions(conditions, scope, fail_open=fail_open)
@@ -30,7 +30,7 @@ def test_a_false_condition_skips_the_webhook_even_after_an_error() -> None:
 
 
 def test_the_first_false_condition_is_reported() -> None:
-    other = Condition("other", "false")
+    other = MatchCondition("other", "false")
 
     assert evaluate(YES, NO, other).failed == "no"
     assert evaluate(other, NO).failed == "other"

@@ -15,8 +15,8 @@ from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
-    Condition,
     ConditionsVerdict,
+    MatchCondition,
     evaluate_conditions,
 )
 from fleethook.engines.dispatch.match.rules import build_attributes
@@ -177,7 +177,7 @@ def test_exceeding_the_budget_does_not_skip_webhooks_with_ignore() -> None:
 
 def test_webhooks_of_one_request_share_a_budget() -> None:
     budget = Budget(1_000)
-    conditions = [Condition("dear", DEAR)]
+    conditions = [MatchCondition("dear", DEAR)]
     first, second = (evaluate_conditions(conditions, scope(9), fail_open=False, budget=budget) for _ in range(2))
 
     assert first.matched

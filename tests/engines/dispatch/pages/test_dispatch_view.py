@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
     plan_form,
     read_choice,
 )
-from fleethook.engines.dispatch.review.request_plan import Operation
+from fleethook.engines.dispatch.review.request_plan import RequestOperation
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from tests.cli.explaining import explain, provide_webhooks
 from tests.engines.dispatch.builders import binding, configuration, review, store_of, webhook, widget
@@ -44,9 +44,11 @@ def store_of_examples() -> Store:
     return store
 
 
-@pytest.mark.parametrize("operation", list(Operation))
+@pytest.mark.parametrize("operation", list(RequestOperation))
 @pytest.mark.parametrize("cluster", ["ws1", "ws2", "ws3", "root:ws1", "nowhere", ""])
-def test_the_form_gives_the_explanation_of_the_command_for_the_examples(operation: Operation, cluster: str) -> None:
+def test_the_form_gives_the_explanation_of_the_command_for_the_examples(
+    operation: RequestOperation, cluster: str
+) -> None:
     form = RequestForm(WIDGET, cluster, operation.value, user="ada", groups="dev, ops")
     tree = asyncio.run(explain_in(store_of_examples(), form))
     arguments = ["--request", str(WIDGETS / "testdata" / "widget.yaml"), "-f", str(WIDGETS), "--user", "ada"]

@@ -5,8 +5,8 @@ import pytest
 
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
-    Operation,
     PlanError,
+    RequestOperation,
     RequestOptions,
     find_problem,
     plan_request,
@@ -31,7 +31,7 @@ def test_a_manifest_becomes_the_request_that_kubectl_would_send() -> None:
 
 
 def test_a_deletion_has_only_the_old_object() -> None:
-    options = NO_OPTIONS._replace(operation=Operation.DELETE)
+    options = NO_OPTIONS._replace(operation=RequestOperation.DELETE)
     request = plan_request(store_of(), document(widget(size=3)), options).request
     assert msgspec.json.decode(request.object_raw) is None
     assert msgspec.json.decode(request.old_object_raw)["spec"] == {"size": 3}

@@ -8,8 +8,8 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.engines.interpret.hooks.hook_configuration import (
-    Hook,
     InterpretedKind,
+    InterpreterWebhook,
     find_target,
     is_own,
     matches,
@@ -29,12 +29,12 @@ RULE = {"apiGroups": ["example.org"], "apiVersions": ["v1"], "kinds": ["Foo"], "
 PROPOSED = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["foos"], "operations": ["*"]}
 
 
-def parse(*webhooks: Any, proposed: bool = False) -> list[Hook]:
+def parse(*webhooks: Any, proposed: bool = False) -> list[InterpreterWebhook]:
     kind = EXPLORING_CONFIGURATION if proposed else INTERPRETER_CONFIGURATION
     return list(parse_hooks(kind, {"metadata": {"name": "c"}, "webhooks": list(webhooks)}))
 
 
-def hook(*, proposed: bool = False, **webhook: Any) -> Hook:
+def hook(*, proposed: bool = False, **webhook: Any) -> InterpreterWebhook:
     (made,) = parse({"name": "w", **webhook}, proposed=proposed)
     return made
 

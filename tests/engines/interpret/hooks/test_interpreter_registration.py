@@ -12,7 +12,12 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, NativeLayer
 from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.hooks.hook_configuration import Hook, InterpretedKind, matches, parse_hooks
+from fleethook.engines.interpret.hooks.hook_configuration import (
+    InterpretedKind,
+    InterpreterWebhook,
+    matches,
+    parse_hooks,
+)
 from fleethook.engines.interpret.hooks.interpreter_registration import (
     KarmadaInterpreters,
     build_configuration,
@@ -41,7 +46,7 @@ KNOWN = [operation for operation in Operation if operation is not Operation.PRUN
 PAIRS = st.frozensets(st.tuples(st.sampled_from(KINDS), st.sampled_from(list(Operation))))
 
 
-def make_hooks(rules: list[Any], name: str = "other") -> list[Hook]:
+def make_hooks(rules: list[Any], name: str = "other") -> list[InterpreterWebhook]:
     made = {
         "metadata": {"name": name},
         "webhooks": [{"name": "w", "clientConfig": {"url": "https://x"}, "rules": rules}],

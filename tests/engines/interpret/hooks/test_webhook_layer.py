@@ -20,7 +20,7 @@ from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 from fleethook.outbound.client import HookClient
-from fleethook.recordings.recording_format import Call
+from fleethook.recordings.recording_format import RecordedCall
 from fleethook.recordings.replay.recorded_calls import ReviewCalls, current_calls, find_current
 from fleethook.settings import Settings
 from tests.asgi_client import call
@@ -291,7 +291,7 @@ KEY = f"{Operation.HEALTH.value}/hooks/health"
 
 async def ask(**members: Any) -> Any:
     layer = RecordedHookLayer(Store(INDEXES), HookClient(allow_private=False), observe=lambda *_: None)
-    calls = [Call(kind="webhook", name="health", key=KEY, cluster="", configuration="hooks", **members)]
+    calls = [RecordedCall(kind="webhook", name="health", key=KEY, cluster="", configuration="hooks", **members)]
     current_calls.set(ReviewCalls(calls if members else ()))
     return await layer._ask(HOOK, QUESTION)
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from fleethook.engines.interpret.lua.customization_rules import known_globals
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import Machine, Program, ScriptLimits
+from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 from tests.waiting import NET
 
 LONG = ScriptLimits(seconds=NET, instructions=10**9)
@@ -33,9 +33,9 @@ class CountingClock:
         return -self._LEFT if self.readings <= self.max_readings else 1.0
 
 
-def program(source: str, *, name: str = "script") -> Program:
+def program(source: str, *, name: str = "script") -> LoadedScript:
     script = parse_script(source)
-    return Program(source, name, script.runnable, bool(script.assigned & known_globals()) or "_G" in source)
+    return LoadedScript(source, name, script.runnable, bool(script.assigned & known_globals()) or "_G" in source)
 
 
 def call(

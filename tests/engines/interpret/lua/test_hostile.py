@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.interpret.lua.convert import default_to_object
-from fleethook.engines.interpret.lua.runner import Call, Runner
+from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
-from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
+from fleethook.engines.interpret.lua.vm import LoadedScript, LuaError, Machine, ScriptLimits
 from tests.engines.interpret.lua.machines import CountingClock, program
 from tests.waiting import NET
 
@@ -84,13 +84,13 @@ async def test_event_loop_continues_while_slow_scripts_run(monkeypatch: pytest.M
     clock = lambda: math.inf if over.is_set() else 1e-9 * next(times)  # noqa: E731 - it is passed on
     monkeypatch.setattr("fleethook.engines.interpret.lua.runner.Machine", partial(Machine, clock))
     runner = Runner(ScriptLimits(seconds=0, instructions=10**12, memory=16 << 20))
-    slow = Program("slow", "slow", program("function F() while true do pcall(string.rep, 'x', 100) end end").text)
+    slow = LoadedScript("slow", "slow", program("function F() while true do pcall(string.rep, 'x', 100) end end").text)
     quick = program("function F(a) return a.text end")
     ended: list[str] = []
 
     async def run_slowly() -> None:
         try:
-            returned = runner.run(Call(slow, "F", [DOCUMENT]))
+            returned = runner.run(ScriptCall(slow, "F", [DOCUMENT]))
             assert not isinstance(returned, list)
             await returned
         except LuaError as error:
@@ -99,7 +99,7 @@ async def test_event_loop_continues_while_slow_scripts_run(monkeypatch: pytest.M
     tasks = [asyncio.create_task(run_slowly()) for _ in range(3)]
     await asyncio.sleep(0)
     for _ in range(200):
-        assert runner.run(Call(quick, "F", [DOCUMENT])) == ["secret"]
+        assert runner.run(ScriptCall(quick, "F", [DOCUMENT])) == ["secret"]
         await asyncio.sleep(0)
     assert ended == []
     over.set()

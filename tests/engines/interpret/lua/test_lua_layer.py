@@ -12,7 +12,7 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.chain import Handler
 from fleethook.engines.interpret.interpret_server import InterpretServer
-from fleethook.engines.interpret.lua.customization_rules import Rule, read_customization
+from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError
@@ -45,7 +45,7 @@ def runner() -> Iterator[Runner]:
     made.close()
 
 
-def rules_of(name: str, operation: Operation, body: str) -> list[Rule]:
+def rules_of(name: str, operation: Operation, body: str) -> list[CustomizationRule]:
     member, script = SCRIPTS[operation]
     found = read_customization(customization(name, **{member: script.replace("{}", body)}))
     assert not found.problems

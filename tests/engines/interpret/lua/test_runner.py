@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.interpret.lua import runner as module
-from fleethook.engines.interpret.lua.runner import Call, Runner
+from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.vm import FUNCTIONS, LuaError, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from tests.engines.interpret.lua.machines import program
@@ -19,8 +19,8 @@ WRONG = program("function F(a) error('no') end")
 ENDLESS = program("function F(a) while true do end end")
 
 
-def make_call(script: Any) -> Call:
-    return Call(script, "F", [{"x": 7}])
+def make_call(script: Any) -> ScriptCall:
+    return ScriptCall(script, "F", [{"x": 7}])
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_slow_script_is_retried_on_the_event_loop(runner: Runner, monkeypa
     tried: list[ScriptLimits] = []
     run = runner._run
 
-    def counted(call: Call, limits: ScriptLimits) -> Any:
+    def counted(call: ScriptCall, limits: ScriptLimits) -> Any:
         tried.append(limits)
         return run(call, limits)
 

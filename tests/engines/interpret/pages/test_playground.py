@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.console.forms import FieldError
+from fleethook.console.forms import FormError
 from fleethook.engines.interpret.lua.bundle import read_bundle
 from fleethook.engines.interpret.pages.playground import (
     EXAMPLES,
@@ -73,16 +73,16 @@ REVISING = {"operation": "ReviseReplica"}
 @pytest.mark.parametrize(
     ("members", "error"),
     [
-        ({"code": " "}, FieldError("code", "the script is empty")),
+        ({"code": " "}, FormError("code", "the script is empty")),
         ({"code": "function InterpretHealth(obj)\n  return obj.a.b\nend"}, ("code", 2)),
         ({"code": "function InterpretHealth(obj)\n  return (\nend"}, ("code", 3)),
         ({"desired": ""}, ("desired", 0)),
         ({"desired": "a: 1\nb: ["}, ("desired", 3)),
-        ({"observed": "a: 1\n---\nb: 2"}, FieldError("observed", "the text has 2 documents, expected one")),
-        ({"desired": "x" * (MAX_TEXT + 1)}, FieldError("desired", "the text has more than 512 KiB: shorten it")),
+        ({"observed": "a: 1\n---\nb: 2"}, FormError("observed", "the text has 2 documents, expected one")),
+        ({"desired": "x" * (MAX_TEXT + 1)}, FormError("desired", "the text has more than 512 KiB: shorten it")),
         ({"operation": "Guess"}, ("operation", 0)),
         ({"operation": "Prune"}, ("desired", 0)),
-        ({**REVISING, "replicas": "many"}, FieldError("replicas", "'many' is not a number of replicas")),
+        ({**REVISING, "replicas": "many"}, FormError("replicas", "'many' is not a number of replicas")),
         ({**REVISING, "replicas": str(1 << 31)}, ("replicas", 0)),
         ({**REVISING, "replicas": "-1"}, ("replicas", 0)),
     ],
@@ -91,7 +91,7 @@ def test_an_error_names_its_field_and_its_line(members: dict[str, Any], error: A
     found = run(**members)
     assert found.error is not None
     assert (found.text, found.files) == ("", {})
-    if isinstance(error, FieldError):
+    if isinstance(error, FormError):
         assert found.error == error
     else:
         assert (found.error.field, found.error.line) == error
@@ -255,7 +255,7 @@ def test_an_attack_is_an_error_of_the_script(body: str, text: str) -> None:
 def test_a_large_result_is_refused() -> None:
     body = "local all = {} for i = 1, 6 do all['k' .. i] = ('x'):rep(2 ^ 20) end return all"
     answer = run_form(PlaygroundForm("InterpretStatus", f"function ReflectStatus(obj) {body} end", GAME))
-    assert (answer.results, answer.error) == ({}, FieldError("code", "the result has more than 4 MiB"))
+    assert (answer.results, answer.error) == ({}, FormError("code", "the result has more than 4 MiB"))
     assert answer.usage.instructions
 
 

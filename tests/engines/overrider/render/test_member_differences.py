@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.overrider.render.member_differences import (
     ABSENT,
-    Difference,
+    MemberDifference,
     arrange_elements,
     find_differences,
     fingerprint,
@@ -126,7 +126,7 @@ def test_elements_are_compared_by_their_merge_key() -> None:
     injected = deployment(containers=[container("istio", "istio:1"), container(image="nginx:2.0")])
     wanted = deployment(containers=[container("istio", "istio:1"), container(image="nginx:3.0")])
     (found,) = find_differences(injected, wanted)
-    assert found == Difference(
+    assert found == MemberDifference(
         f"{POD}/containers/1/image",
         ("spec", "template", "spec", "containers", "[name=nginx]", "image"),
         "nginx:3.0",
@@ -173,7 +173,7 @@ def test_defaults_and_empty_values_do_not_matter(stored: Any, requested: Any, ma
 
 
 def test_different_differences_have_different_fingerprints() -> None:
-    base = Difference("/a", ("a",), 1, 2)
+    base = MemberDifference("/a", ("a",), 1, 2)
     others = [base._replace(address=("b",)), base._replace(requested=3), base._replace(stored=3)]
     others += [base._replace(stored=ABSENT), base._replace(requested=ABSENT), base._replace(stored=None)]
     assert len({fingerprint([one]) for one in [base, *others]}) == 7

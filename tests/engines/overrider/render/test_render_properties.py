@@ -15,7 +15,14 @@ from fleethook.engines.overrider.entries.entry_selection import PoolSelector
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_traced
 from fleethook.engines.overrider.plan.plan import kind_of, patch_pool, place_template
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.preview import Cell, FieldChange, Preview, cells, count_changes, preview
+from fleethook.engines.overrider.rollout.preview import (
+    FieldChange,
+    PoolWorkload,
+    Preview,
+    cells,
+    count_changes,
+    preview,
+)
 from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.engines.overrider.template.template import build_template
@@ -128,7 +135,7 @@ def target(path: str, document: Any) -> Path:
 # The properties.
 
 
-def stored_template(cell: Cell, plans: PlanCache, store: Any) -> Any:
+def stored_template(cell: PoolWorkload, plans: PlanCache, store: Any) -> Any:
     """The stored form of the workload of the template without an overrider."""
     group_kind, document, cluster = cell.subject
     return plans.plan(
@@ -136,7 +143,7 @@ def stored_template(cell: Cell, plans: PlanCache, store: Any) -> Any:
     ).full.bare
 
 
-def written_template(cell: Cell) -> Any:
+def written_template(cell: PoolWorkload) -> Any:
     """The workload of the template without an overrider, in the written form to which entries apply."""
     group_kind, document, _ = cell.subject
     template = build_template(group_kind, document, kind=cell.kind, pool=cell.pool, node_pool=None)
@@ -181,7 +188,7 @@ def reordered(before: Any, after: Any, path: Path = ()) -> Iterator[Path]:
             yield from reordered(*inner, (*path, str(name)))
 
 
-def check_source(change: FieldChange, shown: Preview, cell: Cell, bare: Any, rule: dict[str, Any]) -> None:
+def check_source(change: FieldChange, shown: Preview, cell: PoolWorkload, bare: Any, rule: dict[str, Any]) -> None:
     """Check that the entry exists, applies to the node pool, and is the last one to write to the place."""
     found = re.fullmatch(r"entries\[(\d+)\]\.(items|patches)\[(\d+)\]", change.source)
     assert found, change
@@ -232,7 +239,7 @@ def test_render_shows_each_change_and_its_source(subject: dict[str, Any], rule: 
     found = check_overrider(rule, cluster="", namespace="default", store=store)
     refused = [one for one in found if one.level == "error"]
     plans = PlanCache()
-    failed: list[tuple[Cell, RenderError]] = []
+    failed: list[tuple[PoolWorkload, RenderError]] = []
     for cell in cells(store, [""]):
         try:
             bare = stored_template(cell, plans, store)

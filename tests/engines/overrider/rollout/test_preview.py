@@ -8,9 +8,9 @@ from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.preview import (
-    Cell,
     CellKey,
     FieldChange,
+    PoolWorkload,
     Preview,
     cell_key,
     cells,
@@ -127,7 +127,7 @@ def test_a_workload_that_cannot_be_rendered_is_not_gone() -> None:
     assert (change.after, change.preview) == (None, before[gone])
 
 
-def list_cells(*objects: dict[str, Any]) -> dict[CellKey, Cell]:
+def list_cells(*objects: dict[str, Any]) -> dict[CellKey, PoolWorkload]:
     return {cell_key(cell): cell for cell in cells(store_of(*objects), [""])}
 
 

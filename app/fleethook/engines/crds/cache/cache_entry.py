@@ -26,7 +26,7 @@ _MAX_BYTES: Final = 1024 * 1024
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class CacheRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The origin of an entry, and the digest of its tarball."""
 
     schema: int = _SCHEMA
@@ -44,10 +44,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-_DECODER: Final = msgspec.json.Decoder(Record)
+_DECODER: Final = msgspec.json.Decoder(CacheRecord)
 
 
-def write_record(path: Path, record: Record) -> None:
+def write_record(path: Path, record: CacheRecord) -> None:
     """Write a new record and sync it to disk; raises OSError."""
     with path.open("xb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(record), indent=1))
@@ -55,7 +55,7 @@ def write_record(path: Path, record: Record) -> None:
         os.fsync(file.fileno())
 
 
-def _read_record(path: Path) -> Record | None:
+def _read_record(path: Path) -> CacheRecord | None:
     try:
         record = _DECODER.decode(read_regular(path, most=_MAX_BYTES))
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
@@ -81,7 +81,7 @@ def translate_os_errors(doing: str) -> Iterator[None]:
 class Checked(NamedTuple):
     """An entry, the bytes of its tarball, and the problem of the tarball; both ``""`` unless there is a record."""
 
-    record: Record | None
+    record: CacheRecord | None
     tarball: bytes = b""
     problem: str = ""
 
@@ -140,7 +140,7 @@ State = Literal["ready", "bare", "changed", "refused"]
 link, or an unsafe owner or mode."""
 
 
-class Listed(NamedTuple):
+class ListedEntry(NamedTuple):
     """An entry in any state."""
 
     key: str
@@ -150,7 +150,7 @@ class Listed(NamedTuple):
     """Bytes of all files, tarball and tree."""
     asked_at: datetime
     """Time of the origin's last confirmation; without a record, the modification time of the directory."""
-    record: Record | None
+    record: CacheRecord | None
     problem: str = ""
 
 
@@ -167,13 +167,13 @@ def measure_size(path: Path) -> int:
 
 
 def select_removable(
-    entries: Sequence[Listed],
+    entries: Sequence[ListedEntry],
     *,
     now: datetime,
     older_than: timedelta | None = None,
     max_bytes: int | None = None,
     keep: int = 0,
-) -> list[Listed]:
+) -> list[ListedEntry]:
     """Return the entries to remove, oldest first: those that are too old, or exceed the size with younger ones.
 
     The ``keep`` youngest entries stay. An entry with a date in the future, after a clock was set back, counts as new.

@@ -25,8 +25,8 @@ from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_entry import (
     RECORD,
     TARBALL,
-    Listed,
-    Record,
+    CacheRecord,
+    ListedEntry,
     State,
     check_entry,
     is_key,
@@ -52,12 +52,12 @@ def find_data_directory() -> Path:
     return Path(platformdirs.user_data_dir("fleethook"))
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """A verified entry."""
 
     key: str
     path: Path
-    record: Record
+    record: CacheRecord
 
 
 class Origin(NamedTuple):
@@ -117,7 +117,7 @@ class Cache:
             except FileNotFoundError:
                 return []
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> CacheEntry | None:
         """Return the entry, or None if it is missing or its tarball does not have the recorded digest.
 
         Raises:
@@ -126,7 +126,7 @@ class Cache:
         found = self.tarball(key)
         return None if found is None else found[0]
 
-    def tarball(self, key: str) -> tuple[Entry, bytes] | None:
+    def tarball(self, key: str) -> tuple[CacheEntry, bytes] | None:
         """Return the entry and the bytes of its tarball, or None as `entry` does; raises as `entry`.
 
         Use these verified bytes, not the files, which another process may change meanwhile.
@@ -136,9 +136,9 @@ class Cache:
             checked = check_entry(path, self._limits)
         if checked is None or checked.record is None or checked.problem:
             return None
-        return Entry(key, path, checked.record), checked.tarball
+        return CacheEntry(key, path, checked.record), checked.tarball
 
-    def inspect(self, key: str) -> Listed | None:
+    def inspect(self, key: str) -> ListedEntry | None:
         """Check an entry in any state; returns None if it does not exist. Raises CRDsError USAGE for an invalid key."""
         path = self.path(key)
         try:
@@ -148,16 +148,16 @@ class Cache:
         except FileNotFoundError:
             return None
         except CRDsError as error:
-            return Listed(key, path, "refused", 0, changed, None, str(error))
+            return ListedEntry(key, path, "refused", 0, changed, None, str(error))
         if checked is None:  # removed meanwhile
             return None
         record, size = checked.record, measure_size(path)
         if record is None:
-            return Listed(key, path, "bare", size, changed, None)
+            return ListedEntry(key, path, "bare", size, changed, None)
         state: State = "changed" if checked.problem else "ready"
-        return Listed(key, path, state, size, record.asked_at, record, checked.problem)
+        return ListedEntry(key, path, state, size, record.asked_at, record, checked.problem)
 
-    def entries(self) -> list[Listed]:
+    def entries(self) -> list[ListedEntry]:
         """Return all entries in any state; raises CRDsError DISK."""
         return [listed for key in self.keys() if (listed := self.inspect(key)) is not None]
 
@@ -185,7 +185,7 @@ class Cache:
         *,
         sha256: str = "",
         strict: bool = False,
-    ) -> Entry:
+    ) -> CacheEntry:
         """Verify and unpack the tarball in a staging directory, record it, and make it the entry.
 
         Args:
@@ -206,7 +206,7 @@ class Cache:
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the digest is {manifest.sha256}, not {sha256.strip().lower()}")
         now = self._clock()
-        record = Record(
+        record = CacheRecord(
             url=origin.url, final_url=origin.final_url, sha256=manifest.sha256, size=manifest.size, etag=origin.etag,
             last_modified=origin.last_modified, fetched_at=now, asked_at=now, warnings=manifest.warnings,
         )  # fmt: skip
@@ -219,7 +219,7 @@ class Cache:
             staged.rename(target)
             _sync(self.directory)
         shutil.rmtree(former, ignore_errors=True)
-        return Entry(key, target, record)
+        return CacheEntry(key, target, record)
 
     def import_file(
         self,
@@ -229,7 +229,7 @@ class Cache:
         *,
         sha256: str = "",
         strict: bool = False,
-    ) -> Entry:
+    ) -> CacheEntry:
         """Make a regular file the entry, replacing a former one; the size is checked before the file is copied.
 
         Args:
@@ -252,7 +252,7 @@ class Cache:
                 (staged / TARBALL).write_bytes(tarball)
             return self.commit(key, staged, origin, sha256=sha256, strict=strict)
 
-    def renew(self, entry: Entry, origin: Origin) -> Entry:
+    def renew(self, entry: CacheEntry, origin: Origin) -> CacheEntry:
         """Record that the origin confirmed the entry as current."""
         record = msgspec.structs.replace(
             entry.record, url=origin.url, final_url=origin.final_url, etag=origin.etag,
@@ -281,7 +281,7 @@ class Cache:
         max_bytes: int | None = None,
         keep: int = 0,
         dry_run: bool = False,
-    ) -> list[Listed]:
+    ) -> list[ListedEntry]:
         """Remove entries that are too old, or exceed the size with younger ones.
 
         Returns:

@@ -13,7 +13,7 @@ from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_patches import render_tree
 from fleethook.engines.crds.archive.unpacked_tree import Manifest, describe
-from fleethook.engines.crds.cache.cache_entry import Listed, is_key
+from fleethook.engines.crds.cache.cache_entry import ListedEntry, is_key
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
     DownloadOptions,
@@ -178,12 +178,12 @@ def _parse_key(entry: str) -> str:
     return entry if is_key(entry) else TarballSource(entry).key
 
 
-def _format_line(one: Listed) -> str:
+def _format_line(one: ListedEntry) -> str:
     url = one.record.url if one.record else ""
     return f"{one.key}  {one.state:<8} {one.size:>12,}  {one.asked_at:%Y-%m-%d %H:%M}  {url or one.problem}"
 
 
-def _build_document(one: Listed) -> dict[str, object]:
+def _build_document(one: ListedEntry) -> dict[str, object]:
     record = one.record
     return {
         "key": one.key, "path": one.path, "state": one.state, "bytes": one.size, "asked_at": one.asked_at,

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from fleethook.console.rendering import take_page
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.unpacked_tree import Manifest
-from fleethook.engines.crds.cache.cache_entry import Listed, State, translate_os_errors
+from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.tarball_source import redact
@@ -30,7 +30,7 @@ class EntryPage(NamedTuple):
         pages: The number of pages, at least 1.
     """
 
-    entries: tuple[Listed, ...] = ()
+    entries: tuple[ListedEntry, ...] = ()
     total: int = 0
     page: int = 1
     pages: int = 1
@@ -39,7 +39,7 @@ class EntryPage(NamedTuple):
 class EntryContent(NamedTuple):
     """An entry, and the files of its tarball; None unless the entry is verified."""
 
-    listed: Listed
+    listed: ListedEntry
     manifest: Manifest | None
 
 
@@ -50,7 +50,7 @@ def read_page(cache: Cache, page: int) -> EntryPage:
     return EntryPage(tuple(inspect_entries(cache, here).values()), len(keys), paging.page, paging.pages)
 
 
-def inspect_entries(cache: Cache, keys: Iterable[str]) -> dict[str, Listed]:
+def inspect_entries(cache: Cache, keys: Iterable[str]) -> dict[str, ListedEntry]:
     """Check the entries of some keys; keys without an entry are left out. Raises CRDsError DISK."""
     with translate_os_errors(_READING):
         return {key: one for key in dict.fromkeys(keys) if (one := cache.inspect(key)) is not None}
@@ -120,7 +120,7 @@ class FileView(NamedTuple):
     sha256: str
 
 
-def describe_entry(one: Listed) -> EntryView:
+def describe_entry(one: ListedEntry) -> EntryView:
     """Return the description of an entry in any state."""
     record, is_ready = one.record, one.state == "ready"
     return EntryView(

@@ -16,7 +16,7 @@ from fleethook.console.attention import Attention, AttentionLine, Severity, read
 from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.console.sections import ConsolePage, Section, has_kinds
-from fleethook.engines.crds.cache.cache_entry import Listed
+from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import read_instance_release
@@ -108,7 +108,7 @@ def make_anchor(*names: str) -> str:
     return f"instance-{quote('/'.join(filter(None, names)))}"
 
 
-class Step(NamedTuple):
+class NextCommand(NamedTuple):
     """The next step for an instance: a text, and the command; both ``""`` if there is none."""
 
     text: str = ""
@@ -146,7 +146,7 @@ def describe_instances(documents: Mapping[ObjectKey, JSONObject]) -> list[Instan
     return sorted((describe_instance(*item) for item in documents.items()), key=lambda one: not one.needs_attention)
 
 
-def compare_pin(instance: InstanceView, entries: Mapping[str, Listed]) -> PinState:
+def compare_pin(instance: InstanceView, entries: Mapping[str, ListedEntry]) -> PinState:
     """Return the state of an instance's pin.
 
     Args:
@@ -165,7 +165,7 @@ def compare_pin(instance: InstanceView, entries: Mapping[str, Listed]) -> PinSta
     return "match" if entry.record.sha256 == instance.pin else "mismatch"
 
 
-def choose_step(one: InstanceView, entry: Listed | None, context: ConsoleContext, cache: Cache) -> Step:
+def choose_step(one: InstanceView, entry: ListedEntry | None, context: ConsoleContext, cache: Cache) -> NextCommand:
     """Return the next step for an instance that needs attention, or whose entry cannot be used.
 
     Args:
@@ -176,27 +176,27 @@ def choose_step(one: InstanceView, entry: Listed | None, context: ConsoleContext
     """
     if one.problem:
         command = context.kubectl("--namespace", one.namespace, "edit", KARMADA_RESOURCE, one.name)
-        return Step("Correct spec.crdTarball:", command)
+        return NextCommand("Correct spec.crdTarball:", command)
     if entry is not None and entry.state != "ready":
         return _check_source(one, cache)
     if compare_pin(one, {entry.key: entry} if entry else {}) == "mismatch" or (entry is None and one.needs_attention):
         return _check_source(one, cache)
     if one.needs_attention:
         text = "The entry of this host is verified, so the fault is on the host that reports it:"
-        return Step(text, context.kubectl("--namespace", one.namespace, "describe", KARMADA_RESOURCE, one.name))
-    return Step()
+        return NextCommand(text, context.kubectl("--namespace", one.namespace, "describe", KARMADA_RESOURCE, one.name))
+    return NextCommand()
 
 
-def _check_source(one: InstanceView, cache: Cache) -> Step:
+def _check_source(one: InstanceView, cache: Cache) -> NextCommand:
     pinned = ("--sha256", one.pin) if one.pin else ()
     url = urlsplit(one.source)
     if not one.key:
         text = "Check the tarball of your operator's release; replace v1.18.0 by its version:"
-        return Step(text, _make_command(cache, "fetch", "--version", "v1.18.0", *pinned))
+        return NextCommand(text, _make_command(cache, "fetch", "--version", "v1.18.0", *pinned))
     if url.scheme == "file":
-        return Step("Check the file:", shlex.join(["fleethook", "crds", "verify", unquote(url.path), *pinned]))
+        return NextCommand("Check the file:", shlex.join(["fleethook", "crds", "verify", unquote(url.path), *pinned]))
     command = _make_command(cache, "fetch", one.source, "--policy", "Always", *pinned)
-    return Step("Download and check the tarball:", command)
+    return NextCommand("Download and check the tarball:", command)
 
 
 def list_instance_lines(instances: Iterable[InstanceView], address_of: Callable[[int], str]) -> list[AttentionLine]:
@@ -310,17 +310,17 @@ class _Row(NamedTuple):
     one: InstanceView
     pin_state: PinState
     entry: EntryView | None
-    step: Step
+    step: NextCommand
 
 
-def _make_row(one: InstanceView, entry: Listed | None, context: ConsoleContext, cache: Cache) -> _Row:
+def _make_row(one: InstanceView, entry: ListedEntry | None, context: ConsoleContext, cache: Cache) -> _Row:
     pin_state = compare_pin(one, {entry.key: entry} if entry else {})
     return _Row(one, pin_state, describe_entry(entry) if entry else None, choose_step(one, entry, context, cache))
 
 
 async def _read_list(
     context: ConsoleContext, cache: Cache, page: int, instances: Sequence[InstanceView]
-) -> tuple[EntryPage, dict[str, Listed], str]:
+) -> tuple[EntryPage, dict[str, ListedEntry], str]:
     """Return a page of entries, the entries of some instances, and the error if the cache cannot be read."""
     try:
         found = await context.worker.run("", read_page, cache, page)

@@ -23,9 +23,9 @@ from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
-    Operation,
     PlanError,
     PlannedRequest,
+    RequestOperation,
     RequestOptions,
     is_review,
     plan_request,
@@ -67,7 +67,7 @@ def explain(
         Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's)."),
     ] = None,
     operation: Annotated[
-        Operation | None,
+        RequestOperation | None,
         Option(
             help="Operation of the request (default: the review's, or CREATE, or the only one of a subresource). "
             "DELETECOLLECTION is the DELETE of an object with its collection or namespace: request.name is empty."
@@ -130,11 +130,11 @@ def explain(
         raise SystemExit(CHECK_FAILED)
 
 
-def _check_old(operation: Operation | None, resource: str, inputs: Sequence[InputDocument]) -> None:
+def _check_old(operation: RequestOperation | None, resource: str, inputs: Sequence[InputDocument]) -> None:
     """Exit with a message if no request has a stored object. Reviews and subresources have their own operations."""
     is_default = operation is None and "/" not in resource and not any(is_review(one.document) for one in inputs)
-    if is_default or operation in (Operation.CREATE, Operation.CONNECT):
-        fail(f"{operation or Operation.CREATE} does not use --old: give --operation UPDATE or DELETE, or leave it out")
+    if is_default or operation in (RequestOperation.CREATE, RequestOperation.CONNECT):
+        fail(f"{operation or 'CREATE'} does not use --old: give --operation UPDATE or DELETE, or leave it out")
 
 
 def _place(one: InputDocument, namespace: str) -> InputDocument:

@@ -52,9 +52,9 @@ from fleethook.engines.dispatch.hooks.hooks import PHASES, set_defaults
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
-    Operation,
     PlanError,
     PlannedRequest,
+    RequestOperation,
     RequestOptions,
     is_review,
     plan_request,
@@ -70,7 +70,7 @@ _UNCALLED: Final = "requests"
 """Stands for a webhook if a request is refused before any webhook is found."""
 
 
-_USUAL: Final = (Operation.CREATE, Operation.UPDATE, Operation.DELETE)
+_USUAL: Final = (RequestOperation.CREATE, RequestOperation.UPDATE, RequestOperation.DELETE)
 
 
 class LocationOptions(NamedTuple):
@@ -136,7 +136,7 @@ def send_objects(
         ),
     ] = None,
     operation: Annotated[
-        list[Operation] | None,
+        list[RequestOperation] | None,
         Option(
             help="Operation to try (default: CREATE, UPDATE, DELETE); may be repeated. DELETECOLLECTION is the DELETE "
             "of an object with its collection or namespace: request.name is empty."
@@ -296,7 +296,7 @@ def _find_namespace(one: InputDocument) -> str:
 def _plan(
     store: Store,
     inputs: Sequence[InputDocument],
-    operations: Sequence[Operation],
+    operations: Sequence[RequestOperation],
     user: JSONObject,
     default_cluster: str | None,
 ) -> Iterator[PlannedRequest]:
@@ -308,7 +308,7 @@ def _plan(
             continue
         for operation in operations:
             options = RequestOptions(operation, user, None, dry_run=True, default_cluster=default_cluster)
-            is_new = operation is Operation.CREATE
+            is_new = operation is RequestOperation.CREATE
             sent = one._replace(document=remove_stored(one.document)) if is_new else one
             yield _plan_one(store, sent, options)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-from fleethook.engines.dispatch.match.match_conditions import Condition
+from fleethook.engines.dispatch.match.match_conditions import MatchCondition
 from fleethook.model.formats.labels import NAMESPACE_LABEL, Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
@@ -57,7 +57,7 @@ class Hook(NamedTuple):
     """Whether matchPolicy is Equivalent: a rule also matches other versions of the same resource."""
     namespace_selector: Selector
     object_selector: Selector
-    conditions: tuple[Condition, ...]
+    conditions: tuple[MatchCondition, ...]
     fails_open: bool
     side_effects: str | None
     review_versions: tuple[str, ...]
@@ -104,7 +104,7 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
             namespace_selector=_compile_selector(webhook.get("namespaceSelector")),
             object_selector=_compile_selector(webhook.get("objectSelector")),
             conditions=tuple(
-                Condition(as_text(one.get("name")), as_text(one.get("expression")))
+                MatchCondition(as_text(one.get("name")), as_text(one.get("expression")))
                 for one in list_objects(webhook.get("matchConditions"))
                 if not _is_dispatch_only(one)
             ),

@@ -22,7 +22,7 @@ MAX_COST_OF_REQUEST: Final = 10_000_000
 _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
-class Condition(NamedTuple):
+class MatchCondition(NamedTuple):
     """One entry of ``matchConditions``."""
 
     name: str
@@ -92,7 +92,7 @@ class Budget:
 
 
 def evaluate_conditions(
-    conditions: Sequence[Condition],
+    conditions: Sequence[MatchCondition],
     scope: Activation,
     *,
     fail_open: bool,
@@ -136,7 +136,7 @@ def evaluate_conditions(
 
 
 def _decide(
-    conditions: Sequence[Condition], answers: Sequence[ConditionResult], *, fail_open: bool
+    conditions: Sequence[MatchCondition], answers: Sequence[ConditionResult], *, fail_open: bool
 ) -> ConditionsVerdict:
     results = _list_results(conditions, answers)
     for name, result in results:
@@ -154,12 +154,14 @@ def _report_errors(
     return ConditionsVerdict(matched=False, errors=() if fail_open else errors, results=results)
 
 
-def _list_results(conditions: Sequence[Condition], answers: Sequence[ConditionResult]) -> tuple[tuple[str, str], ...]:
+def _list_results(
+    conditions: Sequence[MatchCondition], answers: Sequence[ConditionResult]
+) -> tuple[tuple[str, str], ...]:
     return tuple((condition.name, answer.result) for condition, answer in zip(conditions, answers, strict=False))
 
 
 def evaluate_condition(
-    condition: Condition,
+    condition: MatchCondition,
     scope: Activation,
     limits: EvaluationLimits = LIMITS,
     get_program: Callable[[str], Program] = compile_condition,

@@ -17,7 +17,7 @@ from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, FindingCount, ObjectFinding, list_object_lines
 from fleethook.console.context import ConsoleContext
-from fleethook.console.forms import FieldError, FormFieldError, FormFields
+from fleethook.console.forms import FormError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Watch
@@ -35,7 +35,7 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
     read_choice,
     write_choice,
 )
-from fleethook.engines.dispatch.review.request_plan import Operation
+from fleethook.engines.dispatch.review.request_plan import RequestOperation
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
@@ -137,7 +137,7 @@ PAGE: Final = ConsolePage(
     names={"Webhook": list_webhooks},
 )
 
-_OPERATIONS: Final = tuple(one.value for one in Operation)
+_OPERATIONS: Final = tuple(one.value for one in RequestOperation)
 
 
 @router.get("")
@@ -199,7 +199,9 @@ async def explain_typed(request: Request, context: Context, fields: FormFields) 
 def _read_form(fields: Mapping[str, str]) -> RequestForm:
     texts = {name: fields.get(name, "") for name in ("document", "cluster", "old", "user", "groups", "resource")}
     return RequestForm(
-        **texts, operation=fields.get("operation", Operation.CREATE.value), dry_run=fields.get("dry_run") == "true"
+        **texts,
+        operation=fields.get("operation", RequestOperation.CREATE.value),
+        dry_run=fields.get("dry_run") == "true",
     )
 
 
@@ -213,7 +215,7 @@ async def _show(
     explains: bool = False,
 ) -> HTMLResponse:
     tree: VerdictTree | None = None
-    error: FieldError | None = None
+    error: FormError | None = None
     if explains:
         try:
             tree = await explain_form(context.store, DISPATCH.find(request).dispatcher, form)

@@ -16,9 +16,9 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS, Explanation, explain
 from fleethook.engines.dispatch.review.request_plan import (
     InputDocument,
-    Operation,
     PlanError,
     PlannedRequest,
+    RequestOperation,
     RequestOptions,
     find_problem,
     plan_request,
@@ -53,7 +53,7 @@ class RequestForm:
 
     document: str = ""
     cluster: str = ""
-    operation: str = Operation.CREATE.value
+    operation: str = RequestOperation.CREATE.value
     old: str = ""
     user: str = ""
     groups: str = ""
@@ -107,13 +107,13 @@ def plan_form(store: Store, form: RequestForm) -> PlannedRequest:
     document = _read_object("document", form.document)
     if document is None:
         raise FormFieldError("document", "paste an object or an AdmissionReview, or choose an object")
-    if form.operation not in list(Operation):
-        known = ", ".join(Operation)
+    if form.operation not in list(RequestOperation):
+        known = ", ".join(RequestOperation)
         raise FormFieldError("operation", f"{form.operation!r} is unknown: use one of {known}")
     groups = [one.strip() for one in form.groups.split(",") if one.strip()]
     user: JSONObject = {"username": form.user, "groups": groups} if form.user or groups else {}
     options = RequestOptions(
-        Operation(form.operation),
+        RequestOperation(form.operation),
         user,
         _read_object("old", form.old),
         form.dry_run,

@@ -34,7 +34,7 @@ class PlanError(ValueError):
     """No request can be made of a document; the text names the document, the reason and the remedy."""
 
 
-class Operation(StrEnum):
+class RequestOperation(StrEnum):
     """Operations of admission requests."""
 
     CREATE = "CREATE"
@@ -59,7 +59,7 @@ class RequestOptions(NamedTuple):
             the one of their kind.
     """
 
-    operation: Operation | None
+    operation: RequestOperation | None
     user: JSONObject
     old: JSON
     dry_run: bool
@@ -139,9 +139,9 @@ def plan_request(store: Store, source: InputDocument, options: RequestOptions) -
 
     The document has no problem by `find_problem`.
     """
-    is_collection = options.operation is Operation.DELETECOLLECTION
+    is_collection = options.operation is RequestOperation.DELETECOLLECTION
     if is_collection:
-        options = options._replace(operation=Operation.DELETE)
+        options = options._replace(operation=RequestOperation.DELETE)
     if is_review(source.document):
         planned = _read_review(source, options)
     else:
@@ -176,7 +176,7 @@ def _read_review(source: InputDocument, options: RequestOptions) -> PlannedReque
         raise PlanError(f"{source.place}: the review cannot be read: {review.problem}")
     changes: dict[str, Any] = {}
     if options.operation is not None or options.old is not None:
-        operation = options.operation or Operation(request.operation)
+        operation = options.operation or RequestOperation(request.operation)
         new, old = map(_encode, _make_objects(operation, request.object, options.old or request.old_object))
         changes = {"operation": operation.value, "object_raw": new, "old_object_raw": old}
         changes["options"] = _make_options(operation)
@@ -194,15 +194,15 @@ def _encode(value: JSON) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def _make_objects(operation: Operation, document: JSON, old: JSON) -> tuple[JSON, JSON]:
+def _make_objects(operation: RequestOperation, document: JSON, old: JSON) -> tuple[JSON, JSON]:
     """Return object and oldObject as kube-apiserver sets them for an operation."""
-    new = None if operation is Operation.DELETE else document or old
-    before = old or document if operation in (Operation.UPDATE, Operation.DELETE) else None
+    new = None if operation is RequestOperation.DELETE else document or old
+    before = old or document if operation in (RequestOperation.UPDATE, RequestOperation.DELETE) else None
     return new, before
 
 
-def _make_options(operation: Operation) -> msgspec.Raw:
-    has_no_options = operation is Operation.CONNECT
+def _make_options(operation: RequestOperation) -> msgspec.Raw:
+    has_no_options = operation is RequestOperation.CONNECT
     return _encode(None if has_no_options else {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"})
 
 
@@ -220,7 +220,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     except DestinationError as error:
         raise PlanError(f"{source.place}: {error}") from None
     resource, subresource = chosen.destination
-    operation = Operation(chosen.operation)
+    operation = RequestOperation(chosen.operation)
     schema = find_owner(store, cluster=cluster, group=resource.group, resource=resource.resource).schema
     in_namespace = is_namespaced(
         store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema
@@ -235,7 +235,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
         replicas = as_object(set_defaults(document).get("spec")).get("replicas")
         spec = {"spec": {"replicas": replicas}} if kind == SCALE and replicas is not None else {}
         document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _keep_names(metadata), **spec}
-    if operation is Operation.CONNECT:
+    if operation is RequestOperation.CONNECT:
         # The options of CONNECT, such as PodExecOptions, have no metadata.
         document = {name: value for name, value in document.items() if name != "metadata"}
     definition = find_definition(

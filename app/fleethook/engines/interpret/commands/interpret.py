@@ -31,7 +31,7 @@ from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.manifest_reader import RULES
-from fleethook.engines.interpret.chain import ChainError, Explained, Step
+from fleethook.engines.interpret.chain import ChainError, ChainStep, Explained
 from fleethook.engines.interpret.commands.interpret_chain import (
     INTERPRETERS,
     build_chain,
@@ -197,7 +197,7 @@ def _check_options(operation: Operation, using: Mapping[str, Operation | bool]) 
     return operation
 
 
-def _print_answer(found: JSONObject, step: Step, output: Output) -> None:
+def _print_answer(found: JSONObject, step: ChainStep, output: Output) -> None:
     if output is Output.JSON:
         reason = {"rule": step.detail} if step.detail else {}
         write_json({"layer": step.layer, "hook": step.hook, **reason, "results": found})

@@ -18,7 +18,13 @@ from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.manifest_reader import decode_text, is_directory, list_files, name_source, read_file
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store import key_of
-from fleethook.engines.interpret.argocd_checks import HealthCheck, Place, Remark, format_pattern, read_checks
+from fleethook.engines.interpret.argocd_checks import (
+    ConversionRemark,
+    HealthCheck,
+    ScriptPlace,
+    format_pattern,
+    read_checks,
+)
 from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks
 from fleethook.engines.interpret.commands.interpret_chain import build_chain, run_fixture
 from fleethook.engines.interpret.fixtures import read_fixtures
@@ -39,7 +45,7 @@ class HealthChecks(NamedTuple):
     checks: list[HealthCheck]
     tests: list[HealthTest]
     kinds: list[GroupVersionKind]
-    remarks: list[Remark]
+    remarks: list[ConversionRemark]
     errors: list[ManifestError]
 
 
@@ -97,21 +103,21 @@ def _list_kinds(document: JSONObject) -> Iterator[GroupVersionKind]:
     return list_served_kinds(document) if key_of(document).group_kind == DEFINITION else iter([gvk_of(document)])
 
 
-def _read_tests(document: Document, lines: FieldLines) -> Iterator[tuple[Path | None, HealthTest | Remark]]:
+def _read_tests(document: Document, lines: FieldLines) -> Iterator[tuple[Path | None, HealthTest | ConversionRemark]]:
     """Yield the tests of a ``health_test.yaml`` with their files. As in Argo CD, the case of names does not matter."""
     tests = document.object.get("tests")
     for number, value in enumerate(tests if isinstance(tests, list) else ()):
-        place = Place(document.source, lines.line(document, f"tests[{number}]"))
+        place = ScriptPlace(document.source, lines.line(document, f"tests[{number}]"))
         test = {name.lower(): member for name, member in as_object(value).items()}
         name, status = test.get("inputpath"), as_object(test.get("healthstatus")).get("status")
         if not isinstance(name, str):
-            yield None, Remark("error", "test", document.source, "the test has no inputPath", place)
+            yield None, ConversionRemark("error", "test", document.source, "the test has no inputPath", place)
             continue
         path = Path(document.source).parent / name
         try:
             found = _read_test_object(path)
         except ManifestError as error:
-            yield path, Remark("error", "test", name, f"the test's object cannot be read: {error}", place)
+            yield path, ConversionRemark("error", "test", name, f"the test's object cannot be read: {error}", place)
         else:
             yield path, HealthTest(name, gvk_of(found), found, str(status or ""), place)
 
@@ -132,7 +138,7 @@ def _read_script(found: HealthChecks, file: Path, kinds: Sequence[GroupVersionKi
     except ManifestError as error:
         found.errors.append(error)
         return
-    place = Place(str(file), 1, 1)
+    place = ScriptPlace(str(file), 1, 1)
     pattern = _find_pattern(file.parent)
     if pattern:
         found.checks.append(HealthCheck(pattern, script, place))
@@ -143,7 +149,7 @@ def _read_script(found: HealthChecks, file: Path, kinds: Sequence[GroupVersionKi
         found.checks.append(HealthCheck(format_pattern(own[0].group_kind), script, place, own))
     else:
         text = f"the file is not in a directory GROUP/KIND, and no test is in {_TESTS} beside it: give --kind"
-        found.remarks.append(Remark("error", "no-kind", file.name, text, place))
+        found.remarks.append(ConversionRemark("error", "no-kind", file.name, text, place))
 
 
 def _find_pattern(directory: Path) -> str:
@@ -252,16 +258,16 @@ def _run_fixtures(converted: Sequence[Converted]) -> list[tuple[Converted, Fixtu
     return asyncio.run(run_all())
 
 
-def _report_failures(results: Sequence[tuple[Converted, FixtureResult]]) -> Iterator[Remark]:
+def _report_failures(results: Sequence[tuple[Converted, FixtureResult]]) -> Iterator[ConversionRemark]:
     for one, result in results:
         if result.passed:
             continue
         differences = [f"{it.path}: expected {it.expected}, found {it.found}" for it in result.differences]
         text = f"the fixture fails: {result.name}: {result.error or '; '.join(differences)}"
-        yield Remark("error", "fixture", one.check.pattern, text, Place(result.file, result.line))
+        yield ConversionRemark("error", "fixture", one.check.pattern, text, ScriptPlace(result.file, result.line))
 
 
-def _write_files(directory: Path, converted: Sequence[Converted]) -> Iterator[Remark]:
+def _write_files(directory: Path, converted: Sequence[Converted]) -> Iterator[ConversionRemark]:
     """Write the files of a conversion; yield an error for each existing file with other content."""
     for one in converted:
         texts = {_CUSTOMIZATION_FILE: format_customization(one.customization)}
@@ -271,7 +277,7 @@ def _write_files(directory: Path, converted: Sequence[Converted]) -> Iterator[Re
             path = directory / one.folder / name
             if path.exists() and path.read_text(encoding="utf-8") != text:
                 reason = "the file exists with other content: remove it, or give another directory"
-                yield Remark("error", "exists", one.check.pattern, reason, Place(str(path), 0))
+                yield ConversionRemark("error", "exists", one.check.pattern, reason, ScriptPlace(str(path), 0))
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -290,7 +296,9 @@ def format_customization(document: JSONObject) -> str:
     return f"{head}luaScript: |\n{block}"
 
 
-def _print(converted: Sequence[Converted], remarks: Sequence[Remark], output: Output, *, is_written: bool) -> None:
+def _print(
+    converted: Sequence[Converted], remarks: Sequence[ConversionRemark], output: Output, *, is_written: bool
+) -> None:
     if output is Output.JSON:
         rows: list[dict[str, Any]] = [
             {"level": it.level, "code": it.code, "kind": it.subject, "text": it.text, "place": _format_place(it.place)}
@@ -308,5 +316,5 @@ def _print(converted: Sequence[Converted], remarks: Sequence[Remark], output: Ou
         write_error(f"{place}{it.level}: {it.subject}: {it.text}")
 
 
-def _format_place(place: Place) -> str:
+def _format_place(place: ScriptPlace) -> str:
     return f"{place.source}:{place.line}" if place.line else place.source

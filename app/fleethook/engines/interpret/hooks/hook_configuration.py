@@ -40,7 +40,7 @@ EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10
 
 
-class Hook(NamedTuple):
+class InterpreterWebhook(NamedTuple):
     """One webhook of a configuration."""
 
     uid: str
@@ -63,7 +63,7 @@ class InterpretedKind(NamedTuple):
     namespaced: bool
 
 
-def parse_hooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Hook]:
+def parse_hooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[InterpreterWebhook]:
     """Yield the hooks of a configuration; a member of a wrong type counts as missing."""
     name = configuration["metadata"]["name"]
     proposed = group_kind == EXPLORING_CONFIGURATION
@@ -72,7 +72,7 @@ def parse_hooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Ho
         if not isinstance(webhook, dict):
             continue
         timeout = webhook.get("timeoutSeconds")
-        yield Hook(
+        yield InterpreterWebhook(
             uid=f"{name}/{webhook.get('name') or ''}",
             proposed=proposed,
             rules=tuple(rule for rule in as_list(webhook.get("rules")) if isinstance(rule, dict)),
@@ -100,12 +100,12 @@ def _parse_endpoint(config: Any) -> Endpoint:
     return Endpoint(url if isinstance(url, str) else "", "", ca_bundle)
 
 
-def is_own(hook: Hook) -> bool:
+def is_own(hook: InterpreterWebhook) -> bool:
     """Return whether a hook belongs to the configuration that this server registers."""
     return not hook.proposed and hook.uid.partition("/")[0] == karmada.OWN_CONFIGURATION
 
 
-def matches(hook: Hook, operation: Operation, target: InterpretedKind) -> bool:
+def matches(hook: InterpreterWebhook, operation: Operation, target: InterpretedKind) -> bool:
     """Return whether any rule of a hook matches an operation on a target."""
     return any(_rule_matches(rule, operation, target, proposed=hook.proposed) for rule in hook.rules)
 

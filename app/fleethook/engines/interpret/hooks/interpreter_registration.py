@@ -14,7 +14,13 @@ from typing import Final, NamedTuple
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.hooks.hook_configuration import Hook, InterpretedKind, is_own, matches, parse_hooks
+from fleethook.engines.interpret.hooks.hook_configuration import (
+    InterpretedKind,
+    InterpreterWebhook,
+    is_own,
+    matches,
+    parse_hooks,
+)
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
@@ -97,7 +103,7 @@ class InterpreterRules(NamedTuple):
     """A text for each kind and operation that another webhook has. Karmada never calls a second webhook."""
 
 
-def select(answers: Answers, others: Sequence[Hook]) -> InterpreterRules:
+def select(answers: Answers, others: Sequence[InterpreterWebhook]) -> InterpreterRules:
     """Return the rules that name exactly the kinds and operations that this server answers.
 
     Args:

@@ -15,7 +15,7 @@ from fleethook.engines.interpret.chain import Handler, IgnoredError, Observe, ig
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import (
     CONFIGURATIONS,
-    Hook,
+    InterpreterWebhook,
     find_target,
     is_own,
     matches,
@@ -73,7 +73,7 @@ class WebhookLayer:
         self._store: Final = store
         self._client: Final = client
         self._observe: Final = observe
-        self._hooks: list[Hook] | None = None
+        self._hooks: list[InterpreterWebhook] | None = None
         self._worker: Final = Worker()
         store.subscribe(self._drop_hooks)
 
@@ -81,7 +81,7 @@ class WebhookLayer:
         if key.group_kind in CONFIGURATIONS:
             self._hooks = None
 
-    def list_hooks(self) -> list[Hook]:
+    def list_hooks(self) -> list[InterpreterWebhook]:
         """Return the hooks by name, without those of this server."""
         if self._hooks is None:
             found = [
@@ -116,7 +116,7 @@ class WebhookLayer:
                 )
         return None
 
-    async def _ask(self, hook: Hook, question: Question) -> Answer:
+    async def _ask(self, hook: InterpreterWebhook, question: Question) -> Answer:
         started = time.perf_counter()
         outcome = "failed"
         try:
@@ -133,7 +133,7 @@ class WebhookLayer:
             self._observe(hook.uid, outcome, time.perf_counter() - started)
         return answer
 
-    async def _call(self, hook: Hook, question: Question) -> Answer:
+    async def _call(self, hook: InterpreterWebhook, question: Question) -> Answer:
         kind = EXPLORE_REVIEW if hook.proposed else INTERPRETER_CONTEXT
         if VERSION not in hook.versions:
             raise InterpretError(
@@ -151,7 +151,7 @@ class WebhookLayer:
             raise InterpretError(f"received invalid webhook response: {error}", code=error.code) from error
 
 
-def _describe_hook(hook: Hook) -> AskedCall:
+def _describe_hook(hook: InterpreterWebhook) -> AskedCall:
     configuration, _, name = hook.uid.partition("/")
     return AskedCall("webhook", name, "", configuration)
 
@@ -259,7 +259,7 @@ def _apply_patch(document: JSONObject, members: JSONObject) -> JSONObject:
 class RecordedHookLayer(WebhookLayer):
     """Finds the webhooks of interpreters as a server does, and answers as they did."""
 
-    async def _ask(self, hook: Hook, question: Question) -> Answer:
+    async def _ask(self, hook: InterpreterWebhook, question: Question) -> Answer:
         configuration, _, name = hook.uid.partition("/")
         calls, key = find_current(), f"{question.operation.value}/{hook.uid}"
         call = calls.take("webhook", name, key, cluster="", configuration=configuration)

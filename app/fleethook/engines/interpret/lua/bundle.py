@@ -28,7 +28,7 @@ from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind
 from fleethook.engines.interpret.fixtures import Fixture, read_fixtures
 from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.lua.customization_rules import Rule, read_customization
+from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.interpreter import Answer, Question
@@ -54,7 +54,7 @@ class BundledKind(NamedTuple):
 
     folder: str
     """``<group>/<kind>``."""
-    rules: list[Rule]
+    rules: list[CustomizationRule]
     conventions: ConventionalKind | None = None
     """The rules of the operations without a script."""
 
@@ -113,7 +113,7 @@ def _list_folders(group: Traversable) -> list[str]:
     return sorted(entry.name for entry in group.iterdir() if entry.name != _CONVENTIONS)
 
 
-def _read_rules(folder: str) -> list[Rule]:
+def _read_rules(folder: str) -> list[CustomizationRule]:
     text = _ROOT.joinpath(folder, "customization.yaml").read_text("utf-8")
     found = read_customization(yaml.load(text, yaml.CSafeLoader))
     if found.problems:

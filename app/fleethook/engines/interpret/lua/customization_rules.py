@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script, wrap_body
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
-from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program
+from fleethook.engines.interpret.lua.vm import LoadedScript, LuaError, Machine
 from fleethook.model.formats.field_errors import Problem
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -63,7 +63,7 @@ def reads_documents(script: Script) -> bool:
 _MAX_NAME_LENGTH: Final = 55
 
 
-class Function(NamedTuple):
+class ScriptFunction(NamedTuple):
     """The Lua function of an operation."""
 
     operation: Operation
@@ -76,14 +76,14 @@ class Function(NamedTuple):
 
 
 FUNCTIONS: Final = (
-    Function(Operation.RETAIN, "retention", "Retain", ("desiredObj", "observedObj")),
-    Function(Operation.REPLICA, "replicaResource", "GetReplicas", ("desiredObj",), 2),
-    Function(Operation.COMPONENT, "componentResource", "GetComponents", ("desiredObj",)),
-    Function(Operation.REVISE_REPLICA, "replicaRevision", "ReviseReplica", ("desiredObj", "desiredReplica")),
-    Function(Operation.STATUS, "statusReflection", "ReflectStatus", ("observedObj",)),
-    Function(Operation.AGGREGATE_STATUS, "statusAggregation", "AggregateStatus", ("desiredObj", "statusItems")),
-    Function(Operation.HEALTH, "healthInterpretation", "InterpretHealth", ("observedObj",)),
-    Function(Operation.DEPENDENCY, "dependencyInterpretation", "GetDependencies", ("desiredObj",)),
+    ScriptFunction(Operation.RETAIN, "retention", "Retain", ("desiredObj", "observedObj")),
+    ScriptFunction(Operation.REPLICA, "replicaResource", "GetReplicas", ("desiredObj",), 2),
+    ScriptFunction(Operation.COMPONENT, "componentResource", "GetComponents", ("desiredObj",)),
+    ScriptFunction(Operation.REVISE_REPLICA, "replicaRevision", "ReviseReplica", ("desiredObj", "desiredReplica")),
+    ScriptFunction(Operation.STATUS, "statusReflection", "ReflectStatus", ("observedObj",)),
+    ScriptFunction(Operation.AGGREGATE_STATUS, "statusAggregation", "AggregateStatus", ("desiredObj", "statusItems")),
+    ScriptFunction(Operation.HEALTH, "healthInterpretation", "InterpretHealth", ("observedObj",)),
+    ScriptFunction(Operation.DEPENDENCY, "dependencyInterpretation", "GetDependencies", ("desiredObj",)),
 )
 FUNCTION_OF: Final = {function.operation: function for function in FUNCTIONS}
 _BY_MEMBER: Final = {function.member: function for function in FUNCTIONS}
@@ -98,16 +98,16 @@ RETENTION_SCRIPTS: Final = ("health.lua", "retention.lua")
 """The members of a RuntimeValueRetention that may have its script. The proposal uses ``health.lua``."""
 
 
-class Rule(NamedTuple):
+class CustomizationRule(NamedTuple):
     """One script for one kind and operation."""
 
     kind: GroupVersionKind
-    function: Function
+    function: ScriptFunction
     source: str
     """Its object, such as ``ResourceInterpreterCustomization foo``."""
     place: str
     """Its path in the object."""
-    program: Program
+    program: LoadedScript
     script: Script
     with_globals: bool = False
     """Whether the documents are also globals, as in the proposal."""
@@ -130,7 +130,7 @@ class Rule(NamedTuple):
 class ParsedRules(NamedTuple):
     """The rules of an object, and its problems."""
 
-    rules: list[Rule]
+    rules: list[CustomizationRule]
     problems: list[Problem]
 
 
@@ -248,7 +248,7 @@ def _read_kind(target: Mapping[str, JSON], place: str, problems: list[Problem]) 
 def _add_rule(
     found: ParsedRules,
     kind: GroupVersionKind | None,
-    function: Function,
+    function: ScriptFunction,
     text: str,
     source: tuple[str, str],
     name: str,
@@ -266,14 +266,14 @@ def _add_rule(
         return
     digest = hashlib.sha256(script.runnable.encode()).hexdigest()
     own_globals = bool(script.assigned & known_globals()) or "_G" in text
-    program = Program(f"{digest}:{name}", name[-_MAX_NAME_LENGTH:], script.runnable, own_globals)
+    program = LoadedScript(f"{digest}:{name}", name[-_MAX_NAME_LENGTH:], script.runnable, own_globals)
     try:
         _get_machine().compile(program)
     except LuaError as error:
         found.problems.append(Problem(source[1], f"Lua script error: {error}"))
         return
     if kind is not None:
-        found.rules.append(Rule(kind, function, *source, program, script, retention))
+        found.rules.append(CustomizationRule(kind, function, *source, program, script, retention))
 
 
 @lru_cache(maxsize=4096)
@@ -294,7 +294,7 @@ def _parse_rule_script(text: str, body_for: str) -> Script:
     return parse_script(wrap_body(text, name=body_for, parameters=_GLOBALS[:2]), known=known)
 
 
-def _find_mistake(script: Script, text: str, function: Function, *, retention: bool) -> str:
+def _find_mistake(script: Script, text: str, function: ScriptFunction, *, retention: bool) -> str:
     """Return the reason why a script does not define its function, ``""`` if it does."""
     name = function.name
     if name in script.assigned:
@@ -321,7 +321,7 @@ def known_globals() -> frozenset[str]:
     return _get_machine().names()
 
 
-def list_findings(rule: Rule) -> Iterator[str]:
+def list_findings(rule: CustomizationRule) -> Iterator[str]:
     """Yield the warnings about a script, each with its line."""
     for finding in rule.script.findings:
         if finding.text.startswith(f"function {rule.function.name} is global"):
@@ -332,7 +332,7 @@ def list_findings(rule: Rule) -> Iterator[str]:
         yield f"line {finished.line}: {rule.function.name} does not return a value on every path"
 
 
-def list_unportable(rule: Rule) -> Iterator[str]:
+def list_unportable(rule: CustomizationRule) -> Iterator[str]:
     """Yield the code of a script that does not run in Karmada, each with its line."""
     yield from (f"line {finding.line}: {finding.text}" for finding in rule.script.portability)
 

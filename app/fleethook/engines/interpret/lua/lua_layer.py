@@ -11,14 +11,14 @@ from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.lua.convert import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.customization_rules import (
+    CustomizationRule,
     ParsedRules,
-    Rule,
     describe_object,
     list_findings,
     read_config_map,
     read_customization,
 )
-from fleethook.engines.interpret.lua.runner import Call, Runner
+from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
@@ -31,12 +31,12 @@ from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, 
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.work.threads import Work
 
-Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[Rule, ...]]
+Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[CustomizationRule, ...]]
 
 
-def index_rules(rules: Iterable[Rule]) -> Rules:
+def index_rules(rules: Iterable[CustomizationRule]) -> Rules:
     """Return the first rule for each kind and operation; all rules for dependencies, because the layer unites them."""
-    found: dict[tuple[GroupVersionKind, Operation], tuple[Rule, ...]] = {}
+    found: dict[tuple[GroupVersionKind, Operation], tuple[CustomizationRule, ...]] = {}
     for rule in rules:
         key = rule.kind, rule.function.operation
         if key not in found:
@@ -79,7 +79,7 @@ class LuaLayer:
         place = ", ".join(rule.location for rule in rules)
         return Handler(hook, answer, describe=partial(_describe_scripts, rules), place=place)
 
-    def _ask(self, rule: Rule, question: Question) -> Answer | Awaitable[Answer]:
+    def _ask(self, rule: CustomizationRule, question: Question) -> Answer | Awaitable[Answer]:
         started = time.perf_counter()
         try:
             returned = self._runner.run(_make_call(rule, question), at_once=not question.large)
@@ -93,7 +93,7 @@ class LuaLayer:
         return self._await_answer(rule, question, returned, started=started)
 
     async def _await_answer(
-        self, rule: Rule, question: Question, returned: Awaitable[list[JSON]], *, started: float
+        self, rule: CustomizationRule, question: Question, returned: Awaitable[list[JSON]], *, started: float
     ) -> Answer:
         outcome = "failed"  # Also of a call that is cancelled.
         try:
@@ -106,7 +106,7 @@ class LuaLayer:
             self._observe(rule.source, outcome, time.perf_counter() - started)
         return answer
 
-    async def _unite_dependencies(self, rules: tuple[Rule, ...], question: Question) -> Answer:
+    async def _unite_dependencies(self, rules: tuple[CustomizationRule, ...], question: Question) -> Answer:
         """Return the dependencies that all scripts list."""
         dependencies = []
         for rule in rules:
@@ -121,12 +121,12 @@ def _name_outcome(error: InterpretError) -> str:
     return error.kind if isinstance(error, LuaError) else "failed"
 
 
-def _describe_scripts(rules: tuple[Rule, ...]) -> AskedCall:
+def _describe_scripts(rules: tuple[CustomizationRule, ...]) -> AskedCall:
     source = ", ".join(rule.source for rule in rules)
     return AskedCall("script", rules[0].function.name, "", source, digest=",".join(rule.digest for rule in rules))
 
 
-def _make_call(rule: Rule, question: Question) -> Call:
+def _make_call(rule: CustomizationRule, question: Question) -> ScriptCall:
     documents: list[JSON] = [question.object]
     numbers: list[int] = []
     if question.operation is Operation.RETAIN:
@@ -138,10 +138,10 @@ def _make_call(rule: Rule, question: Question) -> Call:
     function = rule.function
     # Only patches refer to the documents. Karmada omits all empty values from other answers.
     references = (question.object, question.observed) if question.operation in PATCHING else ()
-    return Call(rule.program, function.name, documents, numbers, function.results, rule.with_globals, references)
+    return ScriptCall(rule.program, function.name, documents, numbers, function.results, rule.with_globals, references)
 
 
-def _make_answer(rule: Rule, question: Question, returned: list[JSON]) -> Answer:
+def _make_answer(rule: CustomizationRule, question: Question, returned: list[JSON]) -> Answer:
     operation, name = question.operation, f"{rule.location}: {rule.function.name}"
     first: Any = returned[0]
     if operation is Operation.REPLICA:
@@ -198,7 +198,7 @@ class Customizations:
         """
         self.store: Final = store
         self._namespaces: Final = ("", namespace)
-        self._good: Final[dict[ObjectKey, list[Rule]]] = {}
+        self._good: Final[dict[ObjectKey, list[CustomizationRule]]] = {}
         self._refused: Final[dict[ObjectKey, Refused]] = {}
         self._rules: Rules | None = None
         store.subscribe(self._update)
@@ -320,7 +320,7 @@ def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response |
 def find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[Problem]:
     """Yield the rules that another customization also has, except dependencies, because the layer unites these."""
     key = key_of(document)
-    mine: dict[tuple[GroupVersionKind, Operation], Rule] = {
+    mine: dict[tuple[GroupVersionKind, Operation], CustomizationRule] = {
         (rule.kind, rule.function.operation): rule
         for rule in found.rules
         if rule.function.operation is not Operation.DEPENDENCY

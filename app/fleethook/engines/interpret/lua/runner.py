@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.lua.vm import LuaError, Machine, Program, ScriptLimits
+from fleethook.engines.interpret.lua.vm import LoadedScript, LuaError, Machine, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 from fleethook.work.threads import Worker
@@ -30,10 +30,10 @@ _MAX_IDLE_BYTES: Final = 12 << 20
 """Bytes; a machine with more memory after a call is not reused."""
 
 
-class Call(NamedTuple):
+class ScriptCall(NamedTuple):
     """One call of a script's function (`Machine.call`)."""
 
-    program: Program
+    program: LoadedScript
     function: str
     documents: Sequence[JSON]
     numbers: Sequence[int] = ()
@@ -59,7 +59,7 @@ class Runner:
         with self._machine():
             pass
 
-    def run(self, call: Call, *, at_once: bool = True) -> list[JSON] | Awaitable[list[JSON]]:
+    def run(self, call: ScriptCall, *, at_once: bool = True) -> list[JSON] | Awaitable[list[JSON]]:
         """Return the results of a script's function, or an awaitable of them; raises LuaError, also when awaited.
 
         Args:
@@ -82,18 +82,18 @@ class Runner:
             self._slow[script] = _CALLS_UNTIL_RETRY
         return self._run_on_thread(call)
 
-    async def _run_on_thread(self, call: Call) -> list[JSON]:
+    async def _run_on_thread(self, call: ScriptCall) -> list[JSON]:
         worker = self._worker
         if len(worker) >= MAX_WAITING or worker.count(call.program.id) >= MAX_WAITING_EACH:
             text = f"{len(worker)} calls of slow scripts are running or waiting: try again later"
             raise InterpretError(text, code=503)
         return await worker.run(call.program.id, self.run_now, call)
 
-    def run_now(self, call: Call) -> list[JSON]:
+    def run_now(self, call: ScriptCall) -> list[JSON]:
         """Return the results of a script's function with its full limits, on this thread; raises LuaError."""
         return self._run(call, self.limits)
 
-    def try_at_once(self, program: Program) -> list[str]:
+    def try_at_once(self, program: LoadedScript) -> list[str]:
         """Run the top level of a script and return the functions that it defines; raises LuaError."""
         with self._machine() as machine:
             return machine.try_(program, _EVENT_LOOP_LIMITS)
@@ -106,7 +106,7 @@ class Runner:
         """Stop the threads; running calls end at their limits."""
         self._worker.close()
 
-    def _run(self, call: Call, limits: ScriptLimits) -> list[JSON]:
+    def _run(self, call: ScriptCall, limits: ScriptLimits) -> list[JSON]:
         with self._machine() as machine:
             return machine.call(
                 call.program,

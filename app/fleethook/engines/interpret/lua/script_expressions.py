@@ -179,7 +179,7 @@ class _Suffixed(NamedTuple):
 class Scope:
     """The locals of a block and of its outer blocks."""
 
-    def __init__(self, outer: "Scope | None", *, function: "Function") -> None:
+    def __init__(self, outer: "Scope | None", *, function: "FunctionScope") -> None:
         self.outer: Final = outer
         self.function: Final = function
         self.names: Final[set[str]] = set()
@@ -194,7 +194,7 @@ class Scope:
         return False
 
 
-class Function(NamedTuple):
+class FunctionScope(NamedTuple):
     """The function whose body the parser reads."""
 
     top: bool
@@ -212,7 +212,7 @@ class ExpressionParser(Cursor, abc.ABC):
         self._portability: Final = Portability()
         self._reads: Final[list[tuple[int, str]]] = []
         self._bodies: Final[dict[tuple[int, int], FunctionInfo]] = {}
-        self._scope = Scope(None, function=Function(top=True, vararg=False, returned=[]))
+        self._scope = Scope(None, function=FunctionScope(top=True, vararg=False, returned=[]))
         self._depth = 0
 
     @abc.abstractmethod

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.interpret.lua.script_expressions import (
     ExpressionParser,
-    Function,
     FunctionInfo,
+    FunctionScope,
     Scope,
     ScriptWarning,
 )
@@ -89,7 +89,7 @@ class _Parser(ExpressionParser):
 
     # Blocks and statements. Each method returns whether the code always ends with a return or an error.
 
-    def _block(self, *, names: Sequence[str] = (), function: Function | None = None) -> bool:
+    def _block(self, *, names: Sequence[str] = (), function: FunctionScope | None = None) -> bool:
         self._enter()
         outer = self._scope
         self._scope = Scope(outer, function=function or outer.function)
@@ -285,7 +285,7 @@ class _Parser(ExpressionParser):
                 break
         self._expect(")", opened=opened)
         names = (*parameters, *(("self",) if method else ()), *(("arg",) if vararg else ()))
-        function = Function(top=False, vararg=vararg, returned=[])
+        function = FunctionScope(top=False, vararg=vararg, returned=[])
         returns = self._block(names=names, function=function)
         self._expect("end", opened=Token("keyword", "function", 0, 0, line))
         return FunctionInfo(line, returns, tuple(function.returned))

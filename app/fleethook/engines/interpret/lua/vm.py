@@ -146,7 +146,7 @@ class LuaError(InterpretError):
         self.kind: Final[ErrorKind] = kind
 
 
-class Program(NamedTuple):
+class LoadedScript(NamedTuple):
     """A script that a machine can run."""
 
     id: str
@@ -234,7 +234,7 @@ class Machine:
 
     def call(
         self,
-        program: Program,
+        program: LoadedScript,
         function: str,
         documents: Sequence[JSON],
         numbers: Sequence[int] = (),
@@ -280,7 +280,7 @@ class Machine:
         except OutputLimitError:
             raise self._make_error(limits, function, program, "output") from None
 
-    def try_(self, program: Program, limits: ScriptLimits) -> list[str]:
+    def try_(self, program: LoadedScript, limits: ScriptLimits) -> list[str]:
         """Run the top level of a script and return the global functions that it defines; raises LuaError."""
         self.compile(program)
         self._exchange.begin(())
@@ -313,7 +313,7 @@ class Machine:
         return frozenset(self._api.names())
 
     def _run_limited(
-        self, call: Callable[[int, float], Any], limits: ScriptLimits, function: str, program: Program
+        self, call: Callable[[int, float], Any], limits: ScriptLimits, function: str, program: LoadedScript
     ) -> tuple[Any, ...]:
         if self._lua.get_memory_used() > 4 * _SLACK:
             self._lua.gccollect()
@@ -337,7 +337,13 @@ class Machine:
         raise self._make_error(limits, function, program, *returned[1:4])
 
     def _make_error(
-        self, limits: ScriptLimits, function: str, program: Program, kind: ErrorKind, message: str = "", place: str = ""
+        self,
+        limits: ScriptLimits,
+        function: str,
+        program: LoadedScript,
+        kind: ErrorKind,
+        message: str = "",
+        place: str = "",
     ) -> LuaError:
         texts = {
             "deadline": f"{function} took more than {limits.seconds:g} s",
@@ -353,7 +359,7 @@ class Machine:
             text = f"{place} {text}"
         return LuaError(kind, text)
 
-    def compile(self, program: Program) -> None:
+    def compile(self, program: LoadedScript) -> None:
         """Compile a script, unless the machine has it compiled already; raises LuaError."""
         if program.id in self._loaded:
             return
@@ -376,7 +382,7 @@ def _read_library(files: Iterable[str]) -> str:
     return parse_script("\n".join((_FILES / "library" / f"{file}.lua").read_text("utf-8") for file in files)).runnable
 
 
-def _remove_mark(text: str, program: Program) -> str:
+def _remove_mark(text: str, program: LoadedScript) -> str:
     """Return a message without the mark of script names in the sandbox."""
     return text.replace(f".{program.name}:", f"{program.name}:")
 

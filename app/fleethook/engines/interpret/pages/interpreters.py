@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
-from fleethook.console.forms import FieldError, FormFields
+from fleethook.console.forms import FormError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
@@ -206,7 +206,7 @@ async def run_playground(request: Request, context: Context, fields: FormFields)
     form = _read_form(fields)
     playground = INTERPRETERS.find(request).playground
     if len(playground) >= MAX_SCRIPTS:
-        busy = FieldError("code", "other scripts are running: try again in a few seconds")
+        busy = FormError("code", "other scripts are running: try again in a few seconds")
         return await _render(request, context, form, PlaygroundResult(busy))
     return await _render(request, context, form, await playground.run("", run_form, form))
 

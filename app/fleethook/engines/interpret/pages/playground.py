@@ -17,19 +17,19 @@ import yaml
 
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper
 from fleethook.cluster.store import Stored
-from fleethook.console.forms import FieldError, FormFieldError, limit_text, read_documents, read_value
+from fleethook.console.forms import FormError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.chain import Chain, Explained
 from fleethook.engines.interpret.fixtures import find_operation, name_results, read_fixture
 from fleethook.engines.interpret.lua.customization_rules import (
     FUNCTION_OF,
     FUNCTIONS,
-    Rule,
+    CustomizationRule,
     list_findings,
     list_unportable,
     read_customization,
 )
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
-from fleethook.engines.interpret.lua.runner import Call, Runner
+from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.vm import Machine, Usage
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.interpret.interpreter import Question
@@ -102,7 +102,7 @@ class PlaygroundForm:
 class PlaygroundResult:
     """The part of the page about a script: its results or an error, with its cost."""
 
-    error: FieldError | None = None
+    error: FormError | None = None
     results: JSONObject = field(default_factory=dict)
     """By their names in fixtures."""
     seconds: float = 0
@@ -292,7 +292,7 @@ class _MeasuredRunner(Runner):
     usage = _UNUSED
     lines: tuple[str, ...] = ()
 
-    def run(self, call: Call, *, at_once: bool = True) -> list[JSON]:
+    def run(self, call: ScriptCall, *, at_once: bool = True) -> list[JSON]:
         """Return the results of a script's function; raises LuaError."""
         del at_once
         return self.run_now(call)
@@ -324,12 +324,12 @@ def run_script(customization: JSONObject, question: Question) -> PlaygroundResul
     return PlaygroundResult(error, results, seconds, runner.usage, runner.lines, warnings)
 
 
-def _list_warnings(rule: Rule) -> tuple[str, ...]:
+def _list_warnings(rule: CustomizationRule) -> tuple[str, ...]:
     return (*list_findings(rule), *list_unportable(rule))
 
 
-def _make_error(message: str) -> FieldError:
-    return FieldError("code", message, find_line(message))
+def _make_error(message: str) -> FormError:
+    return FormError("code", message, find_line(message))
 
 
 def find_line(message: str) -> int:

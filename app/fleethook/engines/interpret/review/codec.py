@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from fleethook.engines.interpret.chain import Step
+from fleethook.engines.interpret.chain import ChainStep
 from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
@@ -124,7 +124,9 @@ def _require_same_kind(said: GroupVersionKind, document: JSONObject) -> GroupVer
     return found
 
 
-def encode_answer(asked: DecodedReview, question: Question, answer: Answer, steps: tuple[Step, ...] | None) -> bytes:
+def encode_answer(
+    asked: DecodedReview, question: Question, answer: Answer, steps: tuple[ChainStep, ...] | None
+) -> bytes:
     """Return the answer to a review in the shape of the review, with an explanation unless ``steps`` is None."""
     response: JSONObject = {"uid": asked.uid, "successful": True}
     shipped = asked.kind == INTERPRETER_CONTEXT
@@ -152,7 +154,7 @@ def encode_answer(asked: DecodedReview, question: Question, answer: Answer, step
     return _encode_response(asked, response, steps)
 
 
-def encode_failure(asked: DecodedReview, error: InterpretError, steps: tuple[Step, ...] | None) -> bytes:
+def encode_failure(asked: DecodedReview, error: InterpretError, steps: tuple[ChainStep, ...] | None) -> bytes:
     """Return the answer to a review that failed.
 
     ResourceInterpreterContext reports a failure in ``status``. ExploreReview has no member for it, so fleethook adds
@@ -164,7 +166,7 @@ def encode_failure(asked: DecodedReview, error: InterpretError, steps: tuple[Ste
     return _encode_response(asked, response, steps)
 
 
-def _encode_response(asked: DecodedReview, response: JSONObject, steps: tuple[Step, ...] | None) -> bytes:
+def _encode_response(asked: DecodedReview, response: JSONObject, steps: tuple[ChainStep, ...] | None) -> bytes:
     answer: JSONObject = {"apiVersion": API_VERSION, "kind": asked.kind, "response": response}
     if steps is not None:
         answer["explanation"] = [step._asdict() for step in steps]

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import msgspec
 from starlette.types import Scope
 
-from fleethook.engines.interpret.chain import Chain, ChainError, Explained, Step
+from fleethook.engines.interpret.chain import Chain, ChainError, ChainStep, Explained
 from fleethook.engines.interpret.review.codec import (
     DecodedReview,
     decode_review,
@@ -29,7 +29,7 @@ class Interpreted(NamedTuple):
     """The result of a review; ``problem`` is None if there is an answer."""
 
     question: Question | None
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
     problem: InterpretError | None
     calls: tuple[AskedCall, ...] = ()
 
@@ -65,7 +65,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
         del request
         review, explain = received.review, received.call
         question: Question | None = None
-        steps: tuple[Step, ...] = ()
+        steps: tuple[ChainStep, ...] = ()
         calls: tuple[AskedCall, ...] = ()
         try:
             is_large = received.is_large

@@ -37,10 +37,10 @@ from fleethook.engines.overrider.render.delta import schema_at
 from fleethook.engines.overrider.render.member_differences import Identity, describe_identity, index_elements
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.preview import (
-    Cell,
     CellKey,
     FieldChange,
     PoolChange,
+    PoolWorkload,
     Preview,
     cell_key,
     cells,
@@ -176,7 +176,7 @@ class _Matrix(NamedTuple):
 
     documents: Sequence[Document]
     store: Store
-    cells: dict[CellKey, Cell]
+    cells: dict[CellKey, PoolWorkload]
     every: Sequence[CellKey]
 
 
@@ -315,7 +315,7 @@ def _render_all(matrix: _Matrix, rows: list[FindingRow], *, skipped: Collection[
 
 
 def _report_failure(
-    cell: Cell, error: Exception, manifests: Sequence[Document], rows: Sequence[FindingRow]
+    cell: PoolWorkload, error: Exception, manifests: Sequence[Document], rows: Sequence[FindingRow]
 ) -> FindingRow | None:
     """Return the row of a workload that cannot be rendered, None if a finding already reports it."""
     key = key_of(cell.subject.document)
@@ -336,7 +336,7 @@ def _report_failure(
     )
 
 
-def _is_cause(row: FindingRow, cell: Cell, error: Exception) -> bool:
+def _is_cause(row: FindingRow, cell: PoolWorkload, error: Exception) -> bool:
     """Return whether a finding is about the manifest that causes an error."""
     manifest = cell.overrider if isinstance(error, RenderError) else cell.subject.document
     if manifest is None:

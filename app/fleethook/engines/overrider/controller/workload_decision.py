@@ -12,7 +12,7 @@ from fleethook.cluster.store import PartialObject, StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
-from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
+from fleethook.engines.overrider.render.member_differences import MemberDifference, find_differences, fingerprint
 from fleethook.engines.overrider.render.render import (
     NOTHING_TO_RENDER,
     Rendering,
@@ -41,7 +41,7 @@ class Unstored(NamedTuple):
     """Pointers of empty values and defaults."""
 
 
-def summarize_unstored(identity: str, differences: Sequence[Difference]) -> Unstored:
+def summarize_unstored(identity: str, differences: Sequence[MemberDifference]) -> Unstored:
     """Summarize the differences that are left after a request."""
     lost = [one.pointer for one in differences if not one.insignificant]
     rest = [one.pointer for one in differences if one.insignificant]
@@ -51,7 +51,7 @@ def summarize_unstored(identity: str, differences: Sequence[Difference]) -> Unst
 class Drift(NamedTuple):
     """The differences between a stored workload and its rendered form."""
 
-    differences: tuple[Difference, ...]
+    differences: tuple[MemberDifference, ...]
     """The members that a render would change."""
     error: str
     """The reason why the workload cannot be rendered, ``""`` if it can be."""
@@ -171,7 +171,7 @@ def _find_former_template(workload: JSONObject, rendering: Rendering) -> Drift:
     return FORMER_TEMPLATE if any(one.address[0] == "spec" for one in differences) else NO_DRIFT
 
 
-def _describe_scale(workload: JSONObject, differences: Sequence[Difference], rendering: Rendering) -> str:
+def _describe_scale(workload: JSONObject, differences: Sequence[MemberDifference], rendering: Rendering) -> str:
     scale = next((one for one in differences if one.address == ("spec", "replicas")), None)
     memory, plan = remembered(workload), rendering.plan
     if scale is None or memory is None or plan is None or memory.digest != plan.digest:

@@ -13,7 +13,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.effect import compare
 from fleethook.engines.overrider.rollout.prediction import count
-from fleethook.engines.overrider.rollout.preview import Cell, CellKey, count_changes
+from fleethook.engines.overrider.rollout.preview import CellKey, PoolWorkload, count_changes
 from fleethook.engines.overrider.subject.owner_index import WORKLOAD_INDEXES, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.node_affinity import SubjectError
@@ -88,13 +88,13 @@ def find_overrider(store: StoreView, subject: ObjectKey) -> JSONObject | None:
     return bound[0] if bound else None
 
 
-def find_cell(store: StoreView, key: CellKey) -> Cell | None:
+def find_cell(store: StoreView, key: CellKey) -> PoolWorkload | None:
     """Return a cell for a preview, None if its subject does not exist."""
     document = store.get(*key.subject)
     if document is None:
         return None
     subject = Subject(key.subject.group_kind, document, key.subject.cluster)
-    return Cell(subject, find_overrider(store, key.subject), key.pool, key.kind)
+    return PoolWorkload(subject, find_overrider(store, key.subject), key.pool, key.kind)
 
 
 def list_running(
@@ -152,7 +152,7 @@ class CellState(NamedTuple):
         return LABELS[self.state]
 
 
-def find_state(cell: Cell, running: Sequence[JSONObject], *, store: StoreView, plans: PlanCache) -> CellState:
+def find_state(cell: PoolWorkload, running: Sequence[JSONObject], *, store: StoreView, plans: PlanCache) -> CellState:
     """Return the state of a cell.
 
     Args:

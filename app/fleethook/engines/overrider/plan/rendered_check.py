@@ -8,7 +8,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError, Step, S
 from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
 from fleethook.engines.overrider.render.delta import Token, name_tokens
 from fleethook.model.json import JSONObject
-from fleethook.workload_schema import Finding, check_decoded, decode_workload
+from fleethook.workload_schema import WorkloadFinding, check_decoded, decode_workload
 from fleethook.workload_schema.go_structs import Kind
 
 MAX_FINDINGS: Final = 10
@@ -46,7 +46,7 @@ _Key = tuple[tuple[Token, ...], str]
 """The place of a finding, with list elements by identity, and the kind of problem."""
 
 
-def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject) -> list[tuple[str, Finding]]:
+def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject) -> list[tuple[str, WorkloadFinding]]:
     """Return the findings that rendering causes, each with the path of the step whose change made it true.
 
     That step may be far from the place of the finding: a removed volume makes the mounts of all containers invalid.
@@ -64,7 +64,7 @@ def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject
         return key in find_at(number)
 
     numbers = {step.field: number for number, step in enumerate(steps)}
-    found: list[tuple[str, Finding]] = []
+    found: list[tuple[str, WorkloadFinding]] = []
     for key, finding in made.items():
         # A step that replaces an invalid value by another one causes the finding, too.
         setting = (one for one in reversed(traced.sources) if len(one.tokens) <= len(key[0]) and one.made(key[0]))
@@ -75,7 +75,7 @@ def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject
     return found
 
 
-def _identify(decoded: JSONObject, kind: Kind) -> dict[_Key, Finding]:
+def _identify(decoded: JSONObject, kind: Kind) -> dict[_Key, WorkloadFinding]:
     return {(name_tokens(decoded, one.pointer), one.problem): one for one in check_decoded(decoded, kind)}
 
 

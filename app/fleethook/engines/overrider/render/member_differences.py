@@ -225,7 +225,7 @@ _NO_SCHEMA: Final = MergeSchema()
 _QUANTITY: Final = re.compile(r"/(resources/(limits|requests)|overhead)/[^/]+$|/(sizeLimit|divisor)$")
 
 
-class Difference(NamedTuple):
+class MemberDifference(NamedTuple):
     """One member that the apiserver does not store as requested."""
 
     pointer: str
@@ -259,7 +259,7 @@ def is_empty(value: JSON) -> bool:
 
 def find_differences(
     stored: JSONObject, requested: JSONObject, *, leaves: bool = False, by_text: bool = False
-) -> tuple[Difference, ...]:
+) -> tuple[MemberDifference, ...]:
     """Return the differences between ``stored`` and ``requested``.
 
     Args:
@@ -272,7 +272,7 @@ def find_differences(
     return tuple(_Comparison(leaves, by_text).objects(stored, requested, _Location((), (), WORKLOAD)))
 
 
-def fingerprint(differences: Sequence[Difference]) -> str:
+def fingerprint(differences: Sequence[MemberDifference]) -> str:
     """Return a short text that is equal for equal differences in any order."""
     parts = sorted(
         msgspec.json.encode([one.address, _wrap_value(one.requested), _wrap_value(one.stored)], order="deterministic")
@@ -298,15 +298,15 @@ class _Location(NamedTuple):
         # An element's members are in the fields of its list's schema.
         return _Location((*self.tokens, str(index)), (*self.address, named), MergeSchema(self.schema.fields))
 
-    def difference(self, requested: JSON, stored: JSON) -> Difference:
-        return Difference(format_pointer(self.tokens), self.address, requested, stored)
+    def difference(self, requested: JSON, stored: JSON) -> MemberDifference:
+        return MemberDifference(format_pointer(self.tokens), self.address, requested, stored)
 
 
 class _Comparison(NamedTuple):
     leaves: bool
     by_text: bool
 
-    def values(self, stored: JSON, requested: JSON, place: _Location) -> Iterator[Difference]:
+    def values(self, stored: JSON, requested: JSON, place: _Location) -> Iterator[MemberDifference]:
         if self.leaves and stored is ABSENT:
             stored = _make_empty(requested, place.schema)
         if isinstance(requested, dict) and isinstance(stored, dict):
@@ -316,7 +316,7 @@ class _Comparison(NamedTuple):
         elif not _same_scalar(stored, requested, place.tokens, by_text=self.by_text):
             yield place.difference(requested, stored)
 
-    def objects(self, stored: JSONObject, requested: JSONObject, place: _Location) -> Iterator[Difference]:
+    def objects(self, stored: JSONObject, requested: JSONObject, place: _Location) -> Iterator[MemberDifference]:
         for name, value in requested.items():
             present = stored.get(name, ABSENT)
             # `!=` compares equal branches in C, so only differing objects and lists are compared member by member.
@@ -326,7 +326,7 @@ class _Comparison(NamedTuple):
             if name not in requested and present is not None:
                 yield place.member(name).difference(ABSENT, present)
 
-    def lists(self, stored: list[JSON], requested: list[JSON], place: _Location) -> Iterator[Difference]:
+    def lists(self, stored: list[JSON], requested: list[JSON], place: _Location) -> Iterator[MemberDifference]:
         present, wanted = index_elements(stored, place.schema), index_elements(requested, place.schema)
         if present is not None and wanted is not None:
             yield from self.elements(present, wanted, place)
@@ -339,7 +339,7 @@ class _Comparison(NamedTuple):
 
     def elements(
         self, stored: dict[Identity, JSONObject], requested: dict[Identity, JSONObject], place: _Location
-    ) -> Iterator[Difference]:
+    ) -> Iterator[MemberDifference]:
         places = {identity: number for number, identity in enumerate(stored)}
         for number, (identity, value) in enumerate(requested.items()):
             present = stored.get(identity, ABSENT)

@@ -12,7 +12,7 @@ v1beta1. See docs/openyurt-versions.md for measurements.
 from collections.abc import Collection, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.engines.overrider.render.member_differences import Difference, find_differences, fingerprint
+from fleethook.engines.overrider.render.member_differences import MemberDifference, find_differences, fingerprint
 from fleethook.engines.overrider.rollout.revision import encode_revision
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1
 from fleethook.engines.overrider.template.node_affinity import tolerate
@@ -54,7 +54,7 @@ class Effect(NamedTuple):
     """Remarks, such as that a paused Deployment does not roll yet."""
 
 
-def find_changes(before: JSONObject, after: JSONObject) -> tuple[Difference, ...]:
+def find_changes(before: JSONObject, after: JSONObject) -> tuple[MemberDifference, ...]:
     """Return the differences that remain when kube-apiserver has stored ``after`` in place of ``before``.
 
     Defaults and empty values are no differences; the order of list elements is one. The controller of Deployments
@@ -72,7 +72,7 @@ _IMAGE_PULL_POLICIES: Final = ("IfNotPresent", "Always")
 _MAPS: Final = frozenset({"labels", "annotations", "nodeSelector", "matchLabels", "limits", "requests", "resources"})
 
 
-def is_default(difference: Difference) -> bool:
+def is_default(difference: MemberDifference) -> bool:
     """Return whether a difference of a workload vanishes when kube-apiserver stores the requested object.
 
     The object loses a field that kube-apiserver fills in with the stored value, or it has an empty list, map or null in
@@ -131,7 +131,7 @@ def _without(parent: JSON, path: Sequence[str]) -> JSONObject:
     return {**remaining, name: inner} if inner else remaining
 
 
-def compare(kind: str, before: JSONObject, after: JSONObject, *, pending: Sequence[Difference] = ()) -> Effect:
+def compare(kind: str, before: JSONObject, after: JSONObject, *, pending: Sequence[MemberDifference] = ()) -> Effect:
     """Return the effect of storing a workload in place of another one.
 
     Args:
@@ -149,7 +149,7 @@ def compare(kind: str, before: JSONObject, after: JSONObject, *, pending: Sequen
     return effect._replace(notes=(*effect.notes, text))
 
 
-def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collection[Difference]) -> Effect:
+def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collection[MemberDifference]) -> Effect:
     """Return the effect of changes of a workload.
 
     Args:
@@ -174,7 +174,7 @@ def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collecti
     return Effect("metadata", 0, replicas, paths) if areas else Effect("unchanged", 0, replicas)
 
 
-def _area_of(difference: Difference) -> str:
+def _area_of(difference: MemberDifference) -> str:
     if difference.address[:2] == _POD_TEMPLATE:
         return "template"
     if difference.address[:2] == _REPLICAS:
@@ -188,7 +188,7 @@ def replicas_of(workload: JSONObject) -> int:
     return replicas if type(replicas) is int else 1
 
 
-def _resumes(kind: str, before: JSONObject, changes: Collection[Difference]) -> bool:
+def _resumes(kind: str, before: JSONObject, changes: Collection[MemberDifference]) -> bool:
     """Return whether a Deployment is resumed whose pod template changed while it was paused."""
     unpaused = any(
         one.address == _PAUSED and one.stored is True and (one.requested is ABSENT or not one.requested)

@@ -12,7 +12,7 @@ from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.controller.workload_decision import render_stored
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.member_differences import Difference
+from fleethook.engines.overrider.render.member_differences import MemberDifference
 from fleethook.engines.overrider.render.render import RenderTarget, keep_replicas, render_with
 from fleethook.engines.overrider.render.undo import remembered
 from fleethook.engines.overrider.rollout.effect import (
@@ -235,7 +235,7 @@ def _concerns_owner(before: World, after: World, subject: ObjectKey, edit: Owner
 
 def _find_pending(
     before: World, subject: ObjectKey, workload: JSONObject, owner: Owner, *, edit: OwnerEdit | None
-) -> Sequence[Difference]:
+) -> Sequence[MemberDifference]:
     """Return the changes that are due without the edit: drift, and values that kube-apiserver does not store."""
     unedited = None if edit is None else edit.undone
     try:

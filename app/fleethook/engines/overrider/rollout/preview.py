@@ -47,7 +47,7 @@ class Preview(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class Cell(NamedTuple):
+class PoolWorkload(NamedTuple):
     """One combination of subject, pool and workload kind."""
 
     subject: Subject
@@ -63,7 +63,7 @@ class Cell(NamedTuple):
         )
 
 
-def cells(store: StoreView, clusters: list[str]) -> Iterator[Cell]:
+def cells(store: StoreView, clusters: list[str]) -> Iterator[PoolWorkload]:
     """Yield every pool of every subject in the store."""
     for cluster in clusters:
         for group_kind in sorted(SUBJECT_KINDS):
@@ -76,15 +76,15 @@ def _sort_key(document: JSONObject) -> tuple[str, str]:
     return document["metadata"].get("namespace") or "", document["metadata"]["name"]
 
 
-def _list_cells(store: StoreView, subject: Subject) -> Iterator[Cell]:
+def _list_cells(store: StoreView, subject: Subject) -> Iterator[PoolWorkload]:
     namespace, name = _sort_key(subject.document)
     bound = overriders_of(store, cluster=subject.cluster, namespace=namespace, group_kind=subject.group_kind, name=name)
     for pool in pools_of_subject(subject.group_kind, subject.document, cluster=subject.cluster, store=store):
         for kind in workload_kinds(subject.document):
-            yield Cell(subject, bound[0] if bound else None, pool, kind)
+            yield PoolWorkload(subject, bound[0] if bound else None, pool, kind)
 
 
-def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
+def preview(cell: PoolWorkload, store: StoreView, plans: PlanCache) -> Preview:
     """Return the workload of one cell, rendered as if it was created now.
 
     Raises:
@@ -105,7 +105,7 @@ def preview(cell: Cell, store: StoreView, plans: PlanCache) -> Preview:
     )
 
 
-def count_changes(cell: Cell, store: StoreView, plans: PlanCache) -> int:
+def count_changes(cell: PoolWorkload, store: StoreView, plans: PlanCache) -> int:
     """Return the number of the changes that `preview` lists, without rendering the workload.
 
     Errors as for `preview`.
@@ -163,13 +163,13 @@ class PoolChange(NamedTuple):
         return found
 
 
-def cell_key(cell: Cell) -> CellKey:
+def cell_key(cell: PoolWorkload) -> CellKey:
     """Return the key of a cell."""
     return CellKey(key_of(cell.subject.document), cell.pool, cell.kind)
 
 
 def find_unaffected(
-    before: Mapping[CellKey, Cell], after: Mapping[CellKey, Cell], changed: Collection[ObjectKey]
+    before: Mapping[CellKey, PoolWorkload], after: Mapping[CellKey, PoolWorkload], changed: Collection[ObjectKey]
 ) -> frozenset[CellKey]:
     """Return the workloads that cannot differ, because their subject and overrider are the same objects.
 
@@ -183,7 +183,7 @@ def find_unaffected(
     return frozenset(key for key, cell in after.items() if key in before and _has_same_inputs(before[key], cell))
 
 
-def _has_same_inputs(before: Cell, after: Cell) -> bool:
+def _has_same_inputs(before: PoolWorkload, after: PoolWorkload) -> bool:
     return before.subject.document is after.subject.document and before.overrider is after.overrider
 
 

@@ -30,8 +30,7 @@ from fleethook.engines.overrider.template.template import apply_tweaks, list_ope
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_objects, list_texts
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
-from fleethook.workload_schema import Finding as WorkloadFinding
-from fleethook.workload_schema import check_decoded, check_workload, normalize_workload
+from fleethook.workload_schema import WorkloadFinding, check_decoded, check_workload, normalize_workload
 from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
 
 TWEAKS: Final = "spec.workload.workloadTweaks"

@@ -38,8 +38,7 @@ from fleethook.model.json import JSON, JSONObject, as_object, count_values, enum
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import strategic_merge
-from fleethook.workload_schema import Finding as WorkloadFinding
-from fleethook.workload_schema import check_decoded, check_workload, decode_workload
+from fleethook.workload_schema import WorkloadFinding, check_decoded, check_workload, decode_workload
 
 _TEMPLATES: Final = ("deploymentTemplate", "statefulSetTemplate")
 
