@@ -15,7 +15,7 @@ import msgspec
 from benchmarks.engines.worst_documents import Around, Base, Hostile, around, choose
 from benchmarks.harness.rounds import Spread, spread
 from fleethook.cluster.registration import paths
-from fleethook.engines.interpret.review.codec import decode_review as decode_question
+from fleethook.engines.interpret.review.interpret_endpoint import decode_review as decode_question
 from fleethook.server.reviews.codec import BadReviewError, decode_review
 
 SEED = 19

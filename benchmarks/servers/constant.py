@@ -13,10 +13,10 @@ import msgspec
 from benchmarks.servers import EXPLORE, PATH
 from fleethook.app import Fleethook
 from fleethook.engines.interpret.chain import Chain
-from fleethook.engines.interpret.review.codec import decode_review
 from fleethook.engines.interpret.review.interpret_endpoint import (
     Interpreted,
     InterpretEndpoint,
+    decode_review,
     make_interpret_line,
 )
 from fleethook.model.admission import allowed, patched

@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fleethook.cluster.certificates.certificate_authority import KeyPair, new_authority
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.download import download
+from fleethook.engines.crds.fetch import download
 from fleethook.engines.crds.tarball_source import Credentials, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import head, proxying, redirects, serving, tarball

@@ -24,7 +24,7 @@ from fleethook.outbound.call_errors import (
     quoted,
 )
 from fleethook.outbound.endpoint import PrivateAddressError
-from fleethook.outbound.tls.server_certificates import UntrustedError
+from fleethook.outbound.trust import UntrustedError
 
 
 def test_a_call_error_has_the_reason_and_the_status() -> None:

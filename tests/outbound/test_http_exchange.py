@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import CallError, HookClient
 from fleethook.outbound.endpoint import Endpoint
 from fleethook.outbound.http_exchange import HEADER, MAX_RETRIES, OUTGOING, was_dispatched
+from fleethook.outbound.pool import Quotas
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 from tests.waiting import NET, until, with_patience_async

@@ -19,7 +19,7 @@ from fleethook.console.review_rates import Increase, Sample, measure_increase
 from fleethook.model.json import JSONObject, as_object
 from fleethook.outbound.endpoint import Credential, CredentialError
 from fleethook.outbound.http_exchange import BodyError, read_body
-from fleethook.outbound.tls.trust import TrustError, create_context
+from fleethook.outbound.trust import TrustError, create_context
 from fleethook.server_settings import is_loopback
 from fleethook.work.threads import Worker
 

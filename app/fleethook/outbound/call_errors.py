@@ -15,7 +15,7 @@ from yarl import URL
 
 from fleethook.model.formats.text import escape_line
 from fleethook.outbound.endpoint import PrivateAddressError
-from fleethook.outbound.tls.server_certificates import UntrustedError
+from fleethook.outbound.trust import UntrustedError
 
 # client-go shows this many bytes of an unreadable body (k8s.io/client-go/rest/request.go).
 MAX_SHOWN_BYTES: Final = 2048

@@ -23,11 +23,10 @@ from fleethook.outbound.call_errors import (
     private_address_in,
     quoted,
 )
-from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
 from fleethook.outbound.endpoint import Endpoint, refuse_private_number
 from fleethook.outbound.http_exchange import MAX_RETRIES, SingleWriteBody, discard, read_response, retry_after
-from fleethook.outbound.pool import PoolKey, Pools
-from fleethook.outbound.tls.trust import TrustError, load_roots
+from fleethook.outbound.pool import CallSlots, FullError, PoolKey, Pools, Quotas
+from fleethook.outbound.trust import TrustError, load_roots
 from fleethook.tracing.spans import propagated_headers
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.download import Downloaded, download
+from fleethook.engines.crds.fetch import Downloaded, download
 from fleethook.engines.crds.tarball_source import TarballSource
 from tests.engines.crds.origin import Origin
 

@@ -17,7 +17,7 @@ ENGINE: Final = Engine(
     system="Karmada",
     server=f"{_FOLDER}.interpret_server:InterpretServer",
     resources=f"{_FOLDER}.interpret_server:list_resources",
-    indexes=f"{_FOLDER}.hooks.definition_index:INDEXES",
+    indexes=f"{_FOLDER}.hooks.hook_configuration:INDEXES",
     settings=f"{_FOLDER}.interpret_settings:InterpretSettings",
     commands={
         "interpret": CommandSpec(

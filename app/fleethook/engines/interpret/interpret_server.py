@@ -230,7 +230,7 @@ class InterpretServer(EngineServer):
 
     def configurations(self) -> list[JSONObject]:
         """Return the ResourceInterpreterWebhookConfiguration; logs the kinds that other webhooks have already."""
-        from fleethook.engines.interpret.hooks.interpreter_registration import (  # noqa: PLC0415 - only leaders need it
+        from fleethook.engines.interpret.hooks.hook_configuration import (  # noqa: PLC0415 - only leaders need it
             build_configuration,
             select_from_store,
         )

@@ -6,7 +6,7 @@ from typing import Final
 from fleethook.cluster.store import Stored, StoreView
 from fleethook.engines.interpret.chain import Chain, Handler, Layer, NativeLayer, Observe, PythonLayer, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind, Scale
-from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.hooks.hook_configuration import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.lua_layer import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.runner import Runner

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from fleethook.engines.dispatch.call.call import Audit
 from fleethook.engines.dispatch.hooks.hooks import Phase, compile_hooks
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
-from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
+from fleethook.outbound.pool import Quotas
 from fleethook.server.metrics import exposition
 from tests.engines.dispatch.builders import configuration, review, store_of
 from tests.engines.dispatch.conftest import Front

@@ -20,8 +20,8 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
     group_code,
 )
 from fleethook.outbound.call_errors import OverloadedError
-from fleethook.outbound.call_limits import Quotas
 from fleethook.outbound.client import HookClient
+from fleethook.outbound.pool import Quotas
 from fleethook.server.metrics import OTHER
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call

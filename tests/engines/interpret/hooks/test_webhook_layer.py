@@ -15,7 +15,7 @@ from aiohttp import web
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import IgnoredError
-from fleethook.engines.interpret.hooks.definition_index import INDEXES
+from fleethook.engines.interpret.hooks.hook_configuration import INDEXES
 from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation

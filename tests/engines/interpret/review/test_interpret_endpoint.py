@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.model.karmada import OPERATIONS, Operation
+from fleethook.engines.interpret.hooks.webhook_layer import build_review, read_response
+from fleethook.engines.interpret.review.answer_validation import validate_answer
+from fleethook.engines.interpret.review.interpret_endpoint import decode_review, encode_answer, read_question
+from fleethook.interpret.interpreter import Answer, Question
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.karmada import OPERATIONS, PATCHING, Operation, operation_named, proposed_name
 from fleethook.patch import apply
 from fleethook.settings import Settings
-from tests.asgi_client import Answer, call
+from tests.asgi_client import Answer as Response
+from tests.asgi_client import call
 from tests.serving import EXAMPLES
 
 DEPLOYMENT = {
@@ -30,7 +36,7 @@ def app() -> Fleethook:
     return create_app(Settings(), log=None)
 
 
-async def ask(app: Fleethook, path: str, kind: str, request: dict[str, Any], query: bytes = b"") -> Answer:
+async def ask(app: Fleethook, path: str, kind: str, request: dict[str, Any], query: bytes = b"") -> Response:
     review = {"apiVersion": "config.karmada.io/v1alpha1", "kind": kind, "request": {"uid": "u-1", **request}}
     return await call(app, path, json.dumps(review).encode(), query=query)
 
@@ -209,3 +215,46 @@ async def test_log_line_names_layer_and_hook() -> None:
     assert (line["msg"], line["layer"], line["hook"], line["operation"], line["gvk"], line["successful"]) == (
         "interpret", "native", "deployment", "InterpretHealth", "apps/v1/Deployment", True,
     )  # fmt: skip
+
+
+KIND = GroupVersionKind("foo.example.com", "v1", "Foo")
+FOO = {
+    "apiVersion": "foo.example.com/v1",
+    "kind": "Foo",
+    "metadata": {"name": "a", "namespace": "n"},
+    "spec": {"size": 1},
+}
+CHANGED = {**FOO, "spec": {"size": 2, "list": [1, None, {}]}}
+ITEM = {"clusterName": "m", "status": {"a": None, "b": [], "c": 2**53 + 1}, "applied": True, "health": "Healthy"}
+
+QUESTIONS = {
+    Operation.RETAIN: Question(Operation.RETAIN, KIND, FOO, observed=CHANGED),
+    Operation.REVISE_REPLICA: Question(Operation.REVISE_REPLICA, KIND, FOO, replicas=3),
+    Operation.AGGREGATE_STATUS: Question(Operation.AGGREGATE_STATUS, KIND, FOO, items=[ITEM]),
+}
+ANSWERS: dict[Operation, dict[str, Any]] = {
+    Operation.REPLICA: {"replicas": 0, "requirements": {"resourceRequest": {"cpu": "1"}}},
+    Operation.COMPONENT: {"components": [{"name": "c", "replicas": 2}]},
+    Operation.STATUS: {"status": {"phase": "x", "none": None, "empty": {}}},
+    Operation.HEALTH: {"healthy": False},
+    Operation.DEPENDENCY: {"dependencies": [{"apiVersion": "v1", "kind": "Secret", "namespace": "n", "name": "s"}]},
+}
+
+
+@pytest.mark.parametrize("proposed", [True, False], ids=["proposed", "shipped"])
+@pytest.mark.parametrize("operation", Operation)
+def test_question_and_answer_survive_encoding_and_decoding(operation: Operation, proposed: bool) -> None:
+    question = QUESTIONS.get(operation, Question(operation, KIND, FOO))
+    body = json.dumps(build_review(question, uid="u-1", proposed=proposed)).encode()
+    asked = decode_review(body)
+    read = read_question(asked)
+    assert read == question
+    answer = Answer(**({"object": CHANGED} if operation in PATCHING else ANSWERS[operation]))
+    text = encode_answer(asked, read, answer, None)
+    assert validate_answer(question, read_response(text, question, uid="u-1", proposed=proposed)) == answer
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_operation_names_are_mapped_both_ways(operation: Operation) -> None:
+    assert operation_named(proposed_name(operation)) is operation
+    assert operation_named(operation.value) is operation

@@ -21,13 +21,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits, Content, Tree
-from fleethook.engines.crds.archive.unpacked_tree import (
+from fleethook.engines.crds.archive.crd_content import (
+    LIMITS,
     TOP,
+    ArchiveLimits,
+    Content,
     FileDigest,
     Manifest,
     MisplacedError,
     Names,
+    Tree,
     advise,
     show_name,
 )

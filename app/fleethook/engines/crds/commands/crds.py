@@ -11,8 +11,8 @@ from fleethook.cli.options import Output, TextOutputOption
 from fleethook.cli.output.text_output import show_download
 from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import archive
+from fleethook.engines.crds.archive.crd_content import Manifest, describe
 from fleethook.engines.crds.archive.crd_patches import render_tree
-from fleethook.engines.crds.archive.unpacked_tree import Manifest, describe
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, is_key
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
@@ -27,8 +27,7 @@ from fleethook.engines.crds.commands.crds_options import (
     warn,
 )
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.download import download
-from fleethook.engines.crds.fetch import Fetched, import_file
+from fleethook.engines.crds.fetch import Fetched, download, import_file
 from fleethook.engines.crds.tarball_source import TarballSource, redact
 
 

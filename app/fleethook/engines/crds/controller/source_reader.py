@@ -10,9 +10,8 @@ from urllib.parse import quote
 
 from fleethook.engines.crds.archive.archive import read_regular
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.download.download import Downloaded, Progress, Validators, download
 from fleethook.engines.crds.download.transfer import TarballFile
-from fleethook.engines.crds.fetch import Downloader
+from fleethook.engines.crds.fetch import Downloaded, Downloader, Progress, Validators, download
 from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.engines.crds.tarball_source import Credentials, TarballSource
 from fleethook.model.json import JSON, JSONObject, as_object

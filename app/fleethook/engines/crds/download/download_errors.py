@@ -14,7 +14,7 @@ from urllib3 import exceptions
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.outbound.endpoint import PrivateAddressError
-from fleethook.outbound.tls.server_certificates import UNKNOWN_AUTHORITY
+from fleethook.outbound.trust import UNKNOWN_AUTHORITY
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _PROXY_CREDENTIALS: Final = 407

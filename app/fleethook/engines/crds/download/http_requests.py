@@ -33,7 +33,7 @@ from fleethook.outbound.endpoint import (
     is_private,
     refuse_private_number,
 )
-from fleethook.outbound.tls.trust import TrustError, create_context
+from fleethook.outbound.trust import TrustError, create_context
 
 # It logs each request with its query, which may have the signature of a signed URL.
 _LOGGER: Final = logging.getLogger("urllib3.connectionpool")

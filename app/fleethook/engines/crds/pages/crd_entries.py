@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from fleethook.console.rendering import take_page
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.unpacked_tree import Manifest
+from fleethook.engines.crds.archive.crd_content import Manifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

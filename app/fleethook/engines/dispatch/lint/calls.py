@@ -42,7 +42,7 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
 def _authority_findings(hook: Hook, now: datetime) -> Iterator[Issue]:
     if hook.endpoint is None or not hook.endpoint.ca_bundle:
         return
-    from fleethook.outbound.tls.trust import BundleError, read_bundle  # noqa: PLC0415 - cryptography takes long to import
+    from fleethook.outbound.trust import BundleError, read_bundle  # noqa: PLC0415 - cryptography takes long to import
 
     try:
         ends = read_bundle(hook.endpoint.ca_bundle)

@@ -21,7 +21,7 @@ from fleethook.engines.dispatch.factory import LiveSource
 from fleethook.fairness.cache import ExpiringCache
 from fleethook.model.json import JSON
 from fleethook.outbound.call_errors import FailureLog
-from fleethook.outbound.call_limits import CallSlots, FullError, Quotas
+from fleethook.outbound.pool import CallSlots, FullError, Quotas
 from fleethook.server.callers import (
     ACCESS_REVIEWS,
     REVIEW_SECONDS,

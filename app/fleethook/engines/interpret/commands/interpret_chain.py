@@ -18,8 +18,7 @@ from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, Manife
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError, Explained
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
-from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain

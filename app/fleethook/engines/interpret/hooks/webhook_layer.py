@@ -12,9 +12,9 @@ import msgspec
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.interpret.chain import Handler, IgnoredError, Observe, ignore_call
-from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.hooks.hook_configuration import (
     CONFIGURATIONS,
+    DEFINITIONS_BY_KIND,
     InterpreterWebhook,
     find_target,
     is_own,

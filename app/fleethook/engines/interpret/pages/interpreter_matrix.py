@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import Store, StoreView
 from fleethook.console.rendering import take_page
 from fleethook.engines.interpret.chain import Chain
-from fleethook.engines.interpret.hooks.definition_index import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, parse_hooks
+from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND, parse_hooks
 from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target

@@ -1,28 +1,187 @@
-"""Answering interpreter reviews: ``ExploreReview`` and ``ResourceInterpreterContext`` on any of their routes."""
+"""Decodes, answers and encodes interpreter reviews of both shapes, on any of their routes.
 
+The shapes are ``ExploreReview`` and ``ResourceInterpreterContext``.
+"""
+
+import base64
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import parse_qs
 
 import msgspec
 from starlette.types import Scope
 
 from fleethook.engines.interpret.chain import Chain, ChainError, ChainStep, Explained
-from fleethook.engines.interpret.review.codec import (
-    DecodedReview,
-    decode_review,
-    encode_answer,
-    encode_failure,
-    read_question,
-)
-from fleethook.interpret.interpreter import Question
+from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS
+from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
-from fleethook.model.karmada import InterpretRequest
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.karmada import (
+    API_VERSION,
+    EXPLORE_REVIEW,
+    INTERPRETER_CONTEXT,
+    PATCHING,
+    InterpretRequest,
+    InterpretReview,
+    Operation,
+    operation_named,
+    proposed_name,
+)
+from fleethook.patch import diff
 from fleethook.server.log_format import InterpretLine, cut_text, milliseconds, stamp
+from fleethook.server.reviews.codec import BadReviewError, salvage
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
 from fleethook.work.threads import Work
+
+KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)
+
+_EXPECTED: Final = f"a review of {API_VERSION}: {' or '.join(KINDS)}"
+
+_review: Final = msgspec.json.Decoder(InterpretReview)
+_decode: Final = msgspec.json.decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class DecodedReview(NamedTuple):
+    """A review with a uid to answer to; ``problem`` is set if its request cannot be read."""
+
+    uid: str
+    kind: str
+    """The kind of the review; the answer has the same."""
+    request: InterpretRequest | None
+    problem: str
+
+
+def decode_review(body: bytes) -> DecodedReview:
+    """Return the request in ``body``.
+
+    Raises:
+        BadReviewError: The body is not JSON, is not a review, or has no uid to answer to.
+    """
+    try:
+        review = _review.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        uid, document, problem = salvage(body, error, fits=_is_review, expected=_EXPECTED)
+        return DecodedReview(uid, document["kind"], None, problem)
+    if review.kind not in KINDS or review.api_version != API_VERSION:
+        raise BadReviewError(f"the body is not {_EXPECTED}")
+    if review.request is None or not review.request.uid:
+        raise BadReviewError(f"the {review.kind} has no request with a uid to answer to")
+    return DecodedReview(review.request.uid, review.kind, review.request, "")
+
+
+def _is_review(document: JSONObject) -> bool:
+    return document.get("kind") in KINDS and document.get("apiVersion") == API_VERSION
+
+
+def read_question(asked: DecodedReview) -> Question:
+    """Return the question of a review; raises InterpretError with the name of a malformed member."""
+    request = asked.request
+    if request is None:
+        raise InterpretError(f"the review cannot be read: {asked.problem}", code=400)
+    operation = operation_named(request.operation)
+    if operation is None:
+        known = ", ".join(sorted(proposed_name(one) if asked.kind == EXPLORE_REVIEW else one for one in Operation))
+        raise InterpretError(f"request.operation {request.operation!r} is unknown: use one of {known}", code=400)
+    said = GroupVersionKind(request.kind.group, request.kind.version, request.kind.kind)
+    document = _decode_object(request.object_raw, "object")
+    observed = None
+    if operation is Operation.RETAIN:
+        if bytes(request.observed_raw) == b"null":
+            raise InterpretError(
+                "request.observedObject is missing: Retain needs the object as observed in the member cluster", code=400
+            )
+        observed = _decode_object(request.observed_raw, "observedObject")
+    replicas = request.replicas
+    if operation is Operation.REVISE_REPLICA and replicas is None:
+        raise InterpretError(
+            "request.replicas is missing: ReviseReplica needs the desired number of replicas", code=400
+        )
+    if replicas is not None and not 0 <= replicas <= MAX_REPLICAS:
+        raise InterpretError(
+            f"request.replicas is {replicas}, expected a replica count from 0 to {MAX_REPLICAS}", code=400
+        )
+    items = cast("list[JSONObject] | None", request.aggregated_status)
+    kind = _require_same_kind(said, document)
+    return Question(operation, kind, document, observed, replicas or 0, items)
+
+
+def _decode_object(raw: msgspec.Raw, name: str) -> JSONObject:
+    try:
+        document: JSON = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InterpretError(f"request.{name} is not JSON: {str(error) or type(error).__name__}", code=400) from None
+    if not isinstance(document, dict):
+        raise InterpretError(f"request.{name} is missing or not an object", code=400)
+    metadata = document.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InterpretError(f"request.{name}.metadata is not an object", code=400)
+    return document
+
+
+def _require_same_kind(said: GroupVersionKind, document: JSONObject) -> GroupVersionKind:
+    """Return the kind of the object; raises InterpretError if the request has another one."""
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        if api_version is None and kind is None and said.kind:
+            return said
+        raise InterpretError("request.object has no apiVersion and kind", code=400)
+    found = GroupVersionKind(*parse_api_version(api_version), kind)
+    if said.kind and said != found:
+        raise InterpretError(f"request.kind is {'/'.join(said)}, but request.object is {'/'.join(found)}", code=400)
+    return found
+
+
+def encode_answer(
+    asked: DecodedReview, question: Question, answer: Answer, steps: tuple[ChainStep, ...] | None
+) -> bytes:
+    """Return the answer to a review in the shape of the review, with an explanation unless ``steps`` is None."""
+    response: JSONObject = {"uid": asked.uid, "successful": True}
+    shipped = asked.kind == INTERPRETER_CONTEXT
+    if shipped:
+        response["status"] = {"code": 200}
+    operation = question.operation
+    if operation in PATCHING:
+        operations = diff(question.object, answer.object)
+        if operations:
+            response["patch"] = base64.b64encode(_encode(operations)).decode()
+            response["patchType"] = "JSONPatch"
+    elif operation is Operation.REPLICA:
+        response["replicas"] = answer.replicas
+        if answer.requirements:
+            response["replicaRequirements"] = answer.requirements
+    elif operation is Operation.STATUS:
+        # Karmada takes a missing status for a failure, so an object without status has an empty one.
+        response["rawStatus" if shipped else "status"] = answer.status or {}
+    elif operation is Operation.HEALTH:
+        response["healthy"] = answer.healthy
+    elif operation is Operation.COMPONENT:
+        response["components"] = answer.components
+    else:
+        response["dependencies"] = answer.dependencies
+    return _encode_response(asked, response, steps)
+
+
+def encode_failure(asked: DecodedReview, error: InterpretError, steps: tuple[ChainStep, ...] | None) -> bytes:
+    """Return the answer to a review that failed.
+
+    ResourceInterpreterContext reports a failure in ``status``. ExploreReview has no member for it, so fleethook adds
+    ``successful``, ``message`` and ``code``.
+    """
+    response: JSONObject = {"uid": asked.uid, "successful": False}
+    reason = {"message": str(error), "code": error.code}
+    response |= {"status": reason} if asked.kind == INTERPRETER_CONTEXT else reason
+    return _encode_response(asked, response, steps)
+
+
+def _encode_response(asked: DecodedReview, response: JSONObject, steps: tuple[ChainStep, ...] | None) -> bytes:
+    answer: JSONObject = {"apiVersion": API_VERSION, "kind": asked.kind, "response": response}
+    if steps is not None:
+        answer["explanation"] = [step._asdict() for step in steps]
+    return _encode(answer)
 
 
 class Interpreted(NamedTuple):
