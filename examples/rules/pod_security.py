@@ -2,7 +2,8 @@
 
 As for the admission that is built into kube-apiserver, the label ``pod-security.kubernetes.io/enforce`` of a namespace
 says which rules its Pods follow: ``baseline``, or ``restricted``, which has all rules of both. Each function checks one
-thing, so that a Pod that is older than a rule keeps working (docs/admission-rules.md).
+thing, so that a Pod that is older than a rule keeps working (docs/admission-rules.md). Beyond that admission, the rules
+refuse workloads whose template has a Pod that they would refuse.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from fleethook.admission import Denied, validate
 def of_level(*levels: str) -> Any:
     """Return a decorator for rules about Pods in namespaces of these levels."""
     label = {"key": "pod-security.kubernetes.io/enforce", "operator": "In", "values": list(levels)}
-    return partial(validate, "v1", "Pod", namespace_selector={"matchExpressions": [label]})
+    return partial(validate, "v1", "Pod", templates=True, namespace_selector={"matchExpressions": [label]})
 
 
 baseline = of_level("baseline", "restricted")

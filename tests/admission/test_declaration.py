@@ -51,6 +51,8 @@ def test_a_mutating_rule_ignores_failures_by_default() -> None:
         ({"scope": "All"}, "scope: 'All' is unknown"),
         ({"failure_policy": "Retry"}, "failure_policy: 'Retry' is unknown: give Fail or Ignore"),
         ({"side_effects": "Some"}, "side_effects: 'Some' is unknown"),
+        ({"templates": 1}, "templates: 1 is no truth value"),
+        ({"templates": True, "subresource": "resize"}, "templates: only a rule about Pods sees those in templates"),
         ({"timeout": 31}, "timeout: 31 is not a number of seconds from 1 to 30"),
         ({"namespace_selector": {"team": "web"}}, "namespace_selector: 'team' is unknown: give matchLabels"),
         ({"object_selector": {"matchLabels": {"a b": "c"}}}, "object_selector/matchLabels: "),

@@ -78,6 +78,7 @@ class Declaration(NamedTuple):
         follows: The kinds that the rule reads from the store, as apiVersion, kind and plural.
         inline: Whether the event loop of a server calls the rule.
         existing: The answer to an update of an object that broke the rule before: ``admit`` or ``refuse``.
+        templates: Whether a rule about Pods also sees the Pods in the templates of workloads.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Declaration(NamedTuple):
     follows: tuple[tuple[str, str, str], ...]
     inline: bool
     existing: Existing
+    templates: bool
 
     @property
     def subresources(self) -> tuple[str, ...]:
@@ -136,6 +138,7 @@ class Options(NamedTuple):
     name: str | None
     inline: bool
     existing: str
+    templates: bool
 
 
 def declare(options: Options, function_name: str, *, mutates: bool) -> Declaration:
@@ -156,6 +159,8 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
         wanted = {"key": NAMESPACE_LABEL, "operator": "In", "values": [*namespaces]}
         selector = {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), wanted]}
     sees_system = options.namespaces == "*" or list_named_namespaces(selector)
+    if options.templates and (group, resource, options.subresource) != ("", "pods", ""):
+        raise RuleError("templates: only a rule about Pods sees those in templates: give 'v1' and 'Pod'")
     policy = options.failure_policy or ("Ignore" if mutates else "Fail")
     return Declaration(
         name=_check_name(options.name or function_name.strip("_").lower().replace("_", "-")),
@@ -178,6 +183,7 @@ def declare(options: Options, function_name: str, *, mutates: bool) -> Declarati
         follows=_read_followed(options.follows),
         inline=options.inline,
         existing=_choose("existing", options.existing, get_args(Existing)),
+        templates=options.templates,
     )
 
 
@@ -193,6 +199,7 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "resource": (str, "text"),
     "name": (str, "text"),
     "inline": (bool, "truth value"),
+    "templates": (bool, "truth value"),
 }
 _OPTIONAL: Final = ("match_conditions", "name")
 

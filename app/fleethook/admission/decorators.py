@@ -38,6 +38,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     name: str | None = None,
     inline: bool = False,
     existing: str = "admit",
+    templates: bool = False,
     expression: str | None = None,
     message: str = "",
 ) -> Decorator:
@@ -66,6 +67,8 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
             must neither wait nor compute long: the replica answers nothing else meanwhile.
         existing: The answer to an UPDATE of a stored object that breaks the rule for the same reason: ``admit`` with a
             warning, or ``refuse``. A rule with the parameter ``old`` decides itself.
+        templates: Whether a rule about Pods also gets the Pods in templates: of Deployments, StatefulSets, DaemonSets,
+            ReplicaSets, Jobs, CronJobs and ReplicationControllers.
         expression: The rule in CEL; the function is not called then.
         message: The reason of a refusal by ``expression``.
 
@@ -76,6 +79,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     options = Options(
         api_version, kind, on, subresource, scope, namespaces, namespace_selector, object_selector, match_conditions,
         failure_policy, side_effects, timeout, order, follows, resource, name, inline, existing,
+        templates,
     )  # fmt: skip
     return lambda function: _make_rule(function, options, mutates=False, expression=expression, message=message)
 
@@ -113,6 +117,7 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     options = Options(
         api_version, kind, on, subresource, scope, namespaces, namespace_selector, object_selector, match_conditions,
         failure_policy, side_effects, timeout, order, follows, resource, name, inline, "refuse",
+        False,
     )  # fmt: skip
     return lambda function: _make_rule(function, options, mutates=True, expression=None, message="")
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleethook.admission.declaration import Declaration
+from fleethook.admission.pod_templates import find_target
 from fleethook.cel import Activation, Program
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
@@ -83,6 +84,7 @@ def _is_namespace(request: AdmissionRequest) -> bool:
 
 
 def _list_mismatches(one: Declaration, request: AdmissionRequest) -> Iterator[str]:
+    one = find_target(one, request)
     # A declared subresource may have a kind of its own, such as Scale, so only the resource tells its object.
     by_kind = one.kind if not one.subresource else ""
     group, version = _find_version(request)

@@ -20,6 +20,7 @@ from fleethook.admission.invocation import (
     write_warning,
 )
 from fleethook.admission.matching import bind_variables
+from fleethook.admission.pod_templates import find_template, place_refusal, show_template
 from fleethook.cel import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 
@@ -125,6 +126,16 @@ class ServedRule:
         self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
     ) -> tuple[Response, Invocation | None]:
         """Return the answer to a request, with the call of the function for it."""
+        if not (template := find_template(self.declaration, request)):
+            return await self._ask_about_object(request, lookup, settings)
+        if (shown := show_template(request, template)) is None:
+            return allowed(), None
+        answer, invocation = await self._ask_about_object(shown, lookup, settings)
+        return place_refusal(answer, template) if answer.reason in REFUSALS else answer, invocation
+
+    async def _ask_about_object(
+        self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
+    ) -> tuple[Response, Invocation | None]:
         invocation = None
         try:
             if self.expression is not None:

@@ -8,7 +8,7 @@ from fleethook.admission import mutate, validate
 from fleethook.admission.declaration import SYSTEM_NAMESPACES
 from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, ServiceReference
-from fleethook.cluster.registration.rule_webhooks import build_rule_configurations, make_webhook
+from fleethook.cluster.registration.rule_webhooks import build_rule_configurations, describe_rule, make_webhook
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 
 SERVICE = ServiceReference("fleet", "fleethook")
@@ -136,3 +136,14 @@ def test_a_validating_rule_for_pods_gets_the_subresources_that_change_their_spec
     rule = hook(validate("v1", "Pod")(checks_nothing))
     assert make_webhook(rule).resources == ("pods", "pods/ephemeralcontainers", "pods/resize")
     assert make_webhook(hook(mutate("v1", "Pod", on="UPDATE")(checks_nothing))).resources == ("pods",)
+
+
+def test_a_rule_about_templates_is_one_webhook_for_all_workloads() -> None:
+    made = hook(validate("v1", "Pod", templates=True)(checks_nothing))
+    found = describe_rule(made)["webhooks"][0]["rules"]
+    resources = {one["apiGroups"][0] or one["resources"][0]: one["resources"] for one in found}
+    assert resources == {
+        "pods": list(make_webhook(made).resources), "replicationcontrollers": ["replicationcontrollers"],
+        "apps": ["daemonsets", "deployments", "replicasets", "statefulsets"], "batch": ["cronjobs", "jobs"],
+    }  # fmt: skip
+    assert {(*one["apiVersions"], *one["operations"]) for one in found} == {("v1", "CREATE", "UPDATE")}

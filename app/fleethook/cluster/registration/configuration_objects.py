@@ -113,6 +113,8 @@ class Webhook(NamedTuple):
     namespace_selector: JSONObject = {}  # noqa: RUF012 - never modified
     timeout: int = DEFAULT_TIMEOUT
     """Seconds that kube-apiserver waits for the answer."""
+    further: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """Further groups with their version and resources."""
 
     @property
     def advises(self) -> bool:
@@ -237,12 +239,13 @@ def build_configuration(
 def _rules(webhook: Webhook) -> list[JSONObject]:
     return [
         {
-            "apiGroups": [webhook.group],
-            "apiVersions": [webhook.version],
+            "apiGroups": [group],
+            "apiVersions": [version],
             "operations": list(webhook.operations),
-            "resources": list(webhook.resources),
+            "resources": list(resources),
             "scope": webhook.scope,
         }
+        for group, version, resources in ((webhook.group, webhook.version, webhook.resources), *webhook.further)
     ]
 
 

@@ -4,10 +4,12 @@ Rules have configurations of their own, because they change while a server runs.
 """
 
 import inspect
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from fleethook.admission.declaration import Declaration, list_named_namespaces
+from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import (
     MUTATING,
@@ -35,6 +37,7 @@ def name_resources(declared: Declaration) -> tuple[str, ...]:
 def make_webhook(rule: Rule, *, exempt: Sequence[str] = ()) -> Webhook:
     """Return the webhook of a rule; ``exempt`` are namespaces that it sees only if it names them."""
     one = rule.declaration
+    _, *further = list_targets(one)
     unseen = [] if list_named_namespaces(one.namespace_selector) else [*dict.fromkeys((*exempt, *one.exempt))]
     return Webhook(
         name=rule.name + SUFFIX,
@@ -52,6 +55,10 @@ def make_webhook(rule: Rule, *, exempt: Sequence[str] = ()) -> Webhook:
         engine="rules",
         namespace_selector=exclude_namespaces(one.namespace_selector, unseen),
         timeout=one.timeout,
+        further=tuple(
+            (*named, tuple(each.resource for each in same))
+            for named, same in itertools.groupby(further, key=lambda each: (each.group, each.version))
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fleethook.admission.declaration import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
+from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules, unite_rules
 from fleethook.cli.command_line import Argument, Group
@@ -192,7 +193,9 @@ def _print_rules(rules: Sequence[Rule], store: Store) -> None:
     for rule in rules:
         declared = rule.declaration
         version = GroupVersionKind(declared.group, declared.version, "").api_version
-        requests = f"{', '.join(name_resources(declared))} ({version}) on {', '.join(declared.operations)}"
+        templates = [one.resource for one in list_targets(declared)][1:]
+        further = f" and the templates of {', '.join(templates)}" if templates else ""
+        requests = f"{', '.join(name_resources(declared))} ({version}){further} on {', '.join(declared.operations)}"
         verb = "change" if declared.mutates else "validate"
         write(f"{rule.file}:{rule.line}: {rule.name}: {verb} {requests}", f"  {_describe_sight(declared, store)}")
 
