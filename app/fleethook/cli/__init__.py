@@ -45,7 +45,7 @@ _OPERATION: Final = {
         _HEADING,
     ),
     "uninstall": CommandSpec(
-        "fleethook.cli.uninstall.uninstall:uninstall",
+        "fleethook.cli.uninstall:uninstall",
         "Remove everything that fleethook has registered with a cluster, and restore the workloads.",
         _HEADING,
     ),

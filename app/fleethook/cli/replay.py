@@ -27,8 +27,16 @@ from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
 from fleethook.recordings.recording_format import Record, RecordEntry
 from fleethook.recordings.replay.decision_changes import ChangedDecision
-from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
-from fleethook.recordings.replay.report import Group, Report, describe_change, describe_patch
+from fleethook.recordings.replay.replay import (
+    OFFLINE,
+    Group,
+    Replayed,
+    Report,
+    batch,
+    describe_change,
+    describe_patch,
+    replay_reviews,
+)
 from fleethook.settings import Settings
 from fleethook.work.garbage import settle_garbage_collector
 

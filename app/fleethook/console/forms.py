@@ -1,6 +1,7 @@
-"""Forms with typed texts (POST), and the YAML or JSON of their fields.
+"""The checks of every request, and forms with typed texts (POST) with the YAML or JSON of their fields.
 
-They are protected against requests that another site makes in the user's browser (CSRF).
+A request is checked for its Host, the token of the console, the origin of a POST, and its size. Forms are protected
+against requests that another site makes in the user's browser (CSRF).
 """
 
 import hashlib
@@ -9,16 +10,152 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Depends
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleethook.cluster.manifests.yaml_reader import ManifestError, Value, read_values
-from fleethook.console.access import MAX_BODY_BYTES
 from fleethook.model.json import JSON
+
+MAX_BODY_BYTES: Final = 4 << 20
+"""The largest body of a form. An object in etcd has at most 1.5 MiB."""
+MAX_REQUESTS: Final = 32
+"""The most requests in progress; further ones get 503."""
+_METHODS: Final = frozenset({"GET", "HEAD", "POST"})
+_LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    # With no-referrer, a browser sends `Origin: null` with the forms of the console itself (Fetch standard, "append a
+    # request Origin header"), which `_comes_from_own_page` refuses.
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+_NO_STORE: Final = (b"cache-control", b"no-store")
+_NO_SESSION: Final = (
+    "401: this browser has no session, or the console has been restarted since: open the address that the console has "
+    "printed (fleethook console: http://…/login?token=TOKEN); or start the console with --no-token to let every "
+    "account of this host read its pages\n"
+)
+
+
+class RequestGuard:
+    """Refuses requests that no browser of a user sends to this console, and adds the headers that protect a page."""
+
+    def __init__(self, app: ASGIApp, *, token: str = "", limit: int = MAX_REQUESTS) -> None:
+        """Prepare.
+
+        Args:
+            app: The pages.
+            token: The token that the console has printed: every account of the host can connect to a loopback address.
+                ``""`` lets all of them read the pages.
+            limit: The most requests in progress.
+        """
+        self._app: Final = app
+        self._token: Final = token
+        self._limit: Final = limit
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = _add_headers(send)
+        if (answer := self._find_answer(scope)) is not None:
+            await answer(scope, receive, send)
+            return
+        self._running += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
+
+    def _find_answer(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that is refused, or begins a session; None if the request may pass."""
+        if (refusal := self._find_refusal(scope)) is not None:
+            status, text = refusal
+            return PlainTextResponse(text + "\n", status_code=status)
+        if not self._token or scope["path"].startswith("/static/"):
+            return None
+        request = Request(scope)
+        # Browsers share cookies between the ports of a host, so each console has a cookie of its own.
+        cookie = f"fleethook-session-{request.url.port or 80}"
+        if scope["path"] == "/login" and self._is_token(request.query_params.get("token", "")):
+            response = RedirectResponse("/", 303)
+            response.set_cookie(cookie, self._token, httponly=True, samesite="strict", path="/")
+            return response
+        if self._is_token(request.cookies.get(cookie, "")):
+            return None
+        return PlainTextResponse(_NO_SESSION, status_code=401)
+
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode(), self._token.encode())
+
+    def _find_refusal(self, scope: Scope) -> tuple[int, str] | None:
+        """Return status and message of a refusal, None if the request may pass."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if not _is_loopback_name(headers.get("host", "")):
+            return (
+                421,
+                "421: this console does not answer to this host name; use its own address",
+            )
+        if scope["method"] not in _METHODS:
+            return 405, "405: the console is read-only; use GET or POST"
+        if scope["method"] == "POST" and not _comes_from_own_page(headers):
+            return 403, "403: the form was sent by a page of another origin"
+        if _read_length(headers) > MAX_BODY_BYTES:
+            return 413, f"413: the body is larger than {MAX_BODY_BYTES} bytes"
+        if self._running >= self._limit:
+            return 503, "503: too many requests are in progress; try again"
+        return None
+
+
+def _is_loopback_name(host: str) -> bool:
+    """Return whether a request names a loopback address: a foreign name may resolve to it, too (DNS rebinding)."""
+    try:
+        return urlsplit(f"//{host}").hostname in _LOOPBACK_NAMES
+    except ValueError:
+        return False
+
+
+def _comes_from_own_page(headers: dict[str, str]) -> bool:
+    """Return whether a browser sent a form from a page of the same origin; programs send neither header."""
+    site = headers.get("sec-fetch-site")
+    if site is not None and site != "same-origin":
+        return False
+    origin = headers.get("origin")
+    return origin is None or origin == f"http://{headers.get('host', '')}"
+
+
+def _read_length(headers: dict[str, str]) -> int:
+    length = headers.get("content-length", "0")
+    return int(length) if length.isdecimal() and len(length) < 16 else MAX_BODY_BYTES + 1
+
+
+def _add_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            headers += _HEADERS
+            if not any(name == _NO_STORE[0] for name, _ in headers):
+                headers.append(_NO_STORE)
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return send_with_headers
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,9 @@ from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.leader_election import NAME, LeaseName, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Index, Store
-from fleethook.console.access import RequestGuard
 from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext
-from fleethook.console.forms import FormTokens
+from fleethook.console.forms import FormTokens, RequestGuard
 from fleethook.console.pages import overview, reviews, search
 from fleethook.console.rendering import load_templates, render
 from fleethook.console.reviews.replay_jobs import ReviewReplay

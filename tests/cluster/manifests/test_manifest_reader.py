@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.cluster.manifests.manifest_reader import (
+    check_objects,
     describe_skipped,
     is_excluded,
     list_directory,
@@ -15,7 +16,7 @@ from fleethook.cluster.manifests.manifest_reader import (
     read_file,
     read_manifest,
 )
-from fleethook.cluster.manifests.yaml_reader import FieldLines, ManifestError
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 
 
 def make_files(directory: Path, *names: str) -> None:
@@ -281,3 +282,30 @@ def test_skipped_documents_are_counted_in_words() -> None:
     assert describe_skipped([]) == ""
     assert describe_skipped(skipped[:1]) == "skipped 1 document that is no Kubernetes object"
     assert describe_skipped(skipped) == "skipped 2 documents that are no Kubernetes objects"
+
+
+TEXT = """
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: a
+spec: {finalizer: []}
+statuses: {}
+"""
+
+
+def test_findings_have_the_lines_of_their_fields() -> None:
+    found = check_objects(read_documents(TEXT, source="a.yaml"), {})
+    assert [(one.place, one.finding.level, one.text) for one in found] == [
+        (
+            "a.yaml:6",
+            "error",
+            "Namespace a: spec.finalizer: is not a field of NamespaceSpec; did you mean finalizers?",
+        ),
+        ("a.yaml:7", "error", "Namespace a: statuses: is not a field of Namespace; did you mean status?"),
+    ]
+
+
+def test_an_object_of_a_cluster_is_not_checked() -> None:
+    (document,) = read_documents(TEXT, source="a.yaml")
+    assert list(check_objects([Document(document.object, "cluster", 0)], {})) == []

@@ -7,7 +7,7 @@ from fleethook.console.reviews.detail import (
     list_changes,
 )
 from fleethook.recordings.recording_format import RecordedCall
-from fleethook.recordings.replay.report import DiffLine
+from fleethook.recordings.replay.replay import DiffLine
 from tests.console.reviews.test_review_index import asked, entry_of
 from tests.recordings.builders import to_patch
 

@@ -22,7 +22,7 @@ from fleethook.cli.doctor.doctor_probes import (
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.configuration_objects import API_VERSION, MUTATING, VALIDATING
-from fleethook.cluster.registration.server_side_apply import get_object
+from fleethook.cluster.registration.registrar import get_object
 from fleethook.engine import Probe, enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object
 

@@ -12,13 +12,13 @@ from fleethook.cli.inputs.kubeconfig import list_files
 from fleethook.cli.inputs.manifests import read_values
 from fleethook.cli.output.text_output import show_lists, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.list_reader import identified
 from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
     EVERY_SHARD,
     Page,
     decode_page,
     find_list_path,
+    identified,
     is_required,
 )
 from fleethook.cluster.kubernetes.resources import CACHED, WORKSPACES, WatchedResource

@@ -25,9 +25,8 @@ from fleethook.cli.options import (
     RulesOption,
 )
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.serve.acceptor import bind
 from fleethook.cli.serve.leader import lead, needs_leader
-from fleethook.cli.serve.server import GracefulServer
+from fleethook.cli.serve.server import GracefulServer, bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import (
     CertificateError,

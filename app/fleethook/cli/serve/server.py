@@ -1,10 +1,15 @@
 """The uvicorn server with its own acceptor and a graceful shutdown.
 
+The acceptor counts and times connections from the moment of accept. uvicorn and the event loop see a connection only
+after its TLS handshake. Without the acceptor, a client that never starts the handshake would hold an uncounted
+connection and its buffers for the 60 seconds of uvloop's limit.
+
 Order of the shutdown: become unready, close the listener after a delay, finish the requests.
 """
 
 import asyncio
 import contextlib
+import errno
 import logging
 import signal
 import socket
@@ -12,18 +17,203 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
 from fleethook.app import Fleethook
 from fleethook.cli.exit_codes import OutputError
-from fleethook.cli.serve.acceptor import Acceptor, Transports
 from fleethook.lifetime import hide_cancelled_requests
+from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import HealthOnly
 from fleethook.server.protocol.connections import Connection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
+
+_log: Final = logging.getLogger(__name__)
+
+# Connections accepted before the event loop handles other events. A handshake takes about 0.5 ms.
+_MAX_ACCEPTS_PER_EVENT: Final = 32
+# Pause in accepting after the process or the system ran out of file descriptors; asyncio pauses as long.
+_PAUSE_SECONDS: Final = 1.0
+# uvloop reads up to 256 KiB at once into buffers that a connection keeps. A smaller receive buffer bounds that. The
+# kernel doubles it for its own use. With a round trip of 1 ms, a client can still send 64 MB/s.
+_RECEIVE_BYTES: Final = 64 * 1024
+# Length of the kernel's queue of connections that wait for accept; uvicorn's default.
+_BACKLOG: Final = 2048
+_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Transports(NamedTuple):
+    """Parameters of accepted connections.
+
+    Attributes:
+        context: The TLS context.
+        handshake_timeout: Seconds from accept to the end of the TLS handshake.
+        write_timeout: Seconds until a client that acknowledges no sent byte is disconnected.
+    """
+
+    context: ssl.SSLContext
+    handshake_timeout: float
+    write_timeout: float
+
+
+class Acceptor:
+    """Listening sockets with the interface of `asyncio.Server` that uvicorn uses at shutdown."""
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        *,
+        connections: Connections,
+        transports: Transports,
+        make: Callable[[Connection], asyncio.Protocol],
+    ) -> None:
+        """Prepare; `start` begins to accept.
+
+        Args:
+            sockets: Listening sockets.
+            connections: Counts and limits the connections.
+            transports: Parameters of accepted connections.
+            make: Returns the protocol for a connection.
+        """
+        self.sockets: Final = sockets
+        self._connections: Final = connections
+        self._transports: Final = transports
+        self._make: Final = make
+        self._handshakes: Final[set[asyncio.Task[None]]] = set()
+        self._resume: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Accept connections."""
+        for listener in self.sockets:
+            listener.setblocking(False)
+            # An accepted connection has the options of its listener.
+            timeout = max(1, round(1000 * self._transports.write_timeout))
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        self._listen()
+
+    def close(self) -> None:
+        """Stop accepting; running handshakes continue."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        loop = asyncio.get_running_loop()
+        if self._resume is not None:
+            self._resume.cancel()
+        for listener in self.sockets:
+            loop.remove_reader(listener)
+            listener.close()
+
+    async def wait_closed(self) -> None:
+        """Cancel the running handshakes; uvicorn calls this after all other connections are closed."""
+        for task in self._handshakes:
+            task.cancel()
+        if self._handshakes:
+            await asyncio.wait(self._handshakes)
+
+    def _listen(self) -> None:
+        self._resume = None
+        loop = asyncio.get_running_loop()
+        for listener in self.sockets:
+            loop.add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_MAX_ACCEPTS_PER_EVENT):
+            try:
+                accepted, address = listener.accept()
+            except OSError as error:
+                # Other errors mean that the client closed the connection.
+                if error.errno in _OUT_OF_DESCRIPTORS:
+                    _log.error(
+                        "accepting paused for %g s: %s: raise the limit of open files (ulimit -n)",
+                        _PAUSE_SECONDS, error,
+                    )  # fmt: skip
+                    self._pause()
+                return
+            accepted.setblocking(False)
+            connection = self._connections.admit(accepted, address)
+            task = asyncio.get_running_loop().create_task(self._connect(accepted, connection))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    def _pause(self) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in self.sockets:
+            loop.remove_reader(listener)
+        self._resume = loop.call_later(_PAUSE_SECONDS, self._listen)
+
+    async def _connect(self, accepted: socket.socket, connection: Connection) -> None:
+        transports = self._transports
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._make(connection),
+                accepted,
+                ssl=transports.context,
+                ssl_handshake_timeout=transports.handshake_timeout,
+                ssl_shutdown_timeout=transports.write_timeout,
+            )
+        except OSError:
+            # Any client can cause failed handshakes, and operators cannot act on them, so no log line.
+            return
+        finally:
+            if connection.exchange is None:
+                # The handshake failed, so no protocol will report the end of the connection.
+                self._connections.remove(connection)
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on every address of a host, all on the same port.
+
+    Raises:
+        OSError: The host has no address, or the port is in use.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise _explain(error, host, port) from None
+    listeners: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+            # Port 0 lets the system choose a port for the first socket; the others use the same one.
+            chosen = listeners[0].getsockname()[1] if listeners else port
+            listeners.append(_listen_on(family, (address[0], chosen, *address[2:])))
+    except OSError:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+_REMEDIES: Final = {
+    errno.EADDRINUSE: "give another --port, or end the process that listens there",
+    errno.EACCES: "ports below 1024 need privileges, so give another --port",
+    errno.EADDRNOTAVAIL: "this machine does not have the address, so give another --host",
+    socket.EAI_NONAME: "give another --host",
+}
+
+
+def _explain(error: OSError, host: object, port: object) -> OSError:
+    """Return the error of listening with the address and the remedy."""
+    reason = "; ".join(filter(None, (describe_os_error(error), _REMEDIES.get(error.errno or 0))))
+    return OSError(error.errno, f"cannot listen on {host}:{port}: {reason}")
+
+
+def _listen_on(family: int, address: tuple[str | int, ...]) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _explain(error, *address[:2]) from None
+    return listener
+
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

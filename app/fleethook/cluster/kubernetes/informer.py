@@ -19,22 +19,20 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.list_reader import (
+from fleethook.cluster.kubernetes.list_watch import (
     GONE,
     NOT_FOUND,
     DiscoveryPauses,
     Lister,
     NotServedError,
     Pause,
+    Progress,
     Reader,
     RelistError,
-    identified,
-)
-from fleethook.cluster.kubernetes.list_watch import (
-    Progress,
     as_number,
     decode_event,
     failure_of,
+    identified,
     is_required,
     number_of,
     version_of,

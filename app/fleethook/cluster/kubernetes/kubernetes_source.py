@@ -6,8 +6,15 @@ from typing import Final
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.informer import ABSENT_SECONDS, Informer
-from fleethook.cluster.kubernetes.list_reader import NOT_FOUND, Pause, Reader
-from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, as_number, decode_page
+from fleethook.cluster.kubernetes.list_watch import (
+    EVERY_CLUSTER,
+    EVERY_SHARD,
+    NOT_FOUND,
+    Pause,
+    Reader,
+    as_number,
+    decode_page,
+)
 from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
 from fleethook.cluster.store import ObjectKey, PartState, Store, Stored, key_of
 from fleethook.model.gvk import GroupKind

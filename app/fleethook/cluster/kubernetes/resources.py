@@ -8,9 +8,9 @@ import msgspec
 
 from fleethook.cluster.store import Index
 from fleethook.model import karmada, kcp, openyurt, operator
+from fleethook.model.admission import DesiredMeta
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.model.partial_objects import DesiredMeta
 from fleethook.workload_schema.schema_defaults import read_defaults
 
 _SPECIAL: Final = re.compile(r"[\\\\,=]")

@@ -1,4 +1,4 @@
-"""Find the files of manifests, and read the Kubernetes objects in their bytes, as kubectl does.
+"""Find the files of manifests, and read and check the Kubernetes objects in their bytes, as kubectl does.
 
 A document that is no Kubernetes object, such as the values of a Helm chart, is skipped. A document that should be an
 object, because it has ``apiVersion`` or ``kind``, is an error, and so is one that is not YAML.
@@ -12,7 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
+from fleethook.api_schema import Definitions, SchemaFinding, check_object
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, Value, scan_values
+from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.model.json import JSON, JSONObject, as_object
 
 if TYPE_CHECKING:
@@ -404,3 +406,34 @@ def make_rule_error(error: "RuleError") -> ManifestError:
     place, _, reason = str(error).partition(": ")
     file, _, line = place.rpartition(":")
     return ManifestError(file, int(line), reason) if line.isdigit() else ManifestError(place, 0, reason)
+
+
+class ObjectFinding(NamedTuple):
+    """A finding about an object of a file."""
+
+    key: ObjectKey
+    finding: SchemaFinding
+    place: str
+    """``FILE:LINE`` of the field."""
+
+    @property
+    def text(self) -> str:
+        """The object, field and message on one line, without place and level."""
+        name = f"{self.key.namespace}/{self.key.name}" if self.key.namespace else self.key.name
+        inside = f" of {self.key.cluster}" if self.key.cluster else ""
+        return f"{self.key.group_kind.kind} {name}{inside}: {self.finding.field}: {self.finding.message}"
+
+
+def check_objects(documents: Iterable[Document], definitions: Definitions) -> Iterator[ObjectFinding]:
+    """Yield the findings about objects, by object and line. Objects of a cluster are as its own API has them.
+
+    Args:
+        documents: The objects.
+        definitions: The CustomResourceDefinitions of the files, and of other files beside them.
+    """
+    lines = FieldLines()
+    for document in (one for one in documents if one.line):
+        found = check_object(document.object, definitions)
+        located = sorted((lines.line(document, one.field), one) for one in found)
+        for line, one in located:
+            yield ObjectFinding(key_of(document.object), one, document._replace(line=line).place)

@@ -21,7 +21,9 @@ from fleethook.api_schema import read_definitions
 from fleethook.cluster.manifests.manifest_reader import (
     RULES,
     STANDARD_INPUT,
+    ObjectFinding,
     Skipped,
+    check_objects,
     describe_skipped,
     list_files,
     make_error,
@@ -30,7 +32,6 @@ from fleethook.cluster.manifests.manifest_reader import (
     read_manifest,
     read_python,
 )
-from fleethook.cluster.manifests.object_findings import ObjectFinding, check_objects
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import ObjectKey, PartState, Store, key_of
 from fleethook.model.gvk import DEFINITION

@@ -32,7 +32,7 @@ from fleethook.cluster.registration.match_conditions import (
     read_conditions,
     write_announcements,
 )
-from fleethook.cluster.registration.server_side_apply import get_object, owns_fields, patch_object, release_fields
+from fleethook.cluster.registration.registrar import get_object, owns_fields, patch_object, release_fields
 from fleethook.model.json import JSONObject
 from fleethook.patch import diff
 

@@ -29,8 +29,7 @@ from fleethook.console.reviews.search import (
 from fleethook.console.sections import MUTATING, VALIDATING, Hit, engine_pages, list_addresses
 from fleethook.console.shared_value import KeptValue
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE
-from fleethook.recordings.replay.replay import Replayed
-from fleethook.recordings.replay.report import DiffLine, describe_change
+from fleethook.recordings.replay.replay import DiffLine, Replayed, describe_change
 
 
 class ReplayOutcome(NamedTuple):

@@ -14,8 +14,16 @@ from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.reviews.search import Query
 from fleethook.recordings.recording_format import RecordEntry
 from fleethook.recordings.replay.decision_changes import ChangedDecision
-from fleethook.recordings.replay.replay import OFFLINE, Replayed, batch, replay_reviews
-from fleethook.recordings.replay.report import DiffLine, GroupName, Report, describe_change
+from fleethook.recordings.replay.replay import (
+    OFFLINE,
+    DiffLine,
+    GroupName,
+    Replayed,
+    Report,
+    batch,
+    describe_change,
+    replay_reviews,
+)
 from fleethook.settings import Settings
 from fleethook.work.threads import Worker
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.uninstall.uninstall_cluster import RemovalAction
+from fleethook.cli.uninstall import RemovalAction
 from fleethook.cluster.api_errors import APIError
 from tests.builders import overrider, workload
-from tests.cli.uninstall.test_uninstall_cluster import (
+from tests.cli.test_uninstall import (
     CALLS_US,
     DEPLOYMENT,
     RENDERED,

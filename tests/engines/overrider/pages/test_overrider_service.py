@@ -3,8 +3,7 @@ import asyncio
 import pytest
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.pages.fleet import CellState
-from fleethook.engines.overrider.pages.matrix import Query
+from fleethook.engines.overrider.pages.matrix import CellState, Query
 from fleethook.engines.overrider.pages.overrider_service import (
     OverriderService,
     ShownCell,

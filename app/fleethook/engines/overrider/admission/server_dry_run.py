@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.plan import Plan, find_source
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
-from fleethook.engines.overrider.plan.rendered_check import find_source
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.subject.subject_members import workload_kinds

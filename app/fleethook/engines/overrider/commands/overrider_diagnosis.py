@@ -7,8 +7,8 @@ from fleethook.cli.doctor.doctor_checks import Diagnosis, is_called, name_config
 from fleethook.cli.doctor.doctor_cluster import Doctor, EngineChecks, run_allowed
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
 from fleethook.cluster.registration.configuration_objects import MUTATING, list_webhooks
+from fleethook.cluster.registration.registrar import get_object
 from fleethook.cluster.registration.rule_webhooks import SUFFIX
-from fleethook.cluster.registration.server_side_apply import get_object
 from fleethook.engines.overrider.controller.openyurt_conflicts import (
     DEFINITION_NAME,
     RENDERER_REMEDY,

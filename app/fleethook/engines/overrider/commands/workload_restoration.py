@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cli.uninstall.uninstall_cluster import (
+from fleethook.cli.uninstall import (
     WEBHOOK_SUFFIX,
     EngineRemoval,
     RemovalAction,

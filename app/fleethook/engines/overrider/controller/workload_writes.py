@@ -17,8 +17,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.list_reader import PAGE_LIMIT
-from fleethook.cluster.kubernetes.list_watch import decode_page
+from fleethook.cluster.kubernetes.list_watch import PAGE_LIMIT, decode_page
 from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.admission.read_your_writes import trigger

@@ -13,24 +13,22 @@ from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.pages.fleet import (
+from fleethook.engines.overrider.pages.matrix import (
+    CONTEXT,
+    EVERY_LINE,
     CellState,
+    MatrixPage,
+    PoolDiff,
+    Query,
     SubjectRow,
+    compare_with_template,
     find_cell,
     find_state,
     list_running,
     list_subject_keys,
     make_row,
-    workload_key,
-)
-from fleethook.engines.overrider.pages.matrix import (
-    CONTEXT,
-    EVERY_LINE,
-    MatrixPage,
-    PoolDiff,
-    Query,
-    compare_with_template,
     select,
+    workload_key,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.preview import CellKey

@@ -1,10 +1,12 @@
-"""Compiles the plan that renders the workload of one pool, once per change of its inputs.
+"""Compiles the plan that renders the workload of one pool, once per change of its inputs, and checks the result.
 
 Only a plan runs the steps of an overrider, on the workload that the bare template describes. Admission, preview,
-validation, digest and undo all use the result, so they all see the same order of elements.
+validation, digest and undo all use the result, so they all see the same order of elements. A rendered workload is
+checked as kube-apiserver does, and each mistake names its entry.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,13 +14,15 @@ import msgspec
 from fleethook.engines.overrider.entries.entry_steps import (
     REPLICAS,
     Remark,
+    RenderError,
     Step,
     StepChange,
+    Traced,
     compile_steps,
     run_traced,
     warn_about_unknown_containers,
 )
-from fleethook.engines.overrider.plan.rendered_check import check_rendered
+from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
 from fleethook.engines.overrider.render.delta import (
     Assign,
     Change,
@@ -27,6 +31,7 @@ from fleethook.engines.overrider.render.delta import (
     Token,
     delta_of,
     leaves,
+    name_tokens,
     without_removed,
 )
 from fleethook.engines.overrider.render.fast_path import CreatedMembers, PrecompiledPatch, compile_fast_path
@@ -51,8 +56,101 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import ABSENT, JSONObject
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import StrategicMergeError, identical
-from fleethook.workload_schema import DecodedParts
+from fleethook.workload_schema import DecodedParts, WorkloadFinding, check_decoded, decode_workload
 from fleethook.workload_schema.go_structs import Kind
+
+MAX_FINDINGS: Final = 10
+
+
+def check_rendered(traced: Traced, steps: Sequence[Step], *, stored: JSONObject) -> tuple[str, ...]:
+    """Return warnings about a rendered workload, without the mistakes that the template has on its own.
+
+    An unknown field is a warning: kube-apiserver drops it, unless it knows more fields than our schema.
+
+    Args:
+        traced: The workload with the overrider's entries.
+        steps: The steps of the entries.
+        stored: The workload in the form that kube-apiserver stores.
+
+    Raises:
+        RenderError: A member has a value that the API refuses, or a protected member was changed.
+    """
+    states = traced.states
+    if (path := protected_change(states[0], traced.rendered)) is not None:
+        number = _find_cause(steps, lambda number: protected_change(states[0], states[number]) is not None)
+        message = f"{path} identifies the workload or selects its pods and cannot be overridden"
+        raise RenderError(steps[number].field, message)
+    for path in find_reserved_keys(traced.rendered):
+        number = _find_cause(steps, lambda number: any(find_reserved_keys(states[number])))
+        raise RenderError(steps[number].field, f"{path} belongs to fleethook and cannot be overridden")
+    findings = _find_new_findings(traced, steps, stored)
+    if wrong := [(field, finding) for field, finding in findings if finding.problem != "unknown"]:
+        further = "".join(f"; {field}: {finding}" for field, finding in wrong[1:MAX_FINDINGS])
+        raise RenderError(wrong[0][0], f"the rendered workload is not valid: {wrong[0][1]}{further}")
+    return tuple(f"{field}: {finding}" for field, finding in findings)
+
+
+_Key = tuple[tuple[Token, ...], str]
+"""The place of a finding, with list elements by identity, and the kind of problem."""
+
+
+def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject) -> list[tuple[str, WorkloadFinding]]:
+    """Return the findings that rendering causes, each with the path of the step whose change made it true.
+
+    That step may be far from the place of the finding: a removed volume makes the mounts of all containers invalid.
+    """
+    kind: Kind = "StatefulSet" if stored["kind"] == "StatefulSet" else "Deployment"
+    made = _identify(stored, kind)
+    if not made:
+        return []
+
+    @cache
+    def find_at(number: int) -> Collection[_Key]:
+        return _identify(decode_workload(traced.states[number], kind), kind)
+
+    def has(key: _Key, number: int) -> bool:
+        return key in find_at(number)
+
+    numbers = {step.field: number for number, step in enumerate(steps)}
+    found: list[tuple[str, WorkloadFinding]] = []
+    for key, finding in made.items():
+        # A step that replaces an invalid value by another one causes the finding, too.
+        setting = (one for one in reversed(traced.sources) if len(one.tokens) <= len(key[0]) and one.made(key[0]))
+        direct = next((numbers[one.field] for one in setting), -1)
+        number = direct if has(key, 0) else max(direct, _find_cause(steps, partial(has, key)))
+        if number >= 0:
+            found.append((steps[number].field, finding))
+    return found
+
+
+def _identify(decoded: JSONObject, kind: Kind) -> dict[_Key, WorkloadFinding]:
+    return {(name_tokens(decoded, one.pointer), one.problem): one for one in check_decoded(decoded, kind)}
+
+
+def _find_cause(steps: Sequence[Step], is_wrong: Callable[[int], bool]) -> int:
+    """Return the number of a step that makes a workload wrong.
+
+    Args:
+        steps: The steps. The workload is right before the first one, and wrong after the last one.
+        is_wrong: Returns whether it is wrong after a number of steps. It is asked for some numbers only.
+    """
+    right, wrong = 0, len(steps)
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        right, wrong = (right, middle) if is_wrong(middle) else (middle, wrong)
+    return wrong - 1
+
+
+def find_source(rendered: JSONObject, pointer: str, sources: Sequence[StepChange]) -> str:
+    """Return the path of the step that set a value or a part around it last, ``entries`` if none did."""
+    tokens = name_tokens(rendered, pointer)
+    while tokens:
+        for source in reversed(sources):
+            if source.made(tokens):
+                return source.field
+        tokens = tokens[:-1]
+    return "entries"
+
 
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 2

@@ -16,8 +16,8 @@ from fleethook.engines.overrider.render.undo import (
     remembered,
 )
 from fleethook.engines.overrider.template.node_affinity import PoolTemplate, is_placed
+from fleethook.model.admission import find_template
 from fleethook.model.json import ABSENT, JSON, JSONObject
-from fleethook.model.partial_objects import find_template
 from fleethook.patch import format_pointer
 from fleethook.workload_schema.value_marks import PoolValues, has_mark
 
