@@ -1,4 +1,6 @@
 import asyncio
+import os
+import signal
 import threading
 from typing import Any
 
@@ -83,10 +85,27 @@ def test_a_failure_in_a_task_group_is_a_failure_with_its_reason() -> None:
 def test_ctrl_c_ends_a_test_of_a_rule() -> None:
     @validate("v1", "Pod")
     def interrupted() -> None:
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         interrupted.review(POD)
+
+
+def test_a_rule_that_hangs_in_a_test_has_the_answer_of_a_server() -> None:
+    release = threading.Event()
+
+    @validate("v1", "Pod", timeout=1)
+    def hangs() -> None:
+        release.wait()
+
+    @mutate("v1", "Pod", timeout=1)
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    refused, admitted = hangs.review(POD), waits.review(POD)
+    release.set()
+    assert (refused.allowed, refused.message.endswith(": no answer after 1 s")) == (False, True)
+    assert (admitted.allowed, admitted.warnings[0].endswith(": no answer after 1 s")) == (True, True)
 
 
 def test_an_error_with_an_empty_text_has_its_class_alone() -> None:

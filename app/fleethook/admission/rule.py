@@ -1,21 +1,17 @@
 """Rules: decorated functions that decide about reviews, and their tests from Python."""
 
-import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from reprlib import repr as shortened_repr
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from fleethook.admission.declaration import Declaration
-from fleethook.admission.invocation import Lookup, find_among
+from fleethook.admission.invocation import Invocation, Lookup, find_among
 from fleethook.admission.matching import choose_resource, find_mismatch
 from fleethook.admission.result_check import TOLERATED, list_added_faults
-from fleethook.admission.served_rule import NO_SETTINGS, ServedRule
-from fleethook.api_schema import read_definitions
+from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_in_time
+from fleethook.api_schema import Definitions, read_definitions
 from fleethook.cel import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
@@ -23,8 +19,6 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.patch import apply
 from fleethook.workload_schema.admission_objects import show_objects
 from fleethook.workload_schema.schema_defaults import CustomVersion, find_kind_version
-
-_T = TypeVar("_T")
 
 
 class Review(NamedTuple):
@@ -54,6 +48,24 @@ class Review(NamedTuple):
     patch: Sequence[JSONObject]
     object: Any
     mistakes: tuple[str, ...] = ()
+
+
+class Surroundings(NamedTuple):
+    """The facts besides a request on which an answer depends.
+
+    Attributes:
+        namespace_labels: The labels of the namespace.
+        version: The version of a custom resource, None for a built-in kind and for one without definition.
+        definitions: The schemas of custom resources.
+        lookup: Finds other objects.
+        settings: The settings of rules.
+    """
+
+    namespace_labels: Mapping[str, str]
+    version: CustomVersion | None
+    definitions: Definitions
+    lookup: Lookup
+    settings: Mapping[str, Any]
 
 
 class Rule(ServedRule):
@@ -100,6 +112,7 @@ class Rule(ServedRule):
         """
         stored = document if operation == "DELETE" or (operation == "UPDATE" and old is None) else old
         objects = list(store)
+        lookup = find_among(objects)
         request = build_request(
             None if operation == "DELETE" else document,
             stored,
@@ -111,32 +124,48 @@ class Rule(ServedRule):
             name=name,
         )
         version = find_kind_version(objects, document or old or {})
-        request = _show(request, version, self.declaration)
+        request = show_request(request, version, mutates=self.declaration.mutates)
         if subresource and "*" not in (self.declaration.group, self.declaration.version):
             # The kind of a subresource may have another group, as Scale and Eviction have.
             named = request.resource.resource
             request.resource = Resource(self.declaration.group, self.declaration.version, named)
+        around = Surroundings(namespace_labels or {}, version, read_definitions(objects), lookup, settings)
+        return self.answer_shown(request, around)
+
+    def answer_shown(self, request: AdmissionRequest, around: Surroundings, *, repeats: bool = True) -> Review:
+        """Return the answer to a request with the objects that kube-apiserver shows to the rule (`show_request`).
+
+        Args:
+            request: The request.
+            around: The facts besides the request.
+            repeats: Whether to ask a mutating rule again about its own result.
+        """
         try:
-            mismatch = find_mismatch(self.declaration, request, namespace_labels or {})
+            mismatch = find_mismatch(self.declaration, request, around.namespace_labels)
         except EvaluationError as error:
             return _make_review(request, self.fail(f"{self.place}: match_conditions: {error}"))
         if mismatch:
             return _make_review(request, allowed(), reason=mismatch)
-        lookup = find_among(objects)
-        answer, invocation = _run_to_end(self.decide(request, lookup, settings))
+        answer, invocation = self._decide_in_time(request, around)
         mistakes = list[str]()
-        faults = [] if subresource else list_added_faults(request, answer.patch, read_definitions(objects))
+        faults = [] if request.sub_resource else list_added_faults(request, answer.patch, around.definitions)
         if faults:
             mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
             answer = self._refuse_faults(answer, faults)
-        elif answer.patch:
-            mistakes += self._list_repetitions(
-                _change(request, answer, version, self.declaration), version, lookup, settings
-            )
+        elif answer.patch and repeats:
+            mistakes += self._list_repetitions(change_request(request, answer.patch, around.version), around)
         elif invocation is not None and not self.declaration.mutates and invocation.has_changed_object():
             mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
         places = tuple(f"{self.place}: {one}" for one in mistakes)
         return _make_review(request, answer)._replace(mistakes=places)
+
+    def _decide_in_time(self, request: AdmissionRequest, around: Surroundings) -> tuple[Response, Invocation | None]:
+        """Return the answer with the call of the function; that of a failed rule after the time limit, as a server."""
+        work = self.decide(request, around.lookup, around.settings)
+        try:
+            return run_in_time(work, self.declaration.timeout, is_async=self.is_async)
+        except TimeoutError:
+            return self.fail(f"{self.place}: no answer after {self.declaration.timeout} s"), None
 
     def _refuse_faults(self, answer: Response, faults: Sequence[str]) -> Response:
         """Return the answer of kube-apiserver to a result with faults: it tolerates some."""
@@ -146,34 +175,22 @@ class Rule(ServedRule):
         text = f"{self.place}: its changes are invalid: {'; '.join(refused)}"
         return Response(allowed=False, code=422, reason="Invalid", message=text, warnings=(*answer.warnings, text))
 
-    def _list_repetitions(
-        self, repeated: AdmissionRequest, version: CustomVersion | None, lookup: Lookup, settings: Mapping[str, Any]
-    ) -> Iterator[str]:
+    def _list_repetitions(self, repeated: AdmissionRequest, around: Surroundings) -> Iterator[str]:
         """Yield the mistake of a rule that does not leave its own result as it is."""
         with contextlib.suppress(EvaluationError):
             if find_mismatch(self.declaration._replace(namespace_selector={}), repeated, {}):
                 return
         if self.declaration.side_effects != "None":  # The first call has had the effect.
             repeated = msgspec.structs.replace(repeated, dry_run=True)
-        again = _run_to_end(self.decide(repeated, lookup, settings))[0]
+        again = self._decide_in_time(repeated, around)[0]
         asked = "asked again about its own result, as kube-apiserver does if a later webhook changes the object,"
         # A member that only has its default comes back after each removal, which is harmless.
-        if again.patch and _change(repeated, again, version, self.declaration).object != repeated.object:
+        if again.patch and change_request(repeated, again.patch, around.version).object != repeated.object:
             paths = ", ".join(str(one["path"]) for one in again.patch)
             yield f"{asked} it changes {paths}: change only what is missing"
         for text in (again.message, *again.warnings):
             if text and (not again.allowed or text.startswith(self.failure)):
                 yield f"{asked} it answers: {text}"
-
-
-def _run_to_end(work: Coroutine[Any, Any, _T]) -> _T:
-    """Return the result of a coroutine; in an event loop, another thread runs it."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, work).result()
 
 
 def build_request(
@@ -215,7 +232,7 @@ def build_request(
     )
 
 
-def _show(request: AdmissionRequest, version: CustomVersion | None, declared: Declaration) -> AdmissionRequest:
+def show_request(request: AdmissionRequest, version: CustomVersion | None, *, mutates: bool) -> AdmissionRequest:
     """Return a request with the objects and the name that kube-apiserver shows to a rule."""
     new, old = show_objects(
         request.object,
@@ -223,7 +240,7 @@ def _show(request: AdmissionRequest, version: CustomVersion | None, declared: De
         operation=request.operation,
         subresource=request.sub_resource,
         version=version,
-        validating=not declared.mutates,
+        validating=not mutates,
     )
     is_new = request.operation == "CREATE" and not request.sub_resource
     generated = as_object(as_object(new).get("metadata")).get("name", "") if is_new else ""
@@ -235,12 +252,12 @@ def _show(request: AdmissionRequest, version: CustomVersion | None, declared: De
     )
 
 
-def _change(
-    request: AdmissionRequest, answer: Response, version: CustomVersion | None, declared: Declaration
+def change_request(
+    request: AdmissionRequest, patch: Sequence[JSONObject], version: CustomVersion | None
 ) -> AdmissionRequest:
-    """Return a request with the object that an answer makes, as kube-apiserver shows it to the next rule."""
-    changed = _encode(apply(request.object, answer.patch))
-    return _show(msgspec.structs.replace(request, object_raw=changed), version, declared)
+    """Return a request with the object that a patch makes, as kube-apiserver shows it to the next mutating rule."""
+    changed = _encode(apply(request.object, patch))
+    return show_request(msgspec.structs.replace(request, object_raw=changed), version, mutates=True)
 
 
 def _check_metadata(metadata: Any) -> Mapping[str, Any]:

@@ -1,12 +1,16 @@
 """A rule as servers and commands ask it."""
 
+import asyncio
 import inspect
 import re
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
 from pathlib import Path
-from typing import Any, Final
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
 
 from fleethook.admission.declaration import Declaration, RuleError
 from fleethook.admission.existing import REFUSALS, judge_update
@@ -94,13 +98,7 @@ class ServedRule:
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
     ) -> Response:
         """Answer a review with a plain function or an expression, as `answer_async` does."""
-        work = self.answer_async(request, lookup=lookup, settings=settings)
-        try:
-            work.send(None)
-        except StopIteration as end:
-            answer: Response = end.value
-            return answer
-        raise AssertionError("only a coroutine waits")
+        return _run_at_once(self.answer_async(request, lookup=lookup, settings=settings))
 
     async def answer_async(
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
@@ -192,3 +190,57 @@ def _find_place(function: Function, error: BaseException | None = None) -> str:
     frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
     return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"
+
+
+_T = TypeVar("_T")
+
+
+def _run_at_once(work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: _T = end.value
+        return result
+    raise AssertionError("only a coroutine waits")
+
+
+class _Caller(threading.Thread):
+    """A thread for calls of rules, one after the other. Nothing can end a call that hangs, but the process can."""
+
+    def __init__(self) -> None:
+        super().__init__(name="rule", daemon=True)
+        self.calls: Final[SimpleQueue[Callable[[], None]]] = SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self.calls.get()()
+
+
+_idle: Final[list[_Caller]] = []
+
+
+def run_in_time(work: Coroutine[Any, Any, _T], seconds: float, *, is_async: bool) -> _T:
+    """Return the result of a coroutine in a thread; raises TimeoutError.
+
+    Args:
+        work: The coroutine.
+        seconds: The time limit.
+        is_async: Whether the coroutine may wait.
+    """
+    result: Future[_T] = Future()
+    context = copy_context()
+    run: Callable[[Coroutine[Any, Any, _T]], _T] = asyncio.run if is_async else _run_at_once
+
+    def call() -> None:
+        try:
+            result.set_result(context.run(run, work))
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+            result.set_exception(error)
+
+    caller = _idle.pop() if _idle else _Caller()
+    caller.calls.put(call)
+    found = result.result(seconds)
+    _idle.append(caller)
+    return found
