@@ -24,7 +24,7 @@ class CommandSpec(NamedTuple):
     """The place of a command in the code, which is imported when the command runs, and its line in the list.
 
     Attributes:
-        reference: A function, or a `fleethook.cli.command_line.Group`.
+        reference: A function, or a `fleethook.cli.command_line.CommandGroup`.
         summary: The first paragraph of its help. A test compares the two.
         heading: The part of the list to which it belongs; for a command of an engine, that of its system.
     """

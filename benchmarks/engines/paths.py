@@ -30,7 +30,7 @@ from benchmarks.varied import reviews
 from fleethook.app import Fleethook
 from fleethook.cli.serve.server import make_config
 from fleethook.server.health import HealthOnly
-from fleethook.server.protocol.connections import Connection, Connections
+from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from fleethook.work.garbage import settle_garbage_collector
 
@@ -107,7 +107,7 @@ class Route:
         state = ServerState()
         state.default_headers = [(b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")]
         guard = Guard(3600.0, 3600.0, Connections(10), HealthOnly(app), app.find_direct if direct else None)
-        connection = Connection(socket.socket(), "127.0.0.1", health_only=False)
+        connection = ClientConnection(socket.socket(), "127.0.0.1", health_only=False)
         loop = asyncio.get_running_loop()
         self.protocol = GuardedProtocol(make_config(app), state, {}, loop, guard=guard, connection=connection)
         self.transport = Transport()

@@ -5,7 +5,7 @@ from typing import Final
 
 from docsite.reference.tables import render_page, render_table
 from fleethook.cli import PROGRAM, build_program
-from fleethook.cli.command_line import Group
+from fleethook.cli.command_line import CommandGroup
 
 _INTRODUCTION: Final = (
     "`--help` of a command prints its options and exit codes. Common exit codes are 0 for success, 1 if the checked "
@@ -27,10 +27,10 @@ def render_commands() -> str:
     return render_page("Commands", _INTRODUCTION, table, _PLUGIN)
 
 
-def _list_rows(group: Group, path: str) -> Iterator[tuple[str, str]]:
+def _list_rows(group: CommandGroup, path: str) -> Iterator[tuple[str, str]]:
     for name in group.commands:
         command = group.get_command(None, name)
-        if isinstance(command, Group):
+        if isinstance(command, CommandGroup):
             yield from _list_rows(command, f"{path}{name} ")
         else:
             yield f"`{PROGRAM} {path}{name}`", _escape(group.summarize(name))

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import pytest
 
-from fleethook.cli.command_line import Argument, Group, Option, run
+from fleethook.cli.command_line import Argument, CommandGroup, Option, run
 from tests.cli.commands import invoke
 from tests.serving import ROOT
 from tests.waiting import NET
@@ -72,7 +72,7 @@ DEFAULTS = {
 def parse(*words: str) -> dict[str, object]:
     """Return the values that the command gets."""
     TAKEN.clear()
-    run(Group("Tests.", {"work": work, "copy": copy}), words, "t")
+    run(CommandGroup("Tests.", {"work": work, "copy": copy}), words, "t")
     (given,) = TAKEN
     return given
 

@@ -12,19 +12,19 @@ import click
 import pytest
 
 from fleethook.cli import PROGRAM, build_program
-from fleethook.cli.command_line import Group
+from fleethook.cli.command_line import CommandGroup
 from tests.cli.commands import invoke
 from tests.serving import ROOT
 from tests.waiting import NET
 
 
-def list_commands(group: Group, path: str = "") -> Iterator[tuple[str, click.Command, str]]:
+def list_commands(group: CommandGroup, path: str = "") -> Iterator[tuple[str, click.Command, str]]:
     """Yield the path of each command of the program, the command, and its line in the list of its group."""
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(None, name)
         assert command is not None
         yield f"{path}{name}", command, group.summarize(name)
-        if isinstance(command, Group):
+        if isinstance(command, CommandGroup):
             yield from list_commands(command, f"{path}{name} ")
 
 

@@ -3,11 +3,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.events import Recorder, Reference
+from fleethook.cluster.events import EventRecorder, ObjectReference
 from tests.cluster.object_server import ObjectServer
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-ABOUT = Reference("v1", "Thing", "ns", "demo", "uid-1")
+ABOUT = ObjectReference("v1", "Thing", "ns", "demo", "uid-1")
 
 
 def list_events(server: ObjectServer) -> list[tuple[str, str, int]]:
@@ -33,11 +33,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def recorder(api: ObjectServer, clock: Clock) -> Recorder:
-    return Recorder(api, component="fleethook", now=clock)  # type: ignore[arg-type]
+def recorder(api: ObjectServer, clock: Clock) -> EventRecorder:
+    return EventRecorder(api, component="fleethook", now=clock)  # type: ignore[arg-type]
 
 
-async def test_an_event_names_its_object_and_reason(recorder: Recorder, api: ObjectServer) -> None:
+async def test_an_event_names_its_object_and_reason(recorder: EventRecorder, api: ObjectServer) -> None:
     await recorder.record(ABOUT, "Normal", "Done", "it is done", scope="/clusters/a")
     (path, event), *others = api.objects.items()
     assert not others
@@ -49,7 +49,7 @@ async def test_an_event_names_its_object_and_reason(recorder: Recorder, api: Obj
     assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-11-21T12:00:00Z"
 
 
-async def test_a_repeated_event_is_counted(recorder: Recorder, api: ObjectServer, clock: Clock) -> None:
+async def test_a_repeated_event_is_counted(recorder: EventRecorder, api: ObjectServer, clock: Clock) -> None:
     for minute in range(3):
         clock.now = NOW + timedelta(minutes=minute)
         await recorder.record(ABOUT, "Warning", "Failed", "no answer")
@@ -58,7 +58,7 @@ async def test_a_repeated_event_is_counted(recorder: Recorder, api: ObjectServer
     assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-11-21T12:00:00Z", "2026-11-21T12:02:00Z")
 
 
-async def test_a_different_event_is_written_separately(recorder: Recorder, api: ObjectServer) -> None:
+async def test_a_different_event_is_written_separately(recorder: EventRecorder, api: ObjectServer) -> None:
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     await recorder.record(ABOUT, "Warning", "Failed", "404")
     await recorder.record(ABOUT, "Normal", "Failed", "404")
@@ -67,7 +67,7 @@ async def test_a_different_event_is_written_separately(recorder: Recorder, api: 
     assert [count for _, _, count in list_events(api)] == [1] * 5
 
 
-async def test_an_expired_event_is_written_again(recorder: Recorder, api: ObjectServer) -> None:
+async def test_an_expired_event_is_written_again(recorder: EventRecorder, api: ObjectServer) -> None:
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     api.objects.clear()
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
@@ -75,7 +75,7 @@ async def test_an_expired_event_is_written_again(recorder: Recorder, api: Object
     assert list_events(api) == [("Failed", "no answer", 2)]
 
 
-async def test_without_the_right_to_patch_each_event_is_created(recorder: Recorder, api: ObjectServer) -> None:
+async def test_without_the_right_to_patch_each_event_is_created(recorder: EventRecorder, api: ObjectServer) -> None:
     for _ in range(3):
         # The next write, of an event that it has written, is a PATCH.
         api.failures = [APIError(403, "Forbidden", "cannot patch events")] * bool(api.objects)
@@ -85,7 +85,7 @@ async def test_without_the_right_to_patch_each_event_is_created(recorder: Record
 
 
 async def test_a_failed_write_is_logged_and_not_retried(
-    recorder: Recorder, api: ObjectServer, caplog: pytest.LogCaptureFixture
+    recorder: EventRecorder, api: ObjectServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.error = UnreachableError("refused")
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
@@ -95,14 +95,14 @@ async def test_a_failed_write_is_logged_and_not_retried(
     assert list_events(api) == [("Failed", "no answer", 1)]
 
 
-async def test_long_messages_are_cut(recorder: Recorder, api: ObjectServer) -> None:
+async def test_long_messages_are_cut(recorder: EventRecorder, api: ObjectServer) -> None:
     await recorder.record(ABOUT, "Normal", "Done", "x" * 5000)
     ((_, text, _),) = list_events(api)
     assert len(text) == 1024
     assert text.endswith("...")
 
 
-async def test_remembered_events_are_limited(recorder: Recorder, api: ObjectServer) -> None:
+async def test_remembered_events_are_limited(recorder: EventRecorder, api: ObjectServer) -> None:
     for number in range(5000):
         await recorder.record(ABOUT, "Normal", "Done", str(number))
     await recorder.record(ABOUT, "Normal", "Done", "0")
@@ -111,7 +111,7 @@ async def test_remembered_events_are_limited(recorder: Recorder, api: ObjectServ
     assert (len(api.objects), counts["0"], counts["4999"]) == (5001, 1, 2)
 
 
-async def test_control_characters_of_messages_are_escaped(recorder: Recorder, api: ObjectServer) -> None:
+async def test_control_characters_of_messages_are_escaped(recorder: EventRecorder, api: ObjectServer) -> None:
     await recorder.record(ABOUT, "Warning", "Odd", "\x1b[2J\u2028" + "x" * 2000)
     ((_, message, _),) = list_events(api)
     assert message.startswith("\\x1b[2J\\u2028x")

@@ -19,7 +19,7 @@ from fleethook.engines.dispatch.call.call import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, build_attributes, find_invocation
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, WebhookInvocation, build_attributes, find_invocation
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
@@ -176,7 +176,7 @@ def test_the_review_that_a_webhook_gets(case: dict[str, Any]) -> None:
         resource={"group": group, "version": version, "resource": plural},
     )
     invoked = SUITES["create_admission_objects"]["invocation"]
-    invocation = Invocation(GroupVersionResource(*invoked["resource"].split("/")), "", gvk(invoked["kind"]), 0)
+    invocation = WebhookInvocation(GroupVersionResource(*invoked["resource"].split("/")), "", gvk(invoked["kind"]), 0)
     version = choose_review_version(versions)
     made = build_review(subject, invocation, kind=gvk(invoked["kind"]), version=version, uid="1")
     assert made["apiVersion"] == expected["reviewVersion"]

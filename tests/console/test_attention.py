@@ -15,7 +15,7 @@ from fleethook.console.attention import (
     Attention,
     AttentionLine,
     FirstSeen,
-    ObjectFinding,
+    LintFinding,
     join_attention,
     list_object_lines,
     list_review_lines,
@@ -105,11 +105,11 @@ def test_reviews_without_a_decision_have_a_line_for_each_route_and_verdict() -> 
     ]
 
 
-def found(level: str, about: str, text: str, code: str = "c") -> ObjectFinding:
-    return ObjectFinding(level, code, "O", about, text)
+def found(level: str, about: str, text: str, code: str = "c") -> LintFinding:
+    return LintFinding(level, code, "O", about, text)
 
 
-def list_lines(*findings: ObjectFinding) -> list[AttentionLine]:
+def list_lines(*findings: LintFinding) -> list[AttentionLine]:
     addresses = {one.about: f"/{one.about}" for one in findings}
     return list_object_lines(findings, addresses, lambda code, kind: f"/{code}/{kind}")
 

@@ -17,10 +17,10 @@ import pytest
 
 from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
 from fleethook.cluster.certificates.secret_store import (
-    Credentials,
     RotationPolicy,
     SecretName,
     SecretStore,
+    StoredCertificates,
     from_data,
     to_data,
 )
@@ -42,7 +42,7 @@ def secret_path(name: str, namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/secrets/{name}"
 
 
-def read_credentials(admin: Api, name: str, namespace: str) -> Credentials:
+def read_credentials(admin: Api, name: str, namespace: str) -> StoredCertificates:
     data = admin[secret_path(name, namespace)]["data"]
     return from_data({key: base64.b64decode(text) for key, text in data.items()})
 
@@ -67,13 +67,13 @@ async def test_replicas_that_start_together_agree(
         assert stat.S_IMODE(each.files.key.stat().st_mode) == 0o600
 
 
-def build_rotating_credentials(now: datetime, *, seconds: float) -> Credentials:
+def build_rotating_credentials(now: datetime, *, seconds: float) -> StoredCertificates:
     """Return credentials in the middle of a rotation; the announced authority signs after some seconds."""
     authority = new_authority(now=now - timedelta(days=250), lifetime=timedelta(days=365))
     serving = issue_serving(authority, names=[*NAMES, "::1"], now=now - timedelta(days=1))
     skew = timedelta(minutes=5)
     announced = new_authority(now=now + skew - POLICY.announcement + timedelta(seconds=seconds))
-    return Credentials(authority, serving, announced)
+    return StoredCertificates(authority, serving, announced)
 
 
 def test_a_rotation_of_the_authority_under_load_fails_nothing(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fleethook.engines.crds.commands import crds_controller
-from fleethook.engines.crds.controller.fetcher import Options
+from fleethook.engines.crds.controller.fetcher import FetchOptions
 from fleethook.engines.crds.controller.source_reader import Reach
 from tests.cli.commands import invoke
 from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
@@ -101,11 +101,11 @@ def told(helm: Path, values: Values, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_command_accepts_the_arguments_of_the_deployment(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told(helm, {}, monkeypatch) == (Options(beside=True, reach=Reach(private=False)), "fleethook-system")
+    assert told(helm, {}, monkeypatch) == (FetchOptions(beside=True, reach=Reach(private=False)), "fleethook-system")
     alone = {"besideOperator": False, "noPrivate": False}
-    assert told(helm, alone, monkeypatch) == (Options(), "karmada-system")
+    assert told(helm, alone, monkeypatch) == (FetchOptions(), "karmada-system")
     assert told(helm, EVERYTHING, monkeypatch) == (
-        Options(
+        FetchOptions(
             version="v1.18.0", beside=True, follow_instance=True, stale_if_error=True, strict=True,
             reach=Reach(
                 private=False, hosts=("mirror.example.com", ".corp"), local=Path("/var/lib/karmada/tar balls")

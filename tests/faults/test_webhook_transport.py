@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from fleethook.outbound.client import RESPONSE_LIMIT, CallError, HookClient, Parties
-from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.endpoint import WebhookEndpoint
 from fleethook.outbound.pool import Quotas
 from tests.faults.webhook_calls import LONG, SHORT, Resolver, catch_call_error, check_next_call, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, resets, respond, respond_and_close
@@ -129,7 +129,7 @@ async def test_a_connection_without_accept_ends_at_the_deadline(client: HookClie
 
 async def test_an_unanswered_lookup_ends_at_the_deadline() -> None:
     async with HookClient(allow_private=True, resolver=Resolver(None)) as client:
-        error = await catch_call_error(client, Endpoint("https://hook.example.com/p"), seconds=SHORT)
+        error = await catch_call_error(client, WebhookEndpoint("https://hook.example.com/p"), seconds=SHORT)
     assert error.timed_out
 
 

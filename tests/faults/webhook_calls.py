@@ -8,7 +8,7 @@ import pytest
 from aiohttp.abc import AbstractResolver
 
 from fleethook.outbound.client import CallError, HookClient
-from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.endpoint import WebhookEndpoint
 from tests.hook_server import RawHook, http, respond
 
 # Long enough for a loaded machine to reach the fault; a hanging call takes all of it.
@@ -16,11 +16,13 @@ SHORT = 0.5
 LONG = 30.0
 
 
-def endpoint(hook: RawHook, **rest: Any) -> Endpoint:
-    return Endpoint(**{"url": hook.url, "ca_bundle": hook.ca_bundle, **rest})
+def endpoint(hook: RawHook, **rest: Any) -> WebhookEndpoint:
+    return WebhookEndpoint(**{"url": hook.url, "ca_bundle": hook.ca_bundle, **rest})
 
 
-async def catch_call_error(client: HookClient, where: Endpoint, *, seconds: float = LONG, **rest: Any) -> CallError:
+async def catch_call_error(
+    client: HookClient, where: WebhookEndpoint, *, seconds: float = LONG, **rest: Any
+) -> CallError:
     with pytest.raises(CallError) as raised:
         await client.post(where, b"{}", seconds=seconds, **rest)
     return raised.value

@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.outbound.call_errors import NotCalledError, OverloadedError
 from fleethook.outbound.client import HookClient, Parties, called_url
-from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.endpoint import WebhookEndpoint
 from fleethook.outbound.pool import Quotas
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import RawHook, http, respond
@@ -58,7 +58,7 @@ def test_the_timeout_query_has_whole_seconds(url: str, seconds: float, called: s
     ],
 )
 async def test_other_urls_than_https_are_not_called(client: HookClient, url: str, text: str) -> None:
-    error = await catch_call_error(client, Endpoint(url))
+    error = await catch_call_error(client, WebhookEndpoint(url))
     assert str(error).startswith(f"failed to call webhook: {text}")
     assert isinstance(error, NotCalledError)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.outbound.client import CallError, HookClient
-from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.endpoint import WebhookEndpoint
 from fleethook.outbound.http_exchange import HEADER, MAX_RETRIES, OUTGOING, was_dispatched
 from fleethook.outbound.pool import Quotas
 from tests.faults.webhook_calls import catch_call_error, endpoint
@@ -147,8 +147,8 @@ async def test_undecompressable_responses_are_errors(
 BUSY = "429 Too Many Requests"
 
 
-def retried_endpoint(hook: RawHook) -> Endpoint:
-    return Endpoint(hook.url, ca_bundle=hook.ca_bundle)
+def retried_endpoint(hook: RawHook) -> WebhookEndpoint:
+    return WebhookEndpoint(hook.url, ca_bundle=hook.ca_bundle)
 
 
 def busy(seconds: str = "0", *, status: str = BUSY, body: bytes = b"busy") -> bytes:

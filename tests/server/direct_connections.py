@@ -17,7 +17,7 @@ from fleethook.model.admission import AdmissionRequest, Response, patched
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.health import HealthOnly
 from fleethook.server.log_format import LogSink
-from fleethook.server.protocol.connections import Connection, Connections
+from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import Answer
@@ -183,7 +183,7 @@ class Wire:
         connections = Connections(10)
         guard = Guard(3600.0, 3600.0, connections, HealthOnly(app), app.find_direct if direct else None)
         with socket.socket() as unused:
-            connection = Connection(unused, "192.0.2.1", health_only=False)
+            connection = ClientConnection(unused, "192.0.2.1", health_only=False)
         self.protocol = GuardedProtocol(make_config(app), self.state, {}, loop, guard=guard, connection=connection)
         self.transport = Transport(certificate)
         self.protocol.connection_made(self.transport)

@@ -11,8 +11,8 @@ from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.webhook_rules import (
-    Rule,
     RuleAttributes,
+    RuleWithOperations,
     matches_group,
     matches_operation,
     matches_resource,
@@ -95,7 +95,9 @@ def _list_mismatches(one: Declaration, request: AdmissionRequest) -> Iterator[st
         namespaced=bool(request.namespace) and not _is_namespace(request),
     )
     resources = tuple(("*" if by_kind else one.resource, each) for each in one.subresources)
-    rule = Rule(frozenset(one.operations), frozenset({one.group}), frozenset({one.version}), resources, one.scope)
+    rule = RuleWithOperations(
+        frozenset(one.operations), frozenset({one.group}), frozenset({one.version}), resources, one.scope
+    )
     if not matches_operation(rule, attributes):
         yield f"the operation is {request.operation}, not {' or '.join(one.operations)}"
     if not (matches_group(rule, attributes) and matches_version(rule, attributes)):

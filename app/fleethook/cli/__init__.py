@@ -11,7 +11,7 @@ import click
 from click.shell_completion import ShellComplete, shell_complete
 
 from fleethook import __version__
-from fleethook.cli.command_line import Group, run
+from fleethook.cli.command_line import CommandGroup, run
 from fleethook.cli.exit_codes import INTERRUPTED, check_arguments, exit_at_interrupt, fail, report_output_errors
 from fleethook.cli.output.text_output import write
 from fleethook.engine import CommandSpec, installed_engines
@@ -53,14 +53,14 @@ _OPERATION: Final = {
 
 
 @functools.cache
-def build_program() -> Group:
+def build_program() -> CommandGroup:
     """Return the program with the commands of the installed engines."""
     of_engines = {
         name: one._replace(heading=engine.system)
         for engine in installed_engines().values()
         for name, one in engine.commands.items()
     }
-    program = Group(
+    program = CommandGroup(
         "Admission and review webhooks for a fleet of Kubernetes clusters.",
         {**of_engines, **_OPERATION},
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

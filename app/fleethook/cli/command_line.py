@@ -57,13 +57,13 @@ class Argument(Option):
     """The declaration of a positional argument. A list takes all further arguments."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A command with commands of its own, each of which is imported when it runs."""
 
     def __init__(
         self,
         text: str,
-        specs: Mapping[str, "CommandSpec | Function | Group"],
+        specs: Mapping[str, "CommandSpec | Function | CommandGroup"],
         function: Function | None = None,
         **settings: Any,
     ) -> None:
@@ -71,7 +71,7 @@ class Group(click.Group):
 
         Args:
             text: Its help.
-            specs: Its commands by name: each a `CommandSpec`, a function or a `Group`.
+            specs: Its commands by name: each a `CommandSpec`, a function or a `CommandGroup`.
             function: Declares the options that may precede the command's name, and runs before the command.
             settings: Other arguments of Click.
         """

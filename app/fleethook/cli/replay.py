@@ -29,7 +29,7 @@ from fleethook.recordings.recording_format import Record, RecordEntry
 from fleethook.recordings.replay.decision_changes import ChangedDecision
 from fleethook.recordings.replay.replay import (
     OFFLINE,
-    Group,
+    ChangeGroup,
     Replayed,
     Report,
     batch,
@@ -205,7 +205,7 @@ def print_report(report: Report, changes: Sequence[ChangedDecision], output: Out
         write_error(f"{_count(more, 'further problem')} of the input")
 
 
-def _list_groups(report: Report) -> list[Group]:
+def _list_groups(report: Report) -> list[ChangeGroup]:
     """Return the groups of changes, the largest first."""
     return sorted(report.groups.values(), key=lambda group: (-group.count, group.name))
 

@@ -21,7 +21,7 @@ _MAX_REMEMBERED: Final = 4096
 _CANNOT_COUNT: Final = (404, 403)
 
 
-class Reference(NamedTuple):
+class ObjectReference(NamedTuple):
     """The ``involvedObject`` of an event."""
 
     api_version: str
@@ -36,7 +36,7 @@ class _Written(NamedTuple):
     times: int
 
 
-class Recorder:
+class EventRecorder:
     """Writes events. A failed write is logged and not retried, because nothing depends on events.
 
     A repeated event increases the count of the first one, as in client-go: kube-apiserver keeps events for an hour,
@@ -51,7 +51,7 @@ class Recorder:
         self._written: Final[OrderedDict[tuple[object, ...], _Written]] = OrderedDict()
 
     async def record(
-        self, about: Reference, kind: Literal["Normal", "Warning"], reason: str, message: str, *, scope: str = ""
+        self, about: ObjectReference, kind: Literal["Normal", "Warning"], reason: str, message: str, *, scope: str = ""
     ) -> None:
         """Write one event; ``scope`` is the path prefix. Control and bidirectional characters are escaped."""
         message = escape(message)
@@ -83,7 +83,7 @@ class Recorder:
         return after
 
     async def _create(
-        self, events: str, about: Reference, kind: Literal["Normal", "Warning"], reason: str, message: str
+        self, events: str, about: ObjectReference, kind: Literal["Normal", "Warning"], reason: str, message: str
     ) -> _Written:
         name, time = f"{about.name[:200]}.{uuid.uuid4().hex[:16]}", self._time()
         body = {

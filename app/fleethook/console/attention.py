@@ -159,7 +159,7 @@ def _make_review_line(route: str, verdict: str, members: Sequence[ReviewSummary]
     )
 
 
-class ObjectFinding(NamedTuple):
+class LintFinding(NamedTuple):
     """A finding of lint.
 
     Attributes:
@@ -178,7 +178,7 @@ class ObjectFinding(NamedTuple):
 
 
 def list_object_lines(
-    findings: Iterable[ObjectFinding], addresses: Mapping[str, str], address_of_code: Callable[[str, str], str]
+    findings: Iterable[LintFinding], addresses: Mapping[str, str], address_of_code: Callable[[str, str], str]
 ) -> list[AttentionLine]:
     """Return a line for each object with findings, with the worst finding.
 
@@ -190,8 +190,8 @@ def list_object_lines(
         addresses: The address of the page with the findings, by object.
         address_of_code: Returns the address of the warnings with a code about objects of a kind.
     """
-    by_object: dict[str, list[ObjectFinding]] = {}
-    repeated: dict[tuple[str, str, str], list[ObjectFinding]] = {}
+    by_object: dict[str, list[LintFinding]] = {}
+    repeated: dict[tuple[str, str, str], list[LintFinding]] = {}
     for one in findings:
         if one.level == "error":
             by_object.setdefault(one.about, []).append(one)
@@ -209,7 +209,7 @@ def list_object_lines(
     return [*(_sum_up(about, found, addresses[about]) for about, found in by_object.items()), *lines]
 
 
-def _sum_up(about: str, found: Sequence[ObjectFinding], address: str) -> AttentionLine:
+def _sum_up(about: str, found: Sequence[LintFinding], address: str) -> AttentionLine:
     """Return the line of an object; its errors come first in `found`."""
     errors = sum(one.level == "error" for one in found)
     rest = [

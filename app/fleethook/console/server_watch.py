@@ -18,7 +18,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.review_rates import Increase, Sample, measure_increase
 from fleethook.model.json import JSONObject, as_object
 from fleethook.outbound.endpoint import Credential, CredentialError
-from fleethook.outbound.http_exchange import BodyError, read_body
+from fleethook.outbound.http_exchange import ResponseBodyError, read_body
 from fleethook.outbound.trust import TrustError, create_context
 from fleethook.server_settings import is_loopback
 from fleethook.work.threads import Worker
@@ -178,7 +178,7 @@ class MetricsSampler:
         except TimeoutError:
             self._problem = f"no complete answer within {TIMEOUT_SECONDS:.0f} s"
             return
-        except (MetricsError, BodyError, CredentialError, TrustError, aiohttp.ClientError, OSError) as error:
+        except (MetricsError, ResponseBodyError, CredentialError, TrustError, aiohttp.ClientError, OSError) as error:
             self._problem = str(error) or type(error).__name__
             return
         before, self._last, self._problem = self._last, sample, ""

@@ -12,7 +12,7 @@ from fleethook.model.json import JSON
 _WIDTH: Final = 1 << 30
 
 
-class Line(NamedTuple):
+class YamlLine(NamedTuple):
     """One line of a YAML text.
 
     Attributes:
@@ -34,14 +34,14 @@ def format_value(value: JSON) -> str:
     return dump_yaml(value).removesuffix("...\n").rstrip("\n")
 
 
-def list_lines(value: JSON) -> list[Line]:
+def list_lines(value: JSON) -> list[YamlLine]:
     """Return the lines of a value as YAML, each with its path."""
     text = format_value(value)
     lines = text.split("\n")
     paths: list[tuple[str, ...]] = [()] * len(lines)
     for node in compose(text):
         _note_paths(node, (), paths)
-    return [Line(line, path) for line, path in zip(lines, paths, strict=True)]
+    return [YamlLine(line, path) for line, path in zip(lines, paths, strict=True)]
 
 
 def _note_paths(node: yaml.Node, path: tuple[str, ...], paths: list[tuple[str, ...]]) -> None:

@@ -11,7 +11,7 @@ EVERY: Final = "*"
 _NAMESPACES: Final = GroupVersionResource("", "v1", "namespaces")
 
 
-class Rule(NamedTuple):
+class RuleWithOperations(NamedTuple):
     """One of ``rules``. A request matches if each list contains its value or ``*``."""
 
     operations: frozenset[str]
@@ -22,15 +22,15 @@ class Rule(NamedTuple):
     scope: str
 
 
-def read_rules(webhook: Mapping[str, JSON]) -> tuple[Rule, ...]:
+def read_rules(webhook: Mapping[str, JSON]) -> tuple[RuleWithOperations, ...]:
     """Return the rules of a webhook in a configuration. Members of a wrong type are ignored."""
     return tuple(map(_read_rule, list_objects(webhook.get("rules"))))
 
 
-def _read_rule(rule: Mapping[str, JSON]) -> Rule:
+def _read_rule(rule: Mapping[str, JSON]) -> RuleWithOperations:
     parts = (resource.partition("/") for resource in list_texts(rule.get("resources")))
     scope = rule.get("scope")
-    return Rule(
+    return RuleWithOperations(
         operations=frozenset(list_texts(rule.get("operations"))),
         groups=frozenset(list_texts(rule.get("apiGroups"))),
         versions=frozenset(list_texts(rule.get("apiVersions"))),
@@ -58,7 +58,7 @@ class FieldMatch(NamedTuple):
     actual: str
 
 
-def compare_fields(rule: Rule, attributes: RuleAttributes) -> Iterator[FieldMatch]:
+def compare_fields(rule: RuleWithOperations, attributes: RuleAttributes) -> Iterator[FieldMatch]:
     """Compare a request with each field of a rule."""
     group, version, resource = attributes.resource
     path = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
@@ -73,28 +73,28 @@ def compare_fields(rule: Rule, attributes: RuleAttributes) -> Iterator[FieldMatc
     yield FieldMatch("resources", matches_resource(rule, attributes), names, path)
 
 
-def matches_operation(rule: Rule, attributes: RuleAttributes) -> bool:
+def matches_operation(rule: RuleWithOperations, attributes: RuleAttributes) -> bool:
     """Return whether a rule has the operation of a request."""
     return attributes.operation in rule.operations or EVERY in rule.operations
 
 
-def matches_group(rule: Rule, attributes: RuleAttributes) -> bool:
+def matches_group(rule: RuleWithOperations, attributes: RuleAttributes) -> bool:
     """Return whether a rule has the API group of a request."""
     return attributes.resource.group in rule.groups or EVERY in rule.groups
 
 
-def matches_version(rule: Rule, attributes: RuleAttributes) -> bool:
+def matches_version(rule: RuleWithOperations, attributes: RuleAttributes) -> bool:
     """Return whether a rule has the version of a request."""
     return attributes.resource.version in rule.versions or EVERY in rule.versions
 
 
-def matches_resource(rule: Rule, attributes: RuleAttributes) -> bool:
+def matches_resource(rule: RuleWithOperations, attributes: RuleAttributes) -> bool:
     """Return whether a rule has the resource and subresource of a request."""
     resource, path = attributes.resource.resource, attributes.subresource
     return any(one in (EVERY, resource) and subresource in (EVERY, path) for one, subresource in rule.resources)
 
 
-def matches_scope(rule: Rule, attributes: RuleAttributes) -> bool:
+def matches_scope(rule: RuleWithOperations, attributes: RuleAttributes) -> bool:
     """Return whether a request has the scope of a rule. That of a Namespace is `Cluster`."""
     return rule.scope in (EVERY, "Namespaced" if _is_namespaced(attributes) else "Cluster")
 
@@ -103,7 +103,7 @@ def _is_namespaced(attributes: RuleAttributes) -> bool:
     return attributes.namespaced and attributes.resource != _NAMESPACES
 
 
-def matches_rule(rule: Rule, attributes: RuleAttributes) -> bool:
+def matches_rule(rule: RuleWithOperations, attributes: RuleAttributes) -> bool:
     """Return whether a request matches every field of a rule."""
     # The same as `compare_fields`, without building its results: thousands of broad rules are compared per request.
     return (

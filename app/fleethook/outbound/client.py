@@ -23,7 +23,7 @@ from fleethook.outbound.call_errors import (
     private_address_in,
     quoted,
 )
-from fleethook.outbound.endpoint import Endpoint, refuse_private_number
+from fleethook.outbound.endpoint import WebhookEndpoint, refuse_private_number
 from fleethook.outbound.http_exchange import MAX_RETRIES, SingleWriteBody, discard, read_response, retry_after
 from fleethook.outbound.pool import CallSlots, FullError, PoolKey, Pools, Quotas
 from fleethook.outbound.trust import TrustError, load_roots
@@ -71,7 +71,7 @@ LOCAL: Final = Parties()
 class _Call(NamedTuple):
     """One call, which may need several requests."""
 
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     url: URL
     body: bytes
     parties: Parties
@@ -147,7 +147,7 @@ class HookClient:
 
     async def post(
         self,
-        endpoint: Endpoint,
+        endpoint: WebhookEndpoint,
         body: bytes | Encode,
         *,
         seconds: float,
@@ -296,6 +296,6 @@ def _timed_out(url: URL, *, cut_short: bool) -> CallError:
     return CallError(posting(url, "context deadline exceeded"), timed_out=True, cut_short=cut_short)
 
 
-def _endpoint_key(owner: str, endpoint: Endpoint) -> bytes:
+def _endpoint_key(owner: str, endpoint: WebhookEndpoint) -> bytes:
     """Return a key of a fixed size, because tenants choose the size of URLs and authorities."""
     return hashlib.sha256(repr((owner, endpoint)).encode()).digest()

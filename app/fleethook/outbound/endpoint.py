@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 
-class Endpoint(NamedTuple):
+class WebhookEndpoint(NamedTuple):
     """The URL of a webhook, and the certificate that it must present."""
 
     url: str

@@ -42,7 +42,7 @@ _RAW_DEFLATE: Final = -15
 _DEFLATE_METHOD: Final = 8
 
 
-class BodyError(ValueError):
+class ResponseBodyError(ValueError):
     """The body was not read, or not to its end; the text gives the reason."""
 
 
@@ -78,7 +78,7 @@ async def read_body(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
     Raises:
         BodyError: The body is larger, has an unknown encoding, or cannot be decompressed.
     """
-    too_large = BodyError(f"the response is larger than {limit:,} bytes")
+    too_large = ResponseBodyError(f"the response is larger than {limit:,} bytes")
     if (response.content_length or 0) > limit:
         raise too_large
     chunks: list[bytes] = []
@@ -105,17 +105,17 @@ def _inflate(body: bytes, encoding: str, *, limit: int) -> bytes:
         # RFC 9110 defines the zlib format, but some servers send raw deflate.
         window = _ZLIB if body[0] & 0x0F == _DEFLATE_METHOD else _RAW_DEFLATE
     else:
-        raise BodyError(
+        raise ResponseBodyError(
             f"the response has the Content-Encoding {encoding!r}, although the request allows identity only"
         )
     decompressor = zlib.decompressobj(wbits=window)
     try:
         inflated = decompressor.decompress(body, limit + 1)
     except zlib.error as error:
-        raise BodyError(f"the response cannot be decompressed: {error}") from None
+        raise ResponseBodyError(f"the response cannot be decompressed: {error}") from None
     # Further gzip members are refused: a body may have any number of them, and each costs time.
     if len(inflated) <= limit and (not decompressor.eof or decompressor.unused_data):
-        raise BodyError("the response cannot be decompressed: it is truncated or has trailing data")
+        raise ResponseBodyError("the response cannot be decompressed: it is truncated or has trailing data")
     return inflated
 
 
@@ -190,7 +190,7 @@ async def read_response(response: aiohttp.ClientResponse, *, url: URL, limit: in
         raise CallError(posting(url, _refuse_redirect(url, location)), code=code)
     try:
         body = await read_body(response, limit=limit)
-    except BodyError as error:
+    except ResponseBodyError as error:
         raise CallError(posting(url, escape_line(str(error))), code=code) from None
     if not 200 <= code <= 206:
         raise CallError(_status_message(body) or _describe_status(code, body), code=code)

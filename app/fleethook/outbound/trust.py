@@ -29,7 +29,7 @@ from cryptography.x509.verification import (
     VerificationError,
 )
 
-from fleethook.model.formats.field_errors import Problem, too_long
+from fleethook.model.formats.field_errors import FieldError, too_long
 from fleethook.model.formats.text import escape_line
 from fleethook.model.json import JSON, decode_bytes
 from fleethook.outbound.endpoint import Credential
@@ -398,7 +398,7 @@ def read_bundle(bundle: str) -> list[Validity]:
     return [Validity(one.not_valid_before_utc, one.not_valid_after_utc) for one in found]
 
 
-def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
+def bundle_problems(bundle: JSON, field: str) -> Iterator[FieldError]:
     """Yield the problems of a CA bundle with which every call fails.
 
     As in Go, one certificate that can be parsed is enough (client-go v0.36 transport/transport.go, rootCertPool).
@@ -413,9 +413,9 @@ def bundle_problems(bundle: JSON, field: str) -> Iterator[Problem]:
         decode_bytes(bundle)
         load_roots(str(bundle))
     except TrustError as error:
-        yield Problem(field, f"Invalid value: {error}")
+        yield FieldError(field, f"Invalid value: {error}")
     except ValueError:
-        yield Problem(field, "Invalid value: unable to load root certificates: it is not PEM in base64")
+        yield FieldError(field, "Invalid value: unable to load root certificates: it is not PEM in base64")
 
 
 def list_skipped(bundle: JSON) -> list[str]:

@@ -37,7 +37,7 @@ class SecretError(Exception):
     """A record may contain a Secret, so it must not be written."""
 
 
-class Field(NamedTuple):
+class RedactedField(NamedTuple):
     """A field of objects whose values are hashed.
 
     Attributes:
@@ -50,7 +50,7 @@ class Field(NamedTuple):
     tokens: tuple[str, ...]
 
 
-def parse_field(text: str) -> Field:
+def parse_field(text: str) -> RedactedField:
     """Return the field that a text names.
 
     Args:
@@ -61,19 +61,19 @@ def parse_field(text: str) -> Field:
         ValueError: The text names no field.
     """
     if _NAME.fullmatch(text):
-        return Field(_ANY, (text,))
+        return RedactedField(_ANY, (text,))
     kind, _, path = ("", "", text) if text.startswith("/") else text.partition(":")
     tokens = tuple(parse(path)) if path.startswith("/") else ()
     has_kind = path == text or _NAME.fullmatch(kind) is not None
     if not has_kind or not any(token not in ("", _ANY) for token in tokens):
         raise ValueError(f"{text!r} names no field: write a name, /path/to/*/field or Kind:/path/to/*/field")
-    return Field(kind, tokens)
+    return RedactedField(kind, tokens)
 
 
 class Redactor:
     """Decides which records may be written, and hashes the values of fields."""
 
-    def __init__(self, key: bytes, fields: Sequence[Field] = ()) -> None:
+    def __init__(self, key: bytes, fields: Sequence[RedactedField] = ()) -> None:
         """Initialize the redactor.
 
         Args:

@@ -17,7 +17,7 @@ from fleethook.server.protocol.request_body import BodyCharge
 EXTENSION: Final = "fleethook.client"
 """The ASGI extension with the names of a client: its member ``names`` is the result of `find_certificate_names`."""
 CONNECTION: Final = "connection"
-"""The member of the extension with the `fleethook.server.protocol.connections.Connection` of the request."""
+"""The member of the extension with the `fleethook.server.protocol.connections.ClientConnection` of the request."""
 _NAMES: Final = "names"
 _IDENTIFYING: Final = frozenset({"DNS", "URI"})
 

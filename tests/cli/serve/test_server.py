@@ -22,7 +22,7 @@ from fleethook.app import create_app
 from fleethook.cli.serve.server import Acceptor, GracefulServer, Transports, bind
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.cluster.registration.paths import INTERPRET
-from fleethook.server.protocol.connections import Connection, Connections, Stage
+from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
 from fleethook.settings import Settings
 from tests.other_constants import constants
 from tests.serving import EXAMPLES, MUTATE, REVIEW, ROOT, Server, serving
@@ -293,7 +293,7 @@ def test_a_slow_reader_gets_its_complete_answer(tmp_path: Path) -> None:
 class Echo(asyncio.Protocol):
     """Echoes bytes. After the handshake, it takes over the connection, as a protocol of HTTP does."""
 
-    def __init__(self, connections: Connections, connection: Connection) -> None:
+    def __init__(self, connections: Connections, connection: ClientConnection) -> None:
         self._connections, self._connection = connections, connection
         self._transport: Any = None
 
@@ -301,8 +301,8 @@ class Echo(asyncio.Protocol):
         self._transport = transport
         self._connection.exchange = self  # type: ignore[assignment]
 
-    def stage(self) -> Stage:
-        return Stage.UNPROVEN
+    def stage(self) -> ConnectionStage:
+        return ConnectionStage.UNPROVEN
 
     def data_received(self, data: bytes) -> None:
         self._transport.write(data)

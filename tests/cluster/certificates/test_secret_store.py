@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.certificates.certificate_authority import KeyPair, issue_serving, new_authority
 from fleethook.cluster.certificates.secret_store import (
-    Credentials,
     RotationPolicy,
     SecretName,
     SecretStore,
+    StoredCertificates,
     advance,
     from_data,
     issue_credentials,
@@ -32,7 +32,7 @@ DAY = timedelta(days=1)
 FIRST = issue_credentials(POLICY, now=START)
 
 
-def settle(credentials: Credentials, now: datetime) -> Credentials:
+def settle(credentials: StoredCertificates, now: datetime) -> StoredCertificates:
     while (after := advance(credentials, POLICY, now=now)) is not credentials:
         credentials = after
     return credentials
@@ -140,12 +140,12 @@ def open_store(server: ObjectServer, directory: Path, clock: type[Clock] | Clock
     return SecretStore(connection, SECRET, POLICY, directory, now=lambda: clock.now, check_seconds=60)
 
 
-def write(server: ObjectServer, credentials: Credentials, **metadata: Any) -> None:
+def write(server: ObjectServer, credentials: StoredCertificates, **metadata: Any) -> None:
     data = {name: base64.b64encode(value).decode() for name, value in to_data(credentials).items()}
     server.store(SECRET.path, {**EMPTY, "metadata": {"name": "certs", **metadata}, "data": data})
 
 
-def read(server: ObjectServer) -> Credentials:
+def read(server: ObjectServer) -> StoredCertificates:
     return from_data({key: base64.b64decode(text) for key, text in server.objects[SECRET.path]["data"].items()})
 
 

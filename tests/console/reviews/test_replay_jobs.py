@@ -16,7 +16,7 @@ from fleethook.console.reviews.replay_jobs import (
     list_rows,
 )
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.search import Query
+from fleethook.console.reviews.search import ReviewQuery
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.recordings.recording_format import RecordEntry, read_entries
 from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
@@ -82,7 +82,7 @@ class Bench(NamedTuple):
 
     async def begin(self) -> ReplayJob:
         reviews = (await self.index.wait()).reviews
-        return ReplayJob(Start(Query(), reviews, self.replay.version), self.index.each(reviews))
+        return ReplayJob(Start(ReviewQuery(), reviews, self.replay.version), self.index.each(reviews))
 
     async def finish(self, job: ReplayJob) -> int:
         """Return the number of requests until the job ends."""

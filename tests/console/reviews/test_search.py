@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 from fleethook.console.reviews.search import (
     SORTS,
-    Query,
+    ReviewQuery,
     encode_query,
     find_reviews,
     list_choices,
@@ -26,7 +26,7 @@ def summary(number: int = 0, **members: Any) -> ReviewSummary:
     return ReviewSummary(**{**known, **members})
 
 
-def lines(query: Query, *reviews: ReviewSummary) -> list[int]:
+def lines(query: ReviewQuery, *reviews: ReviewSummary) -> list[int]:
     return [one.line for one in find_reviews(reviews, query)]
 
 
@@ -40,24 +40,24 @@ REVIEWS = [
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        (Query(), [3, 2, 1]),
-        (Query(route="/a"), [1]),
-        (Query(kind="StatefulSet"), [2]),
-        (Query(cluster="root:a"), [2]),
-        (Query(verdict="denied"), [3]),
-        (Query(text="SHOP/OTHER"), [3]),
-        (Query(text="abc"), [3]),
-        (Query(text="ABC"), []),
-        (Query(text="web"), [2, 1]),
-        (Query(slower=2), [3, 2]),
-        (Query(since="2026-11-22T10:00:02"), [3, 2]),
-        (Query(until="2026-11-22T10:00:02"), [1]),
-        (Query(sort="oldest"), [1, 2, 3]),
-        (Query(sort="slowest", verdict=""), [3, 2, 1]),
-        (Query(kind="Deployment", text="web"), [1]),
+        (ReviewQuery(), [3, 2, 1]),
+        (ReviewQuery(route="/a"), [1]),
+        (ReviewQuery(kind="StatefulSet"), [2]),
+        (ReviewQuery(cluster="root:a"), [2]),
+        (ReviewQuery(verdict="denied"), [3]),
+        (ReviewQuery(text="SHOP/OTHER"), [3]),
+        (ReviewQuery(text="abc"), [3]),
+        (ReviewQuery(text="ABC"), []),
+        (ReviewQuery(text="web"), [2, 1]),
+        (ReviewQuery(slower=2), [3, 2]),
+        (ReviewQuery(since="2026-11-22T10:00:02"), [3, 2]),
+        (ReviewQuery(until="2026-11-22T10:00:02"), [1]),
+        (ReviewQuery(sort="oldest"), [1, 2, 3]),
+        (ReviewQuery(sort="slowest", verdict=""), [3, 2, 1]),
+        (ReviewQuery(kind="Deployment", text="web"), [1]),
     ],
 )
-def test_a_search_finds_the_matching_reviews_in_its_order(query: Query, found: list[int]) -> None:
+def test_a_search_finds_the_matching_reviews_in_its_order(query: ReviewQuery, found: list[int]) -> None:
     assert lines(query, *REVIEWS) == found
 
 
@@ -66,7 +66,7 @@ TIMES = st.text(st.characters(exclude_characters=" "), max_size=9).map(str.strip
 
 @given(
     st.builds(
-        Query,
+        ReviewQuery,
         route=st.text(max_size=9).map(str.strip), kind=st.text(max_size=9).map(str.strip),
         text=st.text(max_size=9).map(str.strip), cluster=st.text(max_size=9).map(str.strip),
         verdict=st.sampled_from(["", *VERDICTS]), slower=st.integers(0, 9999).map(float),
@@ -74,7 +74,7 @@ TIMES = st.text(st.characters(exclude_characters=" "), max_size=9).map(str.strip
         sort=st.sampled_from(SORTS), page=st.integers(1, 99),
     )
 )  # fmt: skip
-def test_a_url_keeps_its_search(query: Query) -> None:
+def test_a_url_keeps_its_search(query: ReviewQuery) -> None:
     from urllib.parse import parse_qsl  # noqa: PLC0415 - beside its one use
 
     assert parse_query(dict(parse_qsl(encode_query(query), keep_blank_values=True))) == query

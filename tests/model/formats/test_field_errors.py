@@ -18,7 +18,7 @@ from fleethook.model.formats.client_config import MAX_URL, client_config_problem
 from fleethook.model.formats.field_errors import (
     MAX_PROBLEMS,
     MAX_SHOWN,
-    Problem,
+    FieldError,
     first_problems,
     is_integer,
     name_problems,
@@ -34,23 +34,23 @@ from fleethook.model.karmada import EXPLORING_CONFIGURATION, Operation
 LONG = "a" * (MAX_URL + 1)
 
 
-def endless() -> Iterator[Problem]:
+def endless() -> Iterator[FieldError]:
     number = 0
     while True:
-        yield Problem(f"f[{number}]", "Required value")
+        yield FieldError(f"f[{number}]", "Required value")
         number += 1
 
 
 def test_the_search_for_field_errors_ends_at_the_limit() -> None:
     found = first_problems(endless())
-    assert found[MAX_PROBLEMS - 1] == Problem(f"f[{MAX_PROBLEMS - 1}]", "Required value")
-    last = Problem(f"f[{MAX_PROBLEMS}]", f"Too many findings: only the first {MAX_PROBLEMS} are listed")
+    assert found[MAX_PROBLEMS - 1] == FieldError(f"f[{MAX_PROBLEMS - 1}]", "Required value")
+    last = FieldError(f"f[{MAX_PROBLEMS}]", f"Too many findings: only the first {MAX_PROBLEMS} are listed")
     assert found[MAX_PROBLEMS:] == [last]
     assert len(refuse_problems(endless()).causes) == MAX_PROBLEMS + 1
 
 
 def test_field_errors_at_the_limit_have_no_note() -> None:
-    made = [Problem(str(number), "Required value") for number in range(MAX_PROBLEMS)]
+    made = [FieldError(str(number), "Required value") for number in range(MAX_PROBLEMS)]
     assert first_problems(iter(made)) == made
 
 
@@ -100,11 +100,11 @@ def test_urls_of_tarballs_are_limited(source: dict[str, Any], field: str) -> Non
 def test_paths_of_tarballs_are_limited() -> None:
     document = {"metadata": {}, "spec": {"crdTarball": {"localSource": {"path": "/" + "../" * 2000}}}}
     (problem,) = karmada_problems(document)
-    assert problem == Problem("spec.crdTarball.localSource.path", "Too long: must have at most 4096 characters")
+    assert problem == FieldError("spec.crdTarball.localSource.path", "Too long: must have at most 4096 characters")
 
 
 def test_urls_of_webhooks_are_limited() -> None:
-    too_long = Problem("f", f"Too long: must have at most {MAX_URL} characters")
+    too_long = FieldError("f", f"Too long: must have at most {MAX_URL} characters")
     assert list(url_problems(f"https://a/{LONG}", "f")) == [too_long]
     (problem,) = client_config_problems({"service": {"name": "a", "namespace": "b", "path": "/A" * MAX_URL}}, "f")
     assert problem == too_long._replace(field="f.service.path")
@@ -164,10 +164,10 @@ def test_warnings_omit_unprintable_values() -> None:
     assert warnings_to_client([text]) == ("abcdef é",)
 
 
-def check_webhook(webhook: JSONObject, field: str) -> Iterator[Problem]:
+def check_webhook(webhook: JSONObject, field: str) -> Iterator[FieldError]:
     """Report the member `wrong` of a webhook."""
     if "wrong" in webhook:
-        yield Problem(f"{field}.wrong", "Required value")
+        yield FieldError(f"{field}.wrong", "Required value")
 
 
 def fields_of(webhooks: Any) -> list[str]:
@@ -198,10 +198,10 @@ def test_a_list_of_webhooks_is_checked_in_order(webhooks: Any, fields: list[str]
     [
         ("", None),
         ("abc", None),
-        ("abcd", Problem("f", "Too long: must have at most 3 characters")),
+        ("abcd", FieldError("f", "Too long: must have at most 3 characters")),
     ],
 )
-def test_a_text_is_limited(value: str, problem: Problem | None) -> None:
+def test_a_text_is_limited(value: str, problem: FieldError | None) -> None:
     assert text_problem(value, "f", limit=3) == problem
 
 

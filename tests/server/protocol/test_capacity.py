@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.app import create_app
 from fleethook.server.protocol.capacity import derive_capacity, find_memory_limit
-from fleethook.server.protocol.connections import Connections, Stage
+from fleethook.server.protocol.connections import Connections, ConnectionStage
 from fleethook.server.protocol.request_body import BodyCharge, OverBudgetError
 from fleethook.settings import Settings
 from tests.asgi_client import call
@@ -98,7 +98,12 @@ async def test_connections_and_bodies_are_counted_with_their_limits() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         app.connections = Connections(app.capacity.connections)
-        for stage in (Stage.IDLE, Stage.ANSWERING, Stage.ANSWERING, Stage.ANSWERING):
+        for stage in (
+            ConnectionStage.IDLE,
+            ConnectionStage.ANSWERING,
+            ConnectionStage.ANSWERING,
+            ConnectionStage.ANSWERING,
+        ):
             app.connections.admit(ours, ("10.0.0.1", 1)).exchange = Held(stage)
         app.bodies._max_wait = 0.0  # type: ignore[misc]
         with BodyCharge(app.bodies, "a") as charge, BodyCharge(app.bodies, "b") as other:

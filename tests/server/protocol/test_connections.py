@@ -9,21 +9,27 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from fleethook.server.protocol.connections import ClosingProtocol, Connection, Connections, Stage, choose_victims
+from fleethook.server.protocol.connections import (
+    ClientConnection,
+    ClosingProtocol,
+    Connections,
+    ConnectionStage,
+    choose_victims,
+)
 from tests.waiting import NET, until
 
-UNPROVEN, IDLE, WAITING, ANSWERING = Stage
+UNPROVEN, IDLE, WAITING, ANSWERING = ConnectionStage
 APISERVER = "10.0.0.1"
 
 
 class Held:
     """The HTTP side of a connection in a state."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: ConnectionStage) -> None:
         self.found = stage
         self.ended = False
 
-    def stage(self) -> Stage:
+    def stage(self) -> ConnectionStage:
         return self.found
 
     def end(self) -> None:
@@ -37,8 +43,8 @@ def accepted() -> Iterator[socket.socket]:
         yield ours
 
 
-def connection(client: str, stage: Stage, accepted: socket.socket) -> Connection:
-    made = Connection(accepted, client, health_only=False)
+def connection(client: str, stage: ConnectionStage, accepted: socket.socket) -> ClientConnection:
+    made = ClientConnection(accepted, client, health_only=False)
     made.exchange = Held(stage)
     return made
 
@@ -58,14 +64,14 @@ def connection(client: str, stage: Stage, accepted: socket.socket) -> Connection
     ],
 )
 def test_the_choice_of_connections_that_are_closed(
-    held: list[tuple[str, Stage]], newcomer: str, victims: list[int], accepted: socket.socket
+    held: list[tuple[str, ConnectionStage]], newcomer: str, victims: list[int], accepted: socket.socket
 ) -> None:
     found = [connection(client, stage, accepted) for client, stage in held]
     assert choose(found, newcomer, count=9) == victims
     assert choose(found, newcomer, count=1) == victims[:1]
 
 
-def choose(found: list[Connection], newcomer: str, *, count: int = 9) -> list[int]:
+def choose(found: list[ClientConnection], newcomer: str, *, count: int = 9) -> list[int]:
     """Return the indices of the connections that are closed."""
     return [found.index(victim) for victim in choose_victims(found, newcomer=newcomer, count=count)]
 
@@ -94,7 +100,9 @@ def test_connections_of_logical_clusters_behind_one_address(
     assert choose(found, newcomer) == victims
 
 
-def admit(connections: Connections, accepted: socket.socket, stage: Stage, cluster: str = "") -> Connection:
+def admit(
+    connections: Connections, accepted: socket.socket, stage: ConnectionStage, cluster: str = ""
+) -> ClientConnection:
     made = connections.admit(accepted, (APISERVER, 1))
     made.exchange = Held(stage)
     if cluster:

@@ -11,7 +11,7 @@ from uvicorn.server import ServerState
 
 from fleethook.cli.serve.server import make_config
 from fleethook.server.health import HealthOnly
-from fleethook.server.protocol.connections import Connection, Connections, Stage
+from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from tests.server.direct_connections import Transport, app_for_tests, encode, review, turns
 
@@ -57,7 +57,7 @@ class Client:
         guard = Guard(HEADER, REQUEST, self.connections, HealthOnly(app), app.find_direct if direct else None)
         state = ServerState()
         with socket.socket() as unused:
-            self.connection = Connection(unused, "192.0.2.1", health_only=health_only)
+            self.connection = ClientConnection(unused, "192.0.2.1", health_only=health_only)
         self.protocol = GuardedProtocol(
             make_config(app),
             state,
@@ -99,7 +99,7 @@ HEAD = b"POST /mutate-apps-v1-deployment HTTP/1.1\r\nHost: a\r\n"
 
 async def test_a_connection_without_a_request_gets_408(client: Client, clock: Clock) -> None:
     await clock.pass_seconds(HEADER - 1)
-    assert (client.status, client.protocol.stage()) == (0, Stage.UNPROVEN)
+    assert (client.status, client.protocol.stage()) == (0, ConnectionStage.UNPROVEN)
     await clock.pass_seconds(1)
     assert (client.status, client.transport.is_closed) == (408, True)
     assert client.received.endswith(b"the request did not arrive in time")
@@ -118,7 +118,7 @@ async def test_bytes_do_not_prolong_the_time_of_the_headers(client: Client, cloc
 
 async def test_a_body_has_more_time_than_the_headers(client: Client, clock: Clock) -> None:
     await client.send(encode(review())[:-1])
-    assert client.protocol.stage() is Stage.WAITING
+    assert client.protocol.stage() is ConnectionStage.WAITING
     await clock.pass_seconds(REQUEST - 1)
     assert client.status == 0
     await clock.pass_seconds(1)
@@ -127,7 +127,7 @@ async def test_a_body_has_more_time_than_the_headers(client: Client, clock: Cloc
 
 async def test_an_answered_connection_has_no_timer_until_its_next_request(client: Client, clock: Clock) -> None:
     await client.send(encode(review()))
-    assert (client.status, client.protocol.stage()) == (200, Stage.IDLE)
+    assert (client.status, client.protocol.stage()) == (200, ConnectionStage.IDLE)
     await client.send(b"POST")
     await clock.pass_seconds(HEADER)
     assert (client.status, client.transport.is_closed) == (408, True)

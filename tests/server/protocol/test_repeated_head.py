@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.server.protocol.connections import Stage
+from fleethook.server.protocol.connections import ConnectionStage
 from fleethook.server.protocol.repeated_head import MAX_HEAD, KnownHead, remember_head
 from tests.hypothesis_profiles import cases, examples
 from tests.server.direct_connections import (
@@ -164,13 +164,13 @@ async def test_the_parser_reads_the_first_head_of_each_path(monkeypatch: pytest.
 async def test_the_time_of_a_body_begins_with_a_head_that_needs_no_parser() -> None:
     wire = Wire(app_for_tests(), direct=True)
     await wire.read(encode(review()))
-    assert wire.protocol.stage() is Stage.IDLE
+    assert wire.protocol.stage() is ConnectionStage.IDLE
     request = encode(review("u-2"))
     await wire.read(request[:200])
-    assert wire.protocol.stage() is Stage.WAITING
+    assert wire.protocol.stage() is ConnectionStage.WAITING
     assert (wire.protocol._timer is not None, wire.protocol._timer_for.name) == (True, "BODY")
     await wire.read(request[200:])
-    assert wire.protocol.stage() is Stage.IDLE
+    assert wire.protocol.stage() is ConnectionStage.IDLE
     assert wire.protocol._timer is None
     await wire.end()
 

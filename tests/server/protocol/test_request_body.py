@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.model.admission import allowed
 from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.connections import Stage
+from fleethook.server.protocol.connections import ConnectionStage
 from fleethook.server.protocol.request_body import (
     DECODED_BYTES_PER_BYTE,
     BodyBudget,
@@ -175,9 +175,9 @@ async def test_a_review_is_counted_and_charged_while_it_arrives() -> None:
 
 async def test_a_connection_whose_first_review_arrives_is_not_unproven() -> None:
     _, wire = await arriving()
-    assert wire.protocol.stage() is Stage.WAITING
+    assert wire.protocol.stage() is ConnectionStage.WAITING
     await wire.read(REQUEST[HALF:])
-    assert wire.protocol.stage() is Stage.IDLE
+    assert wire.protocol.stage() is ConnectionStage.IDLE
     await wire.end()
 
 

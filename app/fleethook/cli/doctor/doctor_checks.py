@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.cluster.registration.configuration_objects import Webhook, list_webhooks
+from fleethook.cluster.registration.configuration_objects import OwnWebhook, list_webhooks
 from fleethook.cluster.registration.match_conditions import find_conditions
 from fleethook.cluster.registration.rule_webhooks import SUFFIX, read_webhook
 from fleethook.model.formats.labels import compile_selector
@@ -39,12 +39,12 @@ class Diagnosis(NamedTuple):
     remedy: str = ""
 
 
-class Registered(NamedTuple):
+class RegisteredWebhook(NamedTuple):
     """A webhook of fleethook in a configuration of the cluster."""
 
     configuration: str
     """Kind and name."""
-    wanted: Webhook
+    wanted: OwnWebhook
     found: Mapping[str, Any]
 
     @property
@@ -58,7 +58,7 @@ class Registered(NamedTuple):
         return as_object(self.client_config.get("service"))
 
 
-def find_registered(configurations: Iterable[JSONObject]) -> list[Registered]:
+def find_registered(configurations: Iterable[JSONObject]) -> list[RegisteredWebhook]:
     """Return fleethook's webhooks, in configurations of any name."""
     own = {one.name: one for one in list_webhooks()}
     found = []
@@ -66,14 +66,14 @@ def find_registered(configurations: Iterable[JSONObject]) -> list[Registered]:
         for webhook in configuration.get("webhooks") or ():
             name = str(webhook.get("name"))
             if name in own:
-                found.append(Registered(name_configuration(configuration), own[name], webhook))
+                found.append(RegisteredWebhook(name_configuration(configuration), own[name], webhook))
             elif name.endswith(SUFFIX):
                 wanted = read_webhook(str(configuration.get("kind")), webhook)
-                found.append(Registered(name_configuration(configuration), wanted, webhook))
+                found.append(RegisteredWebhook(name_configuration(configuration), wanted, webhook))
     return found
 
 
-def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
+def check_registration(registered: Sequence[RegisteredWebhook]) -> Iterator[Diagnosis]:
     """Compare the registered webhooks with those of this version."""
     if not registered:
         yield Diagnosis(
@@ -120,7 +120,7 @@ def check_registration(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "registration", text)
 
 
-def _has_rules(one: Registered) -> bool:
+def _has_rules(one: RegisteredWebhook) -> bool:
     """Return whether a webhook is called for the objects and operations of its definition."""
     wanted = one.wanted
     if wanted.name.endswith(SUFFIX):
@@ -145,7 +145,7 @@ def is_called(
     return any(matches_rule(rule, attributes) for rule in read_rules(webhook))
 
 
-def check_policies(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
+def check_policies(registered: Sequence[RegisteredWebhook]) -> Iterator[Diagnosis]:
     """Compare failure policies with those of this version, and look for a server that blocks its own start."""
     opened = [one for one in registered if not one.wanted.advises and one.found.get("failurePolicy") == "Ignore"]
     closed = [one for one in registered if one.wanted.advises and one.found.get("failurePolicy") != "Ignore"]
@@ -164,7 +164,7 @@ def check_policies(registered: Sequence[Registered]) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "failure-policy", "policies of this version; the server's own namespace is exempt")
 
 
-def _blocks_itself(one: Registered) -> bool:
+def _blocks_itself(one: RegisteredWebhook) -> bool:
     namespace = one.service.get("namespace")
     if not namespace or one.wanted.scope == "Cluster" or one.found.get("failurePolicy") == "Ignore":
         return False
@@ -196,6 +196,6 @@ def name_configuration(configuration: JSONObject) -> str:
     return f"{configuration.get('kind')} {as_object(configuration.get('metadata')).get('name')}"
 
 
-def _list_names(webhooks: Sequence[Registered]) -> str:
+def _list_names(webhooks: Sequence[RegisteredWebhook]) -> str:
     names = list(dict.fromkeys(one.wanted.name for one in webhooks))
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

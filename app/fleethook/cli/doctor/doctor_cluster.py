@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
-    Registered,
+    RegisteredWebhook,
     check_clock,
     check_policies,
     check_registration,
@@ -38,7 +38,7 @@ class ServiceName(NamedTuple):
     port: int
 
 
-def find_services(registered: Iterable[Registered]) -> list[ServiceName]:
+def find_services(registered: Iterable[RegisteredWebhook]) -> list[ServiceName]:
     """Return the Services that webhooks name, sorted."""
     named = [one.service for one in registered if one.service]
     return sorted(
@@ -160,7 +160,7 @@ class Doctor:
             yield one
 
     async def _examine_further(
-        self, registered: Sequence[Registered], engines: Collection[str], contributed: Sequence[EngineChecks]
+        self, registered: Sequence[RegisteredWebhook], engines: Collection[str], contributed: Sequence[EngineChecks]
     ) -> AsyncIterator[Diagnosis]:
         """Yield the findings that need other objects. The user may lack the right to read any of them."""
         for each in contributed:

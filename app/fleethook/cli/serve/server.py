@@ -27,7 +27,7 @@ from fleethook.cli.exit_codes import OutputError
 from fleethook.lifetime import hide_cancelled_requests
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import HealthOnly
-from fleethook.server.protocol.connections import Connection, Connections
+from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 
 _log: Final = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Acceptor:
         *,
         connections: Connections,
         transports: Transports,
-        make: Callable[[Connection], asyncio.Protocol],
+        make: Callable[[ClientConnection], asyncio.Protocol],
     ) -> None:
         """Prepare; `start` begins to accept.
 
@@ -145,7 +145,7 @@ class Acceptor:
             loop.remove_reader(listener)
         self._resume = loop.call_later(_PAUSE_SECONDS, self._listen)
 
-    async def _connect(self, accepted: socket.socket, connection: Connection) -> None:
+    async def _connect(self, accepted: socket.socket, connection: ClientConnection) -> None:
         transports = self._transports
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -352,7 +352,7 @@ class GracefulServer(uvicorn.Server):
         )
         make = partial(GuardedProtocol, self.config, self.server_state, self.lifespan.state, loop, guard=guard)
 
-        def make_protocol(connection: Connection) -> GuardedProtocol:
+        def make_protocol(connection: ClientConnection) -> GuardedProtocol:
             return make(connection=connection)
 
         self._app.connections = connections

@@ -48,7 +48,7 @@ class RotationPolicy(NamedTuple):
     """The time between that signature and dropping the former CA, in which every replica loads the certificate."""
 
 
-class Credentials(NamedTuple):
+class StoredCertificates(NamedTuple):
     """The certificates and keys in the Secret."""
 
     authority: KeyPair
@@ -72,17 +72,17 @@ _ANNOUNCED: Final = ("ca-announced.crt", "ca-announced.key")
 _FORMER: Final = "ca-former.crt"
 
 
-def issue_credentials(policy: RotationPolicy, *, now: datetime) -> Credentials:
+def issue_credentials(policy: RotationPolicy, *, now: datetime) -> StoredCertificates:
     """Return new credentials for an empty or unusable Secret."""
     authority = new_authority(now=now, lifetime=policy.authority_lifetime)
-    return Credentials(authority, _issue_serving(authority, policy, now=now))
+    return StoredCertificates(authority, _issue_serving(authority, policy, now=now))
 
 
 def _issue_serving(authority: KeyPair, policy: RotationPolicy, *, now: datetime) -> KeyPair:
     return issue_serving(authority, names=policy.names, now=now, lifetime=policy.serving_lifetime)
 
 
-def advance(credentials: Credentials, policy: RotationPolicy, *, now: datetime) -> Credentials:
+def advance(credentials: StoredCertificates, policy: RotationPolicy, *, now: datetime) -> StoredCertificates:
     """Return the credentials after the step that is due ``now``, or the same object if none is due.
 
     Each call takes one step only. The caller stores it before the next one.
@@ -92,7 +92,9 @@ def advance(credentials: Credentials, policy: RotationPolicy, *, now: datetime) 
         # No replica ran during the rotation, and the trusted CA has expired.
         return issue_credentials(policy, now=now)
     if announced is not None and announced.certificate.not_valid_before_utc + policy.announcement <= now:
-        return Credentials(announced, _issue_serving(announced, policy, now=now), None, authority.certificate_pem)
+        return StoredCertificates(
+            announced, _issue_serving(announced, policy, now=now), None, authority.certificate_pem
+        )
     if announced is None and credentials.former is None and find_renewal_time(authority.certificate) <= now:
         return credentials._replace(announced=new_authority(now=now, lifetime=policy.authority_lifetime))
     if not is_current(credentials.serving, authority, names=policy.names, now=now):
@@ -104,7 +106,7 @@ def advance(credentials: Credentials, policy: RotationPolicy, *, now: datetime) 
     return credentials
 
 
-def to_data(credentials: Credentials) -> dict[str, bytes]:
+def to_data(credentials: StoredCertificates) -> dict[str, bytes]:
     """Return the data of the Secret for ``credentials``."""
     data = {
         "ca.crt": credentials.authority.certificate_pem,
@@ -120,7 +122,7 @@ def to_data(credentials: Credentials) -> dict[str, bytes]:
     return data
 
 
-def from_data(data: dict[str, bytes]) -> Credentials:
+def from_data(data: dict[str, bytes]) -> StoredCertificates:
     """Return the credentials in the data of a Secret.
 
     Raises:
@@ -129,7 +131,7 @@ def from_data(data: dict[str, bytes]) -> Credentials:
     former = data.get(_FORMER) or None
     if former is not None and not _is_certificate(former):
         raise ValueError(f"{_FORMER} is not a readable certificate")
-    return Credentials(
+    return StoredCertificates(
         _load_pair(data, "ca.crt", "ca.key"),
         _load_pair(data, "tls.crt", "tls.key"),
         _load_pair(data, *_ANNOUNCED) if all(data.get(name) for name in _ANNOUNCED) else None,
@@ -210,9 +212,9 @@ class SecretStore:
         self.files: Final = CertificateFiles(
             directory / "tls.crt", directory / "tls.key", directory / "ca.crt", created=False
         )
-        self.credentials: Credentials | None = None
+        self.credentials: StoredCertificates | None = None
 
-    async def ensure(self) -> Credentials:
+    async def ensure(self) -> StoredCertificates:
         """Take the step that is due, write the files, and return the credentials.
 
         Raises:
@@ -237,10 +239,10 @@ class SecretStore:
             except (APIError, UnreachableError, OSError) as error:
                 _log.warning("cannot check the certificates in Secret %s: %s", "/".join(self._secret), error)
 
-    def _advance(self, held: Credentials) -> Credentials:
+    def _advance(self, held: StoredCertificates) -> StoredCertificates:
         return advance(held, self._policy, now=self._now())
 
-    def _parse(self, stored: JSONObject | None) -> Credentials | None:
+    def _parse(self, stored: JSONObject | None) -> StoredCertificates | None:
         data = as_object((stored or {}).get("data"))
         if not data:
             return None  # The Secret is missing, or a chart created it without data.
@@ -259,7 +261,7 @@ class SecretStore:
             raise
         return stored
 
-    async def _write(self, stored: JSONObject | None, credentials: Credentials) -> bool:
+    async def _write(self, stored: JSONObject | None, credentials: StoredCertificates) -> bool:
         """Write the Secret; return False if another writer changed or deleted it first."""
         data = {name: base64.b64encode(value).decode() for name, value in to_data(credentials).items()}
         metadata: JSONObject = dict(stored["metadata"]) if stored else {"name": self._secret.name}
@@ -279,7 +281,7 @@ class SecretStore:
         _log.info("certificates renewed", extra={"fields": {"secret": "/".join(self._secret)}})
         return True
 
-    def _publish(self, credentials: Credentials) -> None:
+    def _publish(self, credentials: StoredCertificates) -> None:
         """Write changed credentials to the files.
 
         A reader between two writes gets a certificate with the wrong key. `ReloadingContext` then keeps its context and

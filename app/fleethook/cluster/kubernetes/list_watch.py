@@ -110,7 +110,7 @@ class Page(NamedTuple):
     """The kind of the list, such as ``DeploymentList``; ``""`` if it has none."""
 
 
-class Event(msgspec.Struct):
+class WatchEvent(msgspec.Struct):
     """One line of a watch: ``metav1.WatchEvent``."""
 
     type: str
@@ -132,7 +132,7 @@ class _Failure(msgspec.Struct):
 
 
 _decode_list: Final = msgspec.json.Decoder(_List).decode
-_decode_event: Final = msgspec.json.Decoder(Event).decode
+_decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
 _decode_bookmark: Final = msgspec.json.Decoder(_Bookmark).decode
 _decode_failure: Final = msgspec.json.Decoder(_Failure).decode
 
@@ -143,7 +143,7 @@ def decode_page(text: bytes) -> Page:
     return Page(found.items or [], found.metadata.resource_version, found.metadata.continue_, found.kind)
 
 
-def decode_event(line: bytes) -> Event:
+def decode_event(line: bytes) -> WatchEvent:
     """Return a watch event; raises msgspec.DecodeError."""
     return _decode_event(line)
 

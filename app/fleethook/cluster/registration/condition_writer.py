@@ -40,7 +40,7 @@ _FIELD_MANAGER: Final = "fleethook-selection"
 _PATH: Final = configuration_path(MUTATING)
 
 
-class Registered(NamedTuple):
+class WorkloadWebhooks(NamedTuple):
     """The registered webhooks for workloads."""
 
     resource_version: str
@@ -79,7 +79,7 @@ class ConditionClient:
     def __init__(self, connection: Connection) -> None:
         self._connection: Final = connection
 
-    async def read(self) -> Registered | None:
+    async def read(self) -> WorkloadWebhooks | None:
         """Return the registered webhooks, None if there are none; raises APIError, UnreachableError."""
         present = await get_object(self._connection, _PATH)
         if present is None:
@@ -94,10 +94,10 @@ class ConditionClient:
         announced = read_announcements((metadata.get("annotations") or {}).get(ANNOUNCED_ANNOTATION))
         selecting = {name: one for name, one in found.items() if any(one.values())}
         version = metadata.get("resourceVersion") or ""
-        return Registered(version, frozenset(webhooks), selecting, announced, present) if webhooks else None
+        return WorkloadWebhooks(version, frozenset(webhooks), selecting, announced, present) if webhooks else None
 
     async def write(
-        self, registered: Registered, selection: SelectedSubjects, *, announcements: Sequence[Announcement] = ()
+        self, registered: WorkloadWebhooks, selection: SelectedSubjects, *, announcements: Sequence[Announcement] = ()
     ) -> str:
         """Set rules and conditions of all webhooks for workloads; return the new resourceVersion.
 
@@ -245,7 +245,7 @@ class ConditionWriter:
         _log.info("wrote the match condition %s", BOUND_CONDITION, extra={"fields": {"subjects": len(wanted.subjects)}})
         return True
 
-    def _record(self, registered: Registered, bound: frozenset[SubjectName]) -> None:
+    def _record(self, registered: WorkloadWebhooks, bound: frozenset[SubjectName]) -> None:
         """Record the time at which announcements and subjects of other replicas were found.
 
         A subject whose overrider this leader has known, and which was deleted, is not recorded.
@@ -257,7 +257,7 @@ class ConditionWriter:
         now = self._clock()
         self._found_at = {one: self._found_at.get(one, now) for one in (*announced, *unknown)}
 
-    def _find_expired(self, registered: Registered, bound: frozenset[SubjectName]) -> set[SubjectName]:
+    def _find_expired(self, registered: WorkloadWebhooks, bound: frozenset[SubjectName]) -> set[SubjectName]:
         """Return the announced subjects without an overrider whose announcement has expired."""
         over = {one.subject for one, at in self._found_at.items() if self._compute_expiry(at) <= self._clock()}
         listed = registered.listed
@@ -355,7 +355,7 @@ class Announcer:
                     raise
         return None
 
-    def _select(self, registered: Registered, subject: SubjectName) -> SelectedSubjects:
+    def _select(self, registered: WorkloadWebhooks, subject: SubjectName) -> SelectedSubjects:
         """Return the registered selection with a subject whose workloads kube-apiserver always sends."""
         # An installer registers no list; the next leader adds the subjects that this replica does not know.
         selection = SelectedSubjects(self._subjects()) if registered.listed is None else registered.listed

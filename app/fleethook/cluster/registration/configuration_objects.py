@@ -91,7 +91,7 @@ def find_reference(settings: "Settings") -> Reference:
     return service_of(settings.service)
 
 
-class Webhook(NamedTuple):
+class OwnWebhook(NamedTuple):
     """One webhook of a configuration."""
 
     name: str
@@ -131,7 +131,7 @@ class Webhook(NamedTuple):
         return OWNED in self.conditions
 
 
-def list_webhooks(engines: Collection[str] | None = None) -> tuple[Webhook, ...]:
+def list_webhooks(engines: Collection[str] | None = None) -> tuple[OwnWebhook, ...]:
     """Return the webhooks of some engines, or of all installed ones, in the order of the engines."""
     found = enabled_engines(installed_engines() if engines is None else engines)
     return tuple(
@@ -208,7 +208,7 @@ def webhook_configurations(
 def build_configuration(
     name: str,
     kind: str,
-    webhooks: Sequence[Webhook],
+    webhooks: Sequence[OwnWebhook],
     reference: Reference,
     *,
     exempt: Sequence[str],
@@ -236,7 +236,7 @@ def build_configuration(
     }
 
 
-def _rules(webhook: Webhook) -> list[JSONObject]:
+def _rules(webhook: OwnWebhook) -> list[JSONObject]:
     return [
         {
             "apiGroups": [group],
@@ -258,7 +258,7 @@ def exclude_namespaces(selector: JSONObject, exempt: Sequence[str]) -> JSONObjec
 
 
 def _webhook(
-    webhook: Webhook, reference: Reference, *, exempt: Sequence[str] = (), selecting: bool = True
+    webhook: OwnWebhook, reference: Reference, *, exempt: Sequence[str] = (), selecting: bool = True
 ) -> JSONObject:
     rendered: JSONObject = {
         "name": webhook.name,
@@ -288,7 +288,7 @@ def ca_bundles(bundle: str) -> list[JSONObject]:
         bundle: The certificate authorities, PEM in base64.
     """
 
-    def member(webhook: Webhook) -> JSON:
+    def member(webhook: OwnWebhook) -> JSON:
         return {"name": webhook.name, "clientConfig": {"caBundle": bundle}}
 
     return [

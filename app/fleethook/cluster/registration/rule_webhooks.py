@@ -14,9 +14,9 @@ from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import (
     MUTATING,
     VALIDATING,
+    OwnWebhook,
     Reference,
     ServiceReference,
-    Webhook,
     build_configuration,
     exclude_namespaces,
 )
@@ -34,12 +34,12 @@ def name_resources(declared: Declaration) -> tuple[str, ...]:
     return tuple(f"{declared.resource}/{one}" if one else declared.resource for one in declared.subresources)
 
 
-def make_webhook(rule: Rule, *, exempt: Sequence[str] = ()) -> Webhook:
+def make_webhook(rule: Rule, *, exempt: Sequence[str] = ()) -> OwnWebhook:
     """Return the webhook of a rule; ``exempt`` are namespaces that it sees only if it names them."""
     one = rule.declaration
     _, *further = list_targets(one)
     unseen = [] if list_named_namespaces(one.namespace_selector) else [*dict.fromkeys((*exempt, *one.exempt))]
-    return Webhook(
+    return OwnWebhook(
         name=rule.name + SUFFIX,
         configuration=MUTATING if one.mutates else VALIDATING,
         path=build_rule_path(rule.name, mutates=one.mutates),
@@ -100,7 +100,7 @@ def describe_rule(rule: Rule) -> JSONObject:
     return found
 
 
-def read_webhook(kind: str, found: JSONObject) -> Webhook:
+def read_webhook(kind: str, found: JSONObject) -> OwnWebhook:
     """Return a registered webhook of a rule as `make_webhook` has built it.
 
     Args:
@@ -109,7 +109,7 @@ def read_webhook(kind: str, found: JSONObject) -> Webhook:
     """
     rules = found.get("rules") or [{}]
     one: dict[str, Any] = dict(as_object(rules[0]))
-    return Webhook(
+    return OwnWebhook(
         name=str(found.get("name")),
         configuration=MUTATING if kind == MUTATING else VALIDATING,
         path="",

@@ -14,12 +14,12 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormFields
 from fleethook.console.rendering import SAME, Context, render
-from fleethook.console.reviews.detail import AskedCall, describe_review, list_columns
+from fleethook.console.reviews.detail import ShownCall, describe_review, list_columns
 from fleethook.console.reviews.replay_jobs import ReplayJob, ReviewReplay, Start, list_rows, select_changed
 from fleethook.console.reviews.review_index import VERDICTS, Indexed, ReviewIndex, ReviewSummary
 from fleethook.console.reviews.search import (
     SORTS,
-    Query,
+    ReviewQuery,
     encode_query,
     find_reviews,
     list_choices,
@@ -123,7 +123,7 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
     return await render(
         request,
         "reviews/review.html",
-        command=_make_command(context, Query(route=summary.route)),
+        command=_make_command(context, ReviewQuery(route=summary.route)),
         command_title="All reviews of the route, asked again on the command line",
         one=summary,
         file=file,
@@ -198,7 +198,7 @@ def _find_related(store: Store, summary: ReviewSummary) -> list[Hit]:
     return [hit for one in found if (hit := _find_page(store, one)) is not None]
 
 
-def _find_configurations(store: Store, summary: ReviewSummary, calls: Sequence[AskedCall]) -> list[Hit | None]:
+def _find_configurations(store: Store, summary: ReviewSummary, calls: Sequence[ShownCall]) -> list[Hit | None]:
     """Return the page of each call's configuration, None if it has none; mutating and validating ones share names."""
     hooks = (MUTATING, VALIDATING) if "mutate" in summary.route else (VALIDATING, MUTATING)
     kinds = (*hooks, *(kind for kind in list_addresses() if kind not in hooks))
@@ -221,7 +221,7 @@ def _find_page(store: Store, key: ObjectKey) -> Hit | None:
 
 
 async def _begin(
-    request: Request, context: ConsoleContext, query: Query, *, index: ReviewIndex, replay: ReviewReplay
+    request: Request, context: ConsoleContext, query: ReviewQuery, *, index: ReviewIndex, replay: ReviewReplay
 ) -> ReplayJob:
     indexed = await index.find()
     found = await context.worker.run("", find_reviews, indexed.reviews, query)
@@ -235,7 +235,7 @@ class _Latest:
     def __init__(self, _context: ConsoleContext) -> None:
         self.job: ReplayJob | None = None
 
-    def find(self, query: Query) -> ReplayJob | None:
+    def find(self, query: ReviewQuery) -> ReplayJob | None:
         """Return the job if it is for a search, else None."""
         return self.job if self.job is not None and self.job.start.query == query else None
 
@@ -254,17 +254,17 @@ def review_url(indexed: Indexed, one: ReviewSummary) -> str:
     return f"/reviews/review?{urlencode({'file': indexed.files[one.file], 'line': one.line})}"
 
 
-def _selects_more(query: Query) -> bool:
+def _selects_more(query: ReviewQuery) -> bool:
     """Return whether a search has conditions that the command has no options for."""
-    return query._replace(route="", since="", sort=SORTS[0], page=1) != Query()
+    return query._replace(route="", since="", sort=SORTS[0], page=1) != ReviewQuery()
 
 
-def _title_command(query: Query) -> str:
+def _title_command(query: ReviewQuery) -> str:
     shown = "The reviews of the route and time" if _selects_more(query) else "These reviews"
     return f"{shown}, asked again on the command line"
 
 
-def _make_command(context: ConsoleContext, query: Query) -> str:
+def _make_command(context: ConsoleContext, query: ReviewQuery) -> str:
     if context.records is None:
         return ""
     words = ["fleethook", "replay", str(context.records)]

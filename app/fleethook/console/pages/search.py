@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.rendering import Context, render
-from fleethook.console.reviews.search import MAX_TEXT, Query, find_reviews
+from fleethook.console.reviews.search import MAX_TEXT, ReviewQuery, find_reviews
 from fleethook.console.sections import FindAddress, Hit, engine_pages, list_addresses
 from fleethook.model.gvk import GroupKind
 
@@ -53,7 +53,7 @@ async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResp
                 found.append(of_title)
         if context.reviews is not None:
             indexed = await context.reviews.find()
-            reviews = len(await context.worker.run("", find_reviews, indexed.reviews, Query(text=text)))
+            reviews = len(await context.worker.run("", find_reviews, indexed.reviews, ReviewQuery(text=text)))
     return await render(
         request,
         "search.html",

@@ -62,7 +62,7 @@ def list_columns(rows: Sequence[JSON]) -> list[str]:
     return list(dict.fromkeys(name for one in rows for name in as_object(one)))
 
 
-class AskedCall(NamedTuple):
+class ShownCall(NamedTuple):
     """A webhook, a script or a read that the answer depended on.
 
     Attributes:
@@ -105,7 +105,7 @@ class ReviewDetail(NamedTuple):
     warnings: Sequence[str]
     changes: Sequence[DiffLine]
     result: ShownValue | None
-    calls: Sequence[AskedCall]
+    calls: Sequence[ShownCall]
     review: str
     redacted: bool
 
@@ -159,10 +159,10 @@ def _read_review(entry: RecordEntry) -> JSON:
     return document
 
 
-def _describe_call(call: RecordedCall) -> AskedCall:
+def _describe_call(call: RecordedCall) -> ShownCall:
     name = f"{call.configuration}/{call.name}" if call.configuration else call.name
     answer = None if call.answer is msgspec.UNSET else _show_answer(call.answer)
-    return AskedCall(call.kind, name, call.cluster, call.key, answer, call.error)
+    return ShownCall(call.kind, name, call.cluster, call.key, answer, call.error)
 
 
 def _show_answer(raw: msgspec.Raw) -> ShownValue:

@@ -11,7 +11,7 @@ from fleethook.app import Fleethook
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.rendering import Paging, take_page
 from fleethook.console.reviews.review_index import ReviewSummary
-from fleethook.console.reviews.search import Query
+from fleethook.console.reviews.search import ReviewQuery
 from fleethook.recordings.recording_format import RecordEntry
 from fleethook.recordings.replay.decision_changes import ChangedDecision
 from fleethook.recordings.replay.replay import (
@@ -129,7 +129,7 @@ class Start(NamedTuple):
         version: The version of the objects then, as `ReviewReplay.version`.
     """
 
-    query: Query
+    query: ReviewQuery
     reviews: Sequence[ReviewSummary]
     version: int
 

@@ -14,7 +14,7 @@ MAX_TEXT: Final = 300
 """Characters of a filter; the rest is ignored."""
 
 
-class Query(NamedTuple):
+class ReviewQuery(NamedTuple):
     """A search. An empty member selects every review.
 
     Attributes:
@@ -62,10 +62,10 @@ class ReviewPage(NamedTuple):
     slowest: float
 
 
-def parse_query(values: Mapping[str, str]) -> Query:
+def parse_query(values: Mapping[str, str]) -> ReviewQuery:
     """Return the search in the query of a URL. Values that cannot be read select everything."""
-    texts = {name: values.get(name, "")[:MAX_TEXT].strip() for name in Query._fields}
-    return Query(
+    texts = {name: values.get(name, "")[:MAX_TEXT].strip() for name in ReviewQuery._fields}
+    return ReviewQuery(
         route=texts["route"],
         kind=texts["kind"],
         text=texts["text"],
@@ -87,17 +87,17 @@ def _read_number(text: str) -> float:
     return number if 0 <= number < 1e9 else 0.0
 
 
-def encode_query(query: Query, **changes: object) -> str:
+def encode_query(query: ReviewQuery, **changes: object) -> str:
     """Return a search as the query of a URL, without members that have their default."""
     changed = query._replace(**changes)  # type: ignore[arg-type]
-    default = Query()
-    pairs = zip(Query._fields, changed, default, strict=True)
+    default = ReviewQuery()
+    pairs = zip(ReviewQuery._fields, changed, default, strict=True)
     return urlencode(
         {name: f"{value:g}" if name == "slower" else value for name, value, usual in pairs if value != usual}
     )
 
 
-def find_reviews(reviews: Sequence[ReviewSummary], query: Query) -> list[ReviewSummary]:
+def find_reviews(reviews: Sequence[ReviewSummary], query: ReviewQuery) -> list[ReviewSummary]:
     """Return the reviews that a search finds, in its order; ``reviews`` are all, oldest first."""
     found = list(reviews)
     for condition in _list_conditions(query):
@@ -113,7 +113,7 @@ _ORDERS: Final[Mapping[str, Callable[[ReviewSummary], Any]]] = {
 }
 
 
-def _list_conditions(query: Query) -> Iterator[Callable[[ReviewSummary], bool]]:
+def _list_conditions(query: ReviewQuery) -> Iterator[Callable[[ReviewSummary], bool]]:
     """Yield the conditions of the members that are set, the cheap ones first."""
     if query.slower:
         seconds = query.slower / 1000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.configuration_objects import Webhook
+    from fleethook.cluster.registration.configuration_objects import OwnWebhook
 
 _FOLDER: Final = "fleethook.engines.crds"
 
@@ -26,18 +26,18 @@ ENGINE: Final = Engine(
 """All that the engine contributes."""
 
 
-def list_webhooks() -> "tuple[Webhook, ...]":
+def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for Karmada instances, in their order in a configuration."""
     from fleethook.cluster.registration import paths
-    from fleethook.cluster.registration.configuration_objects import MUTATING, NOT_DELETING, VALIDATING, Webhook
+    from fleethook.cluster.registration.configuration_objects import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
     from fleethook.model import operator
 
     return (
-        Webhook(
+        OwnWebhook(
             "defaults.karmada.crds.fleethook.io", MUTATING, paths.MUTATE_KARMADA, operator.GROUP, operator.VERSION,
             ("karmadas",), {}, (NOT_DELETING,),
         ),
-        Webhook(
+        OwnWebhook(
             "rules.karmada.crds.fleethook.io", VALIDATING, paths.VALIDATE_KARMADA, operator.GROUP, operator.VERSION,
             ("karmadas",), {}, (NOT_DELETING,),
         ),

@@ -19,13 +19,13 @@ from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import (
-    Address,
-    Deadline,
+    DownloadDeadline,
+    RequestAddress,
     Validators,
     check_credentials,
     parse_address,
 )
-from fleethook.engines.crds.download.transfer import RETRY, Job, Progress, Received, TarballFile, transfer
+from fleethook.engines.crds.download.transfer import RETRY, Job, Progress, TarballFile, TransferResult, transfer
 from fleethook.engines.crds.tarball_source import Policy, TarballSource, redact
 from fleethook.tracing.spans import child_span
 
@@ -76,12 +76,12 @@ def download(
     addresses = _parse_addresses(source)
     check_credentials(source)
     environment = os.environ if env_proxies else {}
-    with TarballFile(into, max_bytes=source.max_bytes) as file, Deadline(source.seconds) as deadline:
+    with TarballFile(into, max_bytes=source.max_bytes) as file, DownloadDeadline(source.seconds) as deadline:
         job = Job(source, file, deadline, progress, environment, allow_private, allow_hosts, sleep)
         return _download_from_any(job, addresses, (validators or Validators()).usable())
 
 
-def _parse_addresses(source: TarballSource) -> list[Address]:
+def _parse_addresses(source: TarballSource) -> list[RequestAddress]:
     found = [(url, parse_address(url)) for url in (source.url, *source.mirrors)]
     for url, address in found:
         if address is None:
@@ -89,7 +89,7 @@ def _parse_addresses(source: TarballSource) -> list[Address]:
     return [address for _, address in found if address is not None]
 
 
-def _download_from_any(job: Job, addresses: list[Address], validators: Validators) -> Downloaded:
+def _download_from_any(job: Job, addresses: list[RequestAddress], validators: Validators) -> Downloaded:
     attempts, failures = 0, list[AttemptError]()
     for place, address in enumerate(addresses):
         # An ETag belongs to one URL: a mirror may have other bytes with the same ETag.
@@ -109,7 +109,7 @@ def _download_from_any(job: Job, addresses: list[Address], validators: Validator
     raise _combine_failures(failures, attempts)
 
 
-def _check_digest(job: Job, received: Received) -> Received:
+def _check_digest(job: Job, received: TransferResult) -> TransferResult:
     wanted, found = job.source.sha256.strip().lower(), job.file.sha256
     if received.changed and wanted and wanted != found:
         raise AttemptError(Exit.INTEGRITY, f"{redact(received.url)}: its sha256 is {found}, but should be {wanted}")
@@ -131,7 +131,7 @@ def _wait_before_retry(job: Job, failure: AttemptError, retry: Retry) -> Retry |
     return rest
 
 
-def _finish(file: TarballFile, received: Received, *, attempts: int, own: bool) -> Downloaded:
+def _finish(file: TarballFile, received: TransferResult, *, attempts: int, own: bool) -> Downloaded:
     validators = received.validators if own else Validators()
     final_url = redact(received.url)
     if not received.changed:

@@ -13,7 +13,7 @@ from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex, RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Hook, Phase
+from fleethook.engines.dispatch.hooks.hooks import Phase, Webhook
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
 from fleethook.engines.dispatch.match.rules import (
@@ -174,7 +174,7 @@ class Dispatcher:
     def _find_hooks(self, cluster: str, phase: Phase) -> Work[HookIndex]:
         return self._configurations.find(cluster, phase, worker=self.worker)
 
-    async def find_hooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Hook]:
+    async def find_hooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Webhook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
         return () if owner is None else tuple((await begin(self._find_hooks(owner, phase))).each())
@@ -310,7 +310,7 @@ class Dispatcher:
             schema=schema,
         )
 
-    async def find_namespace(self, attributes: Attributes, hooks: Iterable[Hook]) -> NamespaceLabels:
+    async def find_namespace(self, attributes: Attributes, hooks: Iterable[Webhook]) -> NamespaceLabels:
         """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them.
 
         A namespace that is not in the store is read from the apiserver: it may be new.

@@ -13,9 +13,9 @@ from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase
+from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.match.rules import Attributes, EquivalentIndex, Invocation, find_nearest_miss
+from fleethook.engines.dispatch.match.rules import Attributes, EquivalentIndex, WebhookInvocation, find_nearest_miss
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
     NamespaceLabels,
@@ -172,7 +172,7 @@ class _Deciders(NamedTuple):
 
 
 async def _explain_hook(
-    hook: Hook, relevant: RelevantHook | None, target: MatchedRequest, deciders: _Deciders
+    hook: Webhook, relevant: RelevantHook | None, target: MatchedRequest, deciders: _Deciders
 ) -> ExplainedHook:
     attributes, namespace = target.attributes, deciders.dispatched.namespace
     reason, nearest = deciders.own.find_reason(hook), ""
@@ -181,7 +181,7 @@ async def _explain_hook(
         answers = _explain_mismatch(hook, target, namespace, deciders.equivalents)
         barrier: Verdict | None = answers[0]
         # Conditions are evaluated on the object as it is: the user may be about to change a rule.
-        invocation = Invocation(attributes.resource, attributes.subresource, attributes.kind, -1)
+        invocation = WebhookInvocation(attributes.resource, attributes.subresource, attributes.kind, -1)
         answers += (*await _evaluate(RelevantHook(hook, invocation), attributes, deciders.others), *own)
         nearest = "" if target.exempt else _describe_nearest_miss(hook, attributes, answers[1:], deciders.equivalents)
     else:
@@ -208,7 +208,9 @@ async def _explain_hook(
     )
 
 
-def _describe_unset(hook: Hook, attributes: Attributes, barrier: Verdict | None, *, has_defaults: bool | None) -> str:
+def _describe_unset(
+    hook: Webhook, attributes: Attributes, barrier: Verdict | None, *, has_defaults: bool | None
+) -> str:
     """Return which members kube-apiserver may set before it evaluates conditions without a result, ``""`` for none."""
     if has_defaults is None or barrier is None or barrier.stage != Stage.CONDITIONS:
         return ""
@@ -245,7 +247,7 @@ def _explain_match(relevant: RelevantHook, attributes: Attributes) -> Verdict:
 
 
 def _describe_nearest_miss(
-    hook: Hook, attributes: Attributes, answers: Sequence[Verdict], equivalents: EquivalentIndex
+    hook: Webhook, attributes: Attributes, answers: Sequence[Verdict], equivalents: EquivalentIndex
 ) -> str:
     """Return the smallest change after which the rules match, and the filters that would still prevent a call."""
     nearest = find_nearest_miss(hook, build_rule_attributes(attributes), equivalents)
@@ -261,7 +263,7 @@ def _describe_nearest_miss(
 
 
 def _explain_mismatch(
-    hook: Hook, target: MatchedRequest, namespace: NamespaceLabels, equivalents: EquivalentIndex
+    hook: Webhook, target: MatchedRequest, namespace: NamespaceLabels, equivalents: EquivalentIndex
 ) -> tuple[Verdict, ...]:
     attributes = target.attributes
     if target.exempt:
@@ -302,7 +304,7 @@ def _format_kind(kind: GroupVersionKind | None) -> str:
     return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
 
 
-def _list_hook_notes(hook: Hook, attributes: Attributes) -> list[str]:
+def _list_hook_notes(hook: Webhook, attributes: Attributes) -> list[str]:
     notes: list[str] = []
     if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
         notes.append("it does not support dry runs (sideEffects), so the dry run is refused")

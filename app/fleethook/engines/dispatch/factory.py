@@ -32,7 +32,7 @@ from fleethook.recordings.recording_format import RecordedCall
 from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, find_current, read_answer
 
 
-class LiveSource(Protocol):
+class NamespaceSource(Protocol):
     """The source of the store's objects."""
 
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
@@ -42,7 +42,7 @@ class LiveSource(Protocol):
         """Return the path prefix of a cluster."""
 
 
-async def read_namespace(cluster: str, name: str, *, live: LiveSource) -> None:
+async def read_namespace(cluster: str, name: str, *, live: NamespaceSource) -> None:
     """Read a namespace into the store: it may be new. Raises StatusError."""
     try:
         await live.read_one(NAMESPACE, cluster=cluster, namespace="", name=name)
@@ -56,7 +56,7 @@ def build_dispatcher(
     client: HookClient,
     *,
     observe: Observe,
-    live: LiveSource | None = None,
+    live: NamespaceSource | None = None,
     as_kcp: bool = False,
     own: OwnEndpoints | None = None,
     traces: bool = False,

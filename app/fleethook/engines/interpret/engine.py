@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.configuration_objects import Webhook
+    from fleethook.cluster.registration.configuration_objects import OwnWebhook
 
 _FOLDER: Final = "fleethook.engines.interpret"
 
@@ -33,10 +33,10 @@ ENGINE: Final = Engine(
 """All that the engine contributes."""
 
 
-def list_webhooks() -> "tuple[Webhook, ...]":
+def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for the configurations of interpreters, in their order in a configuration."""
     from fleethook.cluster.registration import paths
-    from fleethook.cluster.registration.configuration_objects import NOT_DELETING, VALIDATING, Webhook
+    from fleethook.cluster.registration.configuration_objects import NOT_DELETING, VALIDATING, OwnWebhook
     from fleethook.model import karmada
 
     # kube-apiserver sends no ConfigMap of another name, so these do not depend on this server.
@@ -44,16 +44,16 @@ def list_webhooks() -> "tuple[Webhook, ...]":
         "name": "is-karmada-config", "expression": f"object.metadata.name == '{karmada.CONFIG_MAP_NAME}'"
     }  # fmt: skip
     return (
-        Webhook(
+        OwnWebhook(
             "rules.hooks.interpret.fleethook.io", VALIDATING, paths.VALIDATE_HOOKS, karmada.GROUP, karmada.VERSION,
             ("resourceexploringwebhookconfigurations", "resourceinterpreterwebhookconfigurations"), {}, (NOT_DELETING,),
             "Cluster",
         ),
-        Webhook(
+        OwnWebhook(
             "rules.customizations.interpret.fleethook.io", VALIDATING, paths.VALIDATE_CUSTOMIZATION, karmada.GROUP,
             karmada.VERSION, ("resourceinterpretercustomizations",), {}, (NOT_DELETING,), "Cluster",
         ),
-        Webhook(
+        OwnWebhook(
             "karmada-config.interpret.fleethook.io", VALIDATING, paths.VALIDATE_CONFIG_MAP, "", "v1",
             ("configmaps",), {}, (NOT_DELETING, karmada_config),
         ),

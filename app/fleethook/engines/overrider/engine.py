@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.configuration_objects import Webhook
+    from fleethook.cluster.registration.configuration_objects import OwnWebhook
 
 _FOLDER: Final = "fleethook.engines.overrider"
 
@@ -46,10 +46,10 @@ ENGINE: Final = Engine(
 """All that the engine contributes."""
 
 
-def list_webhooks() -> "tuple[Webhook, ...]":
+def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for overriders, their subjects and workloads, in their order in a configuration."""
     from fleethook.cluster.registration import paths
-    from fleethook.cluster.registration.configuration_objects import MUTATING, NOT_DELETING, VALIDATING, Webhook
+    from fleethook.cluster.registration.configuration_objects import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
     from fleethook.cluster.registration.match_conditions import OWNED
     from fleethook.model.json import JSONObject
     from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
@@ -63,48 +63,48 @@ def list_webhooks() -> "tuple[Webhook, ...]":
     advising: _Advising = {"failure_policy": "Ignore", "match_policy": "Exact"}
     pooled: JSONObject = {"matchExpressions": [{"key": POOL_NAME_LABEL, "operator": "Exists"}]}
     return (
-        Webhook(
+        OwnWebhook(
             "deployments.overrider.fleethook.io", MUTATING, paths.MUTATE_DEPLOYMENT, "apps", "v1", ("deployments",),
             pooled, (NOT_DELETING, OWNED),
         ),
-        Webhook(
+        OwnWebhook(
             "statefulsets.overrider.fleethook.io", MUTATING, paths.MUTATE_STATEFULSET, "apps", "v1",
             ("statefulsets",), pooled, (NOT_DELETING, OWNED),
         ),
         # These webhooks never refuse a workload. Match conditions send each workload to one of them, or to one of those
         # above.
-        Webhook(
+        OwnWebhook(
             "deployments.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_DEPLOYMENT, "apps", "v1",
             ("deployments",), pooled, (NOT_DELETING, OWNED), **advising,
         ),
-        Webhook(
+        OwnWebhook(
             "statefulsets.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_STATEFULSET, "apps", "v1",
             ("statefulsets",), pooled, (NOT_DELETING, OWNED), **advising,
         ),
-        Webhook(
+        OwnWebhook(
             "defaults.yurtappoverrider.fleethook.io", MUTATING, paths.MUTATE_OVERRIDER, GROUP, VERSION,
             ("yurtappoverriders",), {}, (NOT_DELETING,),
         ),
-        Webhook(
+        OwnWebhook(
             "rules.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
             ("yurtappoverriders",), {}, (NOT_DELETING,),
             # The review announces the subject of a new overrider: `fleethook.cluster.registration.condition_writer`.
             side_effects="NoneOnDryRun",
         ),
-        Webhook(
+        OwnWebhook(
             "deletion.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
             ("yurtappoverriders",), {}, (deletes_now,), **advising, operations=("DELETE",),
         ),
-        Webhook(
+        OwnWebhook(
             "fit.yurtappset.fleethook.io", VALIDATING, paths.VALIDATE_APP_SET, GROUP, VERSION,
             ("yurtappsets",), {}, (NOT_DELETING, spec_changes), **advising,
         ),
         # kube-apiserver sends an edit in the version of the request, if that version is registered.
-        Webhook(
+        OwnWebhook(
             "fit.v1beta1.yurtappset.fleethook.io", VALIDATING, paths.VALIDATE_APP_SET_V1BETA1, GROUP,
             VERSION_V1BETA1, ("yurtappsets",), {}, (NOT_DELETING, spec_changes), **advising,
         ),
-        Webhook(
+        OwnWebhook(
             "fit.yurtappdaemon.fleethook.io", VALIDATING, paths.VALIDATE_APP_DAEMON, GROUP, VERSION,
             ("yurtappdaemons",), {}, (NOT_DELETING, spec_changes), **advising,
         ),

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from fleethook.model.formats.field_errors import (
-    Problem,
+    FieldError,
     invalid,
     is_integer,
     mistyped,
@@ -136,7 +136,7 @@ def check_host(host: str) -> None:
             raise ValueError("invalid host: not an IPv6 address") from None
 
 
-def client_config_problems(config: JSON, field: str) -> Iterator[Problem]:
+def client_config_problems(config: JSON, field: str) -> Iterator[FieldError]:
     """Yield the problems of a ``clientConfig`` (k8s.io/apiserver/pkg/util/webhook/validation.go)."""
     if config is not None and not isinstance(config, dict):
         yield mistyped(field, "an object")
@@ -162,7 +162,7 @@ _URL: Final = re.compile(
 )
 
 
-def url_problems(url: JSON, field: str) -> Iterator[Problem]:
+def url_problems(url: JSON, field: str) -> Iterator[FieldError]:
     """Yield the problems of a webhook's URL; Go's net/url decides whether it is a URL."""
     if (problem := text_problem(url, field, limit=MAX_URL)) is not None:
         yield problem
@@ -214,7 +214,7 @@ def _check_before_fragment(before: str, *, scheme: str, user: str, host: str) ->
         check_escapes(path)
 
 
-def _service_problems(service: JSON, field: str) -> Iterator[Problem]:
+def _service_problems(service: JSON, field: str) -> Iterator[FieldError]:
     if not isinstance(service, dict):
         yield mistyped(field, "an object")
         return
@@ -232,7 +232,7 @@ def _service_problems(service: JSON, field: str) -> Iterator[Problem]:
     yield from _path_problems(service.get("path"), f"{field}.path")
 
 
-def _path_problems(path: JSON, field: str) -> Iterator[Problem]:
+def _path_problems(path: JSON, field: str) -> Iterator[FieldError]:
     if path is None or path in ("", "/"):
         return
     if (problem := text_problem(path, field, limit=MAX_URL)) is not None:

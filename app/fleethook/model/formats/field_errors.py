@@ -40,48 +40,48 @@ _DNS_1035_TEXT: Final = (
 _SEGMENTS: Final = {2: "two", 3: "three"}
 
 
-class Problem(NamedTuple):
+class FieldError(NamedTuple):
     """One field error, with the message of kube-apiserver."""
 
     field: str
     text: str
 
 
-def first_problems(problems: Iterable[Problem]) -> list[Problem]:
+def first_problems(problems: Iterable[FieldError]) -> list[FieldError]:
     """Return the first `MAX_PROBLEMS` field errors, and one more that reports if there are others.
 
     ``problems`` should be a generator, because it is not consumed further.
     """
     found = list(islice(problems, MAX_PROBLEMS + 1))
     if len(found) > MAX_PROBLEMS:
-        found[-1] = Problem(found[-1].field, f"Too many findings: only the first {MAX_PROBLEMS} are listed")
+        found[-1] = FieldError(found[-1].field, f"Too many findings: only the first {MAX_PROBLEMS} are listed")
     return found
 
 
-def required(field: str, detail: str = "") -> Problem:
+def required(field: str, detail: str = "") -> FieldError:
     """Return the error of a missing value."""
-    return Problem(field, f"Required value: {detail}" if detail else "Required value")
+    return FieldError(field, f"Required value: {detail}" if detail else "Required value")
 
 
-def invalid(field: str, value: str | float | Sequence[str], detail: str) -> Problem:
+def invalid(field: str, value: str | float | Sequence[str], detail: str) -> FieldError:
     """Return the error of an invalid value, which is shown as JSON."""
-    return Problem(field, f"Invalid value: {quoted(value)}: {detail}")
+    return FieldError(field, f"Invalid value: {quoted(value)}: {detail}")
 
 
-def mistyped(field: str, expected: str) -> Problem:
+def mistyped(field: str, expected: str) -> FieldError:
     """Return the error of a value with a wrong type; the value is not shown, because it may be large."""
-    return Problem(field, f"Invalid value: must be {expected}")
+    return FieldError(field, f"Invalid value: must be {expected}")
 
 
-def unsupported(field: str, value: str, supported: Sequence[str]) -> Problem:
+def unsupported(field: str, value: str, supported: Sequence[str]) -> FieldError:
     """Return the error of a value that is not supported."""
     known = ", ".join(quoted(one) for one in supported)
-    return Problem(field, f"Unsupported value: {quoted(value)}: supported values: {known}")
+    return FieldError(field, f"Unsupported value: {quoted(value)}: supported values: {known}")
 
 
-def duplicate(field: str, value: str) -> Problem:
+def duplicate(field: str, value: str) -> FieldError:
     """Return the error of a duplicate value."""
-    return Problem(field, f"Duplicate value: {quoted(value)}")
+    return FieldError(field, f"Duplicate value: {quoted(value)}")
 
 
 def quoted(value: str | float | Sequence[str]) -> str:
@@ -101,12 +101,12 @@ def is_readable(text: str) -> bool:
     return len(text) <= MAX_SHOWN
 
 
-def too_long(field: str, limit: int) -> Problem:
+def too_long(field: str, limit: int) -> FieldError:
     """Return the error of a text with too many characters."""
-    return Problem(field, f"Too long: must have at most {limit} characters")
+    return FieldError(field, f"Too long: must have at most {limit} characters")
 
 
-def text_problem(value: JSON, field: str, *, limit: int) -> Problem | None:
+def text_problem(value: JSON, field: str, *, limit: int) -> FieldError | None:
     """Return the error of a value that is not a string or is longer than ``limit``, None if it is valid."""
     if not isinstance(value, str):
         return mistyped(field, "a string")
@@ -126,7 +126,7 @@ def subdomain_problems(text: str, *, unit: str = "characters") -> Iterator[str]:
         yield _SUBDOMAIN_TEXT
 
 
-def name_problems(name: JSON, field: str, *, segments: int) -> Iterator[Problem]:
+def name_problems(name: JSON, field: str, *, segments: int) -> Iterator[FieldError]:
     """Yield the problems of a webhook's name, a domain with at least ``segments`` segments."""
     if name is None or name == "":
         yield required(field)
@@ -138,7 +138,7 @@ def name_problems(name: JSON, field: str, *, segments: int) -> Iterator[Problem]
         yield invalid(field, name, f"should be a domain with at least {_SEGMENTS[segments]} segments separated by dots")
 
 
-def webhooks_problems(webhooks: JSON, check: Callable[[JSONObject, str], Iterator[Problem]]) -> Iterator[Problem]:
+def webhooks_problems(webhooks: JSON, check: Callable[[JSONObject, str], Iterator[FieldError]]) -> Iterator[FieldError]:
     """Yield the problems of the list of webhooks in a configuration, in the order of kube-apiserver.
 
     Args:
@@ -162,7 +162,7 @@ def webhooks_problems(webhooks: JSON, check: Callable[[JSONObject, str], Iterato
             seen.add(name)
 
 
-def choice_problems(value: JSON, field: str, supported: Sequence[str]) -> Iterator[Problem]:
+def choice_problems(value: JSON, field: str, supported: Sequence[str]) -> Iterator[FieldError]:
     """Yield the problem of an optional value that is not supported."""
     if value is None:
         return
@@ -172,7 +172,7 @@ def choice_problems(value: JSON, field: str, supported: Sequence[str]) -> Iterat
         yield unsupported(field, value, supported)
 
 
-def list_problems(names: JSON, field: str, what: str, *, empty_items: bool) -> Iterator[Problem]:
+def list_problems(names: JSON, field: str, what: str, *, empty_items: bool) -> Iterator[FieldError]:
     """Yield the problems of a list in a rule: it must not be empty, and ``*`` must be its only element."""
     if names is None or names == []:
         yield required(field)
@@ -189,7 +189,7 @@ def list_problems(names: JSON, field: str, what: str, *, empty_items: bool) -> I
             yield required(f"{field}[{index}]")
 
 
-def timeout_problems(timeout: JSON, field: str) -> Iterator[Problem]:
+def timeout_problems(timeout: JSON, field: str) -> Iterator[FieldError]:
     """Yield the problems of optional ``timeoutSeconds``."""
     if timeout is None:
         return
@@ -199,7 +199,7 @@ def timeout_problems(timeout: JSON, field: str) -> Iterator[Problem]:
         yield invalid(field, timeout, "the timeout value must be between 1 and 30 seconds")
 
 
-def version_problems(versions: JSON, field: str, known: Sequence[str]) -> Iterator[Problem]:
+def version_problems(versions: JSON, field: str, known: Sequence[str]) -> Iterator[FieldError]:
     """Yield the problems of the review versions that a webhook accepts.
 
     Args:

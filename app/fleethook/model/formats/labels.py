@@ -9,7 +9,7 @@ from typing import Final
 
 from fleethook.model.formats.field_errors import (
     MAX_LABEL,
-    Problem,
+    FieldError,
     invalid,
     is_readable,
     mistyped,
@@ -88,7 +88,7 @@ def _count_bytes(text: str) -> int:
     return len(text.encode(errors="replace"))
 
 
-def labels_problems(labels: JSON, field: str) -> Iterator[Problem]:
+def labels_problems(labels: JSON, field: str) -> Iterator[FieldError]:
     """Yield the errors of a map of labels."""
     if labels is None:
         return
@@ -103,7 +103,7 @@ def labels_problems(labels: JSON, field: str) -> Iterator[Problem]:
             yield mistyped(field, f"an object of strings: quote the value of {quoted(str(key))}")
 
 
-def selector_problems(selector: JSON, field: str) -> Iterator[Problem]:
+def selector_problems(selector: JSON, field: str) -> Iterator[FieldError]:
     """Yield the errors of a label selector."""
     if selector is None:
         return
@@ -119,7 +119,7 @@ def selector_problems(selector: JSON, field: str) -> Iterator[Problem]:
         yield from _requirement_problems(requirement, f"{field}.matchExpressions[{index}]")
 
 
-def _requirement_problems(requirement: JSON, field: str) -> Iterator[Problem]:
+def _requirement_problems(requirement: JSON, field: str) -> Iterator[FieldError]:
     if not isinstance(requirement, dict):
         yield mistyped(field, "an object")
         return
@@ -140,7 +140,7 @@ def _requirement_problems(requirement: JSON, field: str) -> Iterator[Problem]:
             yield from (invalid(f"{field}.values[{index}]", value, text) for text in label_value_problems(value))
 
 
-def _operator_problems(operator: JSON, field: str, *, with_values: bool) -> Iterator[Problem]:
+def _operator_problems(operator: JSON, field: str, *, with_values: bool) -> Iterator[FieldError]:
     if operator is not None and not isinstance(operator, str):
         yield mistyped(f"{field}.operator", "a string")
     elif operator in _WITH_VALUES:
@@ -149,7 +149,7 @@ def _operator_problems(operator: JSON, field: str, *, with_values: bool) -> Iter
     elif operator in _WITHOUT_VALUES:
         if with_values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield Problem(f"{field}.values", f"Forbidden: {text}")
+            yield FieldError(f"{field}.values", f"Forbidden: {text}")
     else:
         yield invalid(f"{field}.operator", operator or "", "not a valid selector operator")
 

@@ -194,7 +194,7 @@ class GroupName(NamedTuple):
     about: str
 
 
-class Group:
+class ChangeGroup:
     """Changes of one cause.
 
     Attributes:
@@ -232,7 +232,7 @@ class Report:
         self.changed = 0
         self.undecidable = 0
         self.skipped: Final[Counter[str]] = Counter()
-        self.groups: Final[dict[GroupName, Group]] = {}
+        self.groups: Final[dict[GroupName, ChangeGroup]] = {}
         self.unasked: Final[Counter[CallName]] = Counter()
         self.problems: Final[list[RecordProblem]] = []
         self.problem_count = 0
@@ -271,9 +271,9 @@ class Report:
         """Whether no review has a different outcome."""
         return not self.changed and not self.undecidable
 
-    def _find_group(self, change: ChangedDecision) -> Group:
+    def _find_group(self, change: ChangedDecision) -> ChangeGroup:
         name = GroupName(change.kinds, change.route, change.cluster, change.about)
-        return self.groups.setdefault(name, Group(name, change))
+        return self.groups.setdefault(name, ChangeGroup(name, change))
 
 
 MAX_LINES: Final = 40

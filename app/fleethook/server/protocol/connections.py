@@ -25,7 +25,7 @@ _RESERVE_SHARE: Final = 64
 _MIN_RESERVE: Final = 4
 
 
-class Stage(IntEnum):
+class ConnectionStage(IntEnum):
     """The state of a connection, in the order in which connections are closed for new ones."""
 
     UNPROVEN = 0
@@ -41,14 +41,14 @@ class Stage(IntEnum):
 class Exchange(Protocol):
     """The HTTP side of a connection, after the TLS handshake."""
 
-    def stage(self) -> Stage:
+    def stage(self) -> ConnectionStage:
         """Return the state of the connection."""
 
     def end(self) -> None:
         """Close the connection without waiting for the client."""
 
 
-class Connection:
+class ClientConnection:
     """One accepted connection.
 
     Attributes:
@@ -96,9 +96,9 @@ class Connection:
         if self._wait is not None:
             self._wait.cancel()
 
-    def stage(self) -> Stage:
+    def stage(self) -> ConnectionStage:
         """Return the state of the connection."""
-        return Stage.UNPROVEN if self.exchange is None else self.exchange.stage()
+        return ConnectionStage.UNPROVEN if self.exchange is None else self.exchange.stage()
 
     def end(self) -> None:
         """Close the connection."""
@@ -120,8 +120,8 @@ class Connections:
         """Allow ``limit`` connections, and some more for health checks."""
         self.limit: Final = limit
         self._reserve: Final = max(_MIN_RESERVE, limit // _RESERVE_SHARE)
-        self._open: Final[dict[Connection, None]] = {}
-        self._health: Final[dict[Connection, None]] = {}
+        self._open: Final[dict[ClientConnection, None]] = {}
+        self._health: Final[dict[ClientConnection, None]] = {}
         self.closed = 0
         """Connections that were closed to make room for others."""
         self.crowded = 0
@@ -131,7 +131,7 @@ class Connections:
         """Return the number of connections."""
         return len(self._open) + len(self._health)
 
-    def admit(self, accepted: socket.socket, address: tuple[str, int] | None) -> Connection:
+    def admit(self, accepted: socket.socket, address: tuple[str, int] | None) -> ClientConnection:
         """Count an accepted connection of a client's address, and close others if there are too many."""
         client = client_of(address)
         if len(self._open) >= self.limit:
@@ -139,20 +139,20 @@ class Connections:
             for victim in choose_victims(self._open, newcomer=client, count=count):
                 self._end(victim)
         health_only = len(self._open) >= self.limit
-        connection = Connection(accepted, client, health_only=health_only)
+        connection = ClientConnection(accepted, client, health_only=health_only)
         self.crowded += health_only
         if health_only and len(self._health) >= self._reserve:
             self._end(next(iter(self._health)))
         (self._health if health_only else self._open)[connection] = None
         return connection
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: ClientConnection) -> None:
         """Forget a connection that is gone."""
         self._open.pop(connection, None)
         self._health.pop(connection, None)
         connection.leave()
 
-    def _end(self, connection: Connection) -> None:
+    def _end(self, connection: ClientConnection) -> None:
         # Its place is free at once, its memory in one of the next turns of the event loop.
         self._open.pop(connection, None)
         self._health.pop(connection, None)
@@ -160,7 +160,7 @@ class Connections:
         connection.end()
 
 
-def choose_victims(connections: Iterable[Connection], *, newcomer: str, count: int) -> list[Connection]:
+def choose_victims(connections: Iterable[ClientConnection], *, newcomer: str, count: int) -> list[ClientConnection]:
     """Return up to ``count`` connections to close for a new one.
 
     Clients above their share lose connections first, and the client with most connections before others. Such a client
@@ -180,7 +180,11 @@ def choose_victims(connections: Iterable[Connection], *, newcomer: str, count: i
     victims = []
     for place, connection in enumerate(found):
         stage, size = connection.stage(), held[connection.client]
-        if stage is Stage.UNPROVEN or stage is Stage.IDLE or (stage is Stage.WAITING and size > share):
+        if (
+            stage is ConnectionStage.UNPROVEN
+            or stage is ConnectionStage.IDLE
+            or (stage is ConnectionStage.WAITING and size > share)
+        ):
             is_greedy = size > share
             order = (not is_greedy, not (is_greedy and connection.is_assigned), -size if is_greedy else 0, stage, place)
             victims.append((*order, connection))

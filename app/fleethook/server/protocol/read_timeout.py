@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from fleethook.server.callers import CONNECTION, EXTENSION, describe_certificate, make_client_extension
-from fleethook.server.protocol.connections import Connection, Connections, Stage
+from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
 from fleethook.server.protocol.direct_protocol import DirectProtocol, FindEndpoint
 
 # An apiserver sends less than 1 KiB of headers, and proxies add some. nginx and Apache accept 64 KiB in total. The
@@ -64,7 +64,7 @@ class GuardedProtocol(DirectProtocol):
     Written against the internals of uvicorn 0.54; pyproject.toml bounds the version.
     """
 
-    def __init__(self, *args: Any, guard: Guard, connection: Connection, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, guard: Guard, connection: ClientConnection, **kwargs: Any) -> None:
         """Prepare, and start the time of the connection.
 
         Args:
@@ -87,18 +87,18 @@ class GuardedProtocol(DirectProtocol):
         self._refusal = (0, "")
         self._extensions: dict[str, dict[object, object]] = {}
 
-    def stage(self) -> Stage:
+    def stage(self) -> ConnectionStage:
         """Return the state of the connection, by which the server chooses a connection to close for a new one."""
         cycle: RequestResponseCycle | None = self.cycle  # None until the first request, in spite of its type
         if cycle is None and not self.is_collecting:
-            return Stage.UNPROVEN
+            return ConnectionStage.UNPROVEN
         if self._reading is not _Reading.NOTHING or self.flow.write_paused:
-            return Stage.WAITING
-        return Stage.IDLE if cycle is None or cycle.response_complete else Stage.ANSWERING
+            return ConnectionStage.WAITING
+        return ConnectionStage.IDLE if cycle is None or cycle.response_complete else ConnectionStage.ANSWERING
 
     def end(self) -> None:
         """Close the connection without waiting for the client."""
-        if self.stage() is Stage.IDLE:
+        if self.stage() is ConnectionStage.IDLE:
             self.close_at_once()
         else:
             self.transport.abort()

@@ -20,7 +20,7 @@ from fleethook.server.protocol.request_body import BodyBudget, RequestError
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.server.reviews.recording import RecordReview
-from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.threads import Work, Worker, call_in_thread
 
@@ -108,7 +108,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         conflict = cluster_conflict(request)
         return errored(conflict) if conflict else self._handler(request)
 
-    def _refuse(self, received: Received[Decoded, None], problem: Problem) -> tuple[Response, bytes]:
+    def _refuse(self, received: Received[Decoded, None], problem: ReviewProblem) -> tuple[Response, bytes]:
         response, review = to_response(problem), received.review
         return response, encode_response(response, uid=review.uid, api_version=review.api_version)
 
@@ -124,7 +124,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         )
 
 
-def to_response(problem: Problem) -> Response:
+def to_response(problem: ReviewProblem) -> Response:
     """Return the response of a review that cannot be answered."""
     return errored(problem.message, code=problem.code, reason=problem.reason)
 

@@ -74,7 +74,7 @@ class Received(NamedTuple, Generic[ReviewT, CallT]):
     is_large: bool
 
 
-class Problem(NamedTuple):
+class ReviewProblem(NamedTuple):
     """The reason why a review cannot be answered.
 
     Attributes:
@@ -157,7 +157,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         received = Received(review, call, request_id or review.uid, is_large)
         request: RequestT | None = review.request
         if request is None:
-            problem = Problem(f"the review cannot be read: {review.problem}")
+            problem = ReviewProblem(f"the review cannot be read: {review.problem}")
             verdict, answer = self._refuse(received, problem)
         else:
             try:
@@ -292,7 +292,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         """
 
     @abstractmethod
-    def _refuse(self, received: Received[ReviewT, CallT], problem: Problem) -> tuple[VerdictT, bytes]:
+    def _refuse(self, received: Received[ReviewT, CallT], problem: ReviewProblem) -> tuple[VerdictT, bytes]:
         """Return the verdict on a review that cannot be answered, and the answer as JSON."""
 
     @abstractmethod
@@ -348,15 +348,15 @@ async def _finish_in_span(span: Span, begun: Coroutine[Any, Any, T]) -> T:
         return await begun
 
 
-def explain_failure(error: Exception, *, route: str, uid: str) -> Problem:
+def explain_failure(error: Exception, *, route: str, uid: str) -> ReviewProblem:
     """Return the problem of a review on which its handler failed; a defect is logged.
 
     Every failure needs an answer with the uid: a dropped connection would leave the caller with a timeout and without
     a reason.
     """
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
-        return Problem(f"the object under review is not JSON: {error}")
+        return ReviewProblem(f"the object under review is not JSON: {error}")
     if isinstance(error, RecursionError):
-        return Problem("the object under review is nested too deep")
+        return ReviewProblem("the object under review is nested too deep")
     _log.error("review handler failed", exc_info=error, extra={"fields": {"route": route, "uid": uid}})
-    return Problem(f"fleethook failed to answer; its log has the reason under uid {uid}", 500, "InternalError")
+    return ReviewProblem(f"fleethook failed to answer; its log has the reason under uid {uid}", 500, "InternalError")

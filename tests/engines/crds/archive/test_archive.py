@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive import FileDigest, Manifest, _inflate, unpack, verify
+from fleethook.engines.crds.archive.archive import FileDigest, TarballManifest, _inflate, unpack, verify
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, members, pack, release, small, tar
@@ -107,7 +107,7 @@ def test_the_manifest_describes_a_release(tarball: Put) -> None:
     data = release()
     found = verify(tarball(data))
     files = {name: body for name, body in members().items() if body is not None}
-    assert found == Manifest(
+    assert found == TarballManifest(
         hashlib.sha256(data).hexdigest(),
         len(data),
         {name: FileDigest(len(body), hashlib.sha256(body).hexdigest()) for name, body in files.items()},

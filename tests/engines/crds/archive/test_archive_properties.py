@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.archive.archive import Manifest, unpack, verify
+from fleethook.engines.crds.archive.archive import TarballManifest, unpack, verify
 from fleethook.engines.crds.archive.crd_content import ArchiveLimits
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, pack, small, tar
@@ -43,7 +43,7 @@ def outer(tmp_path: Path) -> Path:
     return tmp_path / "outer"
 
 
-def attempt(read: Callable[[], Manifest]) -> Manifest | Exit:
+def attempt(read: Callable[[], TarballManifest]) -> TarballManifest | Exit:
     try:
         return read()
     except CRDsError as error:

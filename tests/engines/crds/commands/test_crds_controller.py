@@ -12,7 +12,7 @@ import pytest
 
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext
 from fleethook.engines.crds.commands import crds_controller
-from fleethook.engines.crds.controller.fetcher import Options
+from fleethook.engines.crds.controller.fetcher import FetchOptions
 from fleethook.engines.crds.controller.source_reader import Reach
 from tests.cli.fake_cluster import Cluster
 from tests.serving import started
@@ -53,7 +53,7 @@ def test_the_defaults_are_those_of_the_operator(
     run("controller", "--kubeconfig", credentials)
     ((cache, options, place),) = processes
     assert cache.directory == tmp_path / "data" / "cache"
-    assert options == Options(
+    assert options == FetchOptions(
         version="", beside=False, follow_instance=False, stale_if_error=False, strict=False, env_proxies=True,
         reach=Reach(True, (), None),
     )  # fmt: skip
@@ -67,7 +67,7 @@ def test_each_option_reaches_the_process(run: Any, processes: list[Any], credent
         "--namespace", "n", "--lease-duration", "30", "--host", "::1", "--port", "0", "--otlp-endpoint", "http://c:4318",
     )  # fmt: skip
     ((_, options, place),) = processes
-    assert options == Options(
+    assert options == FetchOptions(
         version="v1.18.0", beside=True, follow_instance=True, stale_if_error=True, strict=True, env_proxies=False,
         reach=Reach(False, ("a.org", ".b.org"), Path("/srv")),
     )  # fmt: skip

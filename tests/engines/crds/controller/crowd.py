@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller import karmada_controller as module
-from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options
+from fleethook.engines.crds.controller.fetcher import FetchMetrics, FetchOptions
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.model.operator import KARMADA
 from tests.apiserver_rules import parse_path
@@ -33,7 +33,7 @@ class Crowd(ObjectServer):
         self.controller = KarmadaController(
             self,  # type: ignore[arg-type]
             Cache(root),
-            Options(beside=True, env_proxies=False),
+            FetchOptions(beside=True, env_proxies=False),
             FetchMetrics(CollectorRegistry()),
         )
 

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options, SharedCall, SingleFlight
+from fleethook.engines.crds.controller.fetcher import FetchMetrics, FetchOptions, SharedCall, SingleFlight
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.tarball_source import TarballSource
 from fleethook.tracing.spans import CURRENT
@@ -156,7 +156,7 @@ def bench(url: str, cache: Cache, started: list[Noted]) -> Bench:
         return started[-1]
 
     spec = {"crdTarball": {"crdDownloadPolicy": "Always", "httpSource": {"url": url, "timeoutSeconds": 300}}}
-    return Bench(Api(spec), cache, Options(env_proxies=False), trace=trace)
+    return Bench(Api(spec), cache, FetchOptions(env_proxies=False), trace=trace)
 
 
 async def test_a_fetch_and_its_downloads_have_spans(origin: Origin, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options, SharedCall
+from fleethook.engines.crds.controller.fetcher import FetchMetrics, FetchOptions, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
     status_patch,
 )
@@ -109,7 +109,7 @@ class Api(ObjectServer):
 class Bench:
     """A controller, its apiserver, and its origin."""
 
-    def __init__(self, api: Api, cache: Cache, options: Options, *, trace: StartRoot | None = None) -> None:
+    def __init__(self, api: Api, cache: Cache, options: FetchOptions, *, trace: StartRoot | None = None) -> None:
         self.api = api
         registry = CollectorRegistry()
         self.controller = KarmadaController(api, cache, options, FetchMetrics(registry), trace=trace)  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ def cache(tmp_path: Path) -> Cache:
 
 def bench(origin: Origin, cache: Cache, *, policy: str = "IfNotPresent", **options: Any) -> Bench:
     spec = {"crdTarball": {"crdDownloadPolicy": policy, "httpSource": {"url": origin.url, "timeoutSeconds": 300}}}
-    return Bench(Api(spec), cache, Options(env_proxies=False, **options))
+    return Bench(Api(spec), cache, FetchOptions(env_proxies=False, **options))
 
 
 async def test_a_conflicting_write_is_retried(origin: Origin, cache: Cache) -> None:
@@ -232,7 +232,7 @@ async def test_an_instance_suspended_meanwhile_is_not_reconciled(origin: Origin,
 
 
 async def test_a_default_that_had_to_be_written_brings_it_back_by_its_event(origin: Origin, cache: Cache) -> None:
-    made = Bench(Api({"crdTarball": {"httpSource": {"url": origin.url}}}), cache, Options(env_proxies=False))
+    made = Bench(Api({"crdTarball": {"httpSource": {"url": origin.url}}}), cache, FetchOptions(env_proxies=False))
     assert await made.look()
     assert made.api.asked == [("PATCH", "")]
     assert made.api.stored is not None
@@ -254,14 +254,14 @@ async def test_permanent_errors_are_retried_slowly(
 
 async def test_an_invalid_spec_is_not_retried(cache: Cache) -> None:
     spec = {"crdTarball": {"crdDownloadPolicy": "Always", "httpSource": {"url": ""}}}
-    made = Bench(Api(spec), cache, Options())
+    made = Bench(Api(spec), cache, FetchOptions())
     assert await made.look()
     assert made.api.condition("Ready") == ("False", "ValidationError")
     assert made.api.events == ["ValidationError"]
 
 
 async def test_an_unknown_release_without_a_source_is_reported(cache: Cache) -> None:
-    made = Bench(Api({}), cache, Options(version=""))
+    made = Bench(Api({}), cache, FetchOptions(version=""))
     assert await made.look()
     assert made.api.condition("Ready") == ("False", "ValidationError")
 
@@ -323,7 +323,7 @@ async def test_a_ready_instance_stays_ready_during_the_check_for_a_newer_tarball
         good(asked, connection)
 
     origin.answer = answer
-    again = Bench(made.api, cache, Options(env_proxies=False))
+    again = Bench(made.api, cache, FetchOptions(env_proxies=False))
     assert await again.look()
     assert made.api.condition("CRDsPrepared") == ("True", "Revalidated")
     # Of another spec nothing is known yet.

@@ -21,8 +21,8 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import http_requests
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import (
-    Deadline,
-    Request,
+    DownloadDeadline,
+    DownloadRequest,
     build_tls_context,
     find_redirect,
     parse_address,
@@ -36,22 +36,24 @@ from tests.waiting import NET
 
 
 @pytest.fixture
-def deadline() -> Iterator[Deadline]:
-    with Deadline(NET) as running:
+def deadline() -> Iterator[DownloadDeadline]:
+    with DownloadDeadline(NET) as running:
         yield running
 
 
-def request_to(url: str, ca_pem: bytes = b"", **given: object) -> Request:
+def request_to(url: str, ca_pem: bytes = b"", **given: object) -> DownloadRequest:
     context = build_tls_context(TarballSource(url, ca_pem=ca_pem), identified=False)
-    return Request(url, {"Accept": "*/*"}, context, **given)  # type: ignore[arg-type]
+    return DownloadRequest(url, {"Accept": "*/*"}, context, **given)  # type: ignore[arg-type]
 
 
-def get(request: Request, deadline: Deadline) -> tuple[int, bytes]:
+def get(request: DownloadRequest, deadline: DownloadDeadline) -> tuple[int, bytes]:
     with send_request(request, deadline) as response:
         return response.status, response.read(decode_content=False)
 
 
-def test_the_checked_address_is_dialled_and_no_other(deadline: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checked_address_is_dialled_and_no_other(
+    deadline: DownloadDeadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked_up, answers = list[str](), [["127.0.0.1"], ["127.0.0.1", "127.0.0.2"]]
     resolve = socket.getaddrinfo
 
@@ -84,20 +86,22 @@ def test_the_checked_address_is_dialled_and_no_other(deadline: Deadline, monkeyp
         ("http://user:pa/ss@proxy:80", "percent-encode the user and the password"),
     ],
 )
-def test_an_unusable_proxy_is_a_usage_error_without_its_password(deadline: Deadline, proxy: str, text: str) -> None:
+def test_an_unusable_proxy_is_a_usage_error_without_its_password(
+    deadline: DownloadDeadline, proxy: str, text: str
+) -> None:
     with pytest.raises(CRDsError, match=text) as raised:
         get(request_to("http://127.0.0.1:9/", proxy_url=proxy), deadline)
     assert raised.value.exit is Exit.USAGE
     assert "pa/ss" not in str(raised.value)
 
 
-def test_a_query_is_not_logged(deadline: Deadline, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_query_is_not_logged(deadline: DownloadDeadline, caplog: pytest.LogCaptureFixture) -> None:
     with serving(says(b"ok")) as origin, caplog.at_level(logging.DEBUG):
         get(request_to(f"{origin.url}?signature=secret", origin.ca_pem), deadline)
     assert "signature" not in caplog.text
 
 
-def test_the_connection_ends_with_the_block_without_reading_the_body(deadline: Deadline) -> None:
+def test_the_connection_ends_with_the_block_without_reading_the_body(deadline: DownloadDeadline) -> None:
     def endless(_: Asked, to: OriginConnection) -> None:
         to.send(head())
         while True:

@@ -9,8 +9,8 @@ import pytest
 
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
-from fleethook.engines.crds.download.http_requests import Deadline, Validators, parse_address
-from fleethook.engines.crds.download.transfer import Job, Received, TarballFile, transfer
+from fleethook.engines.crds.download.http_requests import DownloadDeadline, Validators, parse_address
+from fleethook.engines.crds.download.transfer import Job, TarballFile, TransferResult, transfer
 from fleethook.engines.crds.tarball_source import TarballSource
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.origin import Origin, chunked, says, serving
@@ -83,13 +83,19 @@ def partial(into: Path) -> Iterator[TarballFile]:
         yield made
 
 
-def attempt(origin: Origin, partial: TarballFile, *, validators: Validators = Validators(), **given: Any) -> Received:  # noqa: B008 - immutable
+def attempt(
+    origin: Origin,
+    partial: TarballFile,
+    *,
+    validators: Validators = Validators(),  # noqa: B008 - immutable
+    **given: Any,
+) -> TransferResult:
     options: dict[str, Any] = {"progress": None, "allow_private": True, "allow_hosts": ()}
     options |= {name: given.pop(name) for name in options if name in given}
     source = TarballSource(origin.url, ca_pem=origin.ca_pem, **given)
     address = parse_address(origin.url)
     assert address is not None
-    with Deadline(NET) as deadline:
+    with DownloadDeadline(NET) as deadline:
         job = Job(source=source, file=partial, deadline=deadline, environment={}, sleep=lambda _: None, **options)
         return transfer(job, address, validators)
 

@@ -14,7 +14,7 @@ from fleethook.engines.crds.instance.tarball_validation import (
     find_problems,
     find_reference_problems,
 )
-from fleethook.model.formats.field_errors import Problem
+from fleethook.model.formats.field_errors import FieldError
 from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"
@@ -92,7 +92,7 @@ def test_a_secret_is_not_shown_however_broken_its_url_is() -> None:
 @pytest.mark.parametrize("source", [5, "text", []])
 def test_a_source_that_is_not_an_object_is_one_problem(source: Any) -> None:
     assert list(find_http_problems(source, HTTP, namespace="n", strict=False)) == [
-        Problem(HTTP, "Invalid value: must be an object")
+        FieldError(HTTP, "Invalid value: must be an object")
     ]
 
 
@@ -187,7 +187,7 @@ def test_upstreams_findings_come_first_and_all_are_named_in_one_text() -> None:
     assert fields == [
         f"{HTTP}.url", f"{HTTP}.proxy.proxyURL", f"{HTTP}.sha256", "spec.crdTarball.crdDownloadPolicy",
     ]  # fmt: skip
-    assert aggregate_problems([Problem("a", "b"), Problem("c", "d")]) == "validation errors: [a: b c: d]"
+    assert aggregate_problems([FieldError("a", "b"), FieldError("c", "d")]) == "validation errors: [a: b c: d]"
 
 
 def test_an_update_admits_only_unchanged_invalid_fields() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.engines.dispatch.review.access import BusyError, Decision, Tokens, UndecidedError
+from fleethook.engines.dispatch.review.access import AccessDecision, BusyError, Tokens, UndecidedError
 from tests.server.reviewer import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer
 
 TOKEN = "an-opaque-token-of-alice"
@@ -50,16 +50,16 @@ async def ask(
     cluster: str = "ws3",
     route: str = "explain",
     client: str = "10.0.0.1",
-) -> Decision:
+) -> AccessDecision:
     return await tokens.decide(token, cluster=cluster, route=route, client=client, seconds=30.0)
 
 
 async def test_the_apiserver_decides_about_user_and_rights_of_a_token(reviewer: Reviewer, clock: Clock) -> None:
     tokens = tokens_of(reviewer, clock)
-    assert await ask(tokens) == Decision("alice", allowed=True)
-    assert await ask(tokens, cluster="ws2") == Decision("alice", allowed=False)
-    assert await ask(tokens, route="mutate") == Decision("alice", allowed=False)
-    assert await ask(tokens, "somebody-else's") == Decision("", allowed=False)
+    assert await ask(tokens) == AccessDecision("alice", allowed=True)
+    assert await ask(tokens, cluster="ws2") == AccessDecision("alice", allowed=False)
+    assert await ask(tokens, route="mutate") == AccessDecision("alice", allowed=False)
+    assert await ask(tokens, "somebody-else's") == AccessDecision("", allowed=False)
 
 
 async def test_the_access_review_is_about_the_user_as_the_apiserver_described_it(
@@ -86,7 +86,7 @@ async def test_a_cached_answer_expires(reviewer: Reviewer, clock: Clock) -> None
     assert (await ask(tokens)).allowed
     assert len(reviewer.asked) == 2
     clock.now += 1
-    assert await ask(tokens) == Decision("")
+    assert await ask(tokens) == AccessDecision("")
 
 
 async def test_a_refused_token_is_reviewed_again_soon(reviewer: Reviewer, clock: Clock) -> None:
@@ -142,7 +142,7 @@ async def test_callers_with_the_same_question_share_one_answer(reviewer: Reviewe
     reviewer.answering.set()
     found = await asyncio.gather(*asking, return_exceptions=True)
     assert isinstance(found[0], asyncio.CancelledError)
-    assert set(found[1:]) == {Decision("alice", allowed=True)}
+    assert set(found[1:]) == {AccessDecision("alice", allowed=True)}
     assert len(reviewer.asked) == 2
 
 
@@ -218,7 +218,7 @@ async def test_an_answer_that_names_no_user_accepts_no_token(reviewer: Reviewer,
     async def post(*_: Any, **__: Any) -> Any:
         return {"status": status}
 
-    assert await ask(Tokens(post, reviewer, seconds=60.0, clock=clock)) == Decision("")
+    assert await ask(Tokens(post, reviewer, seconds=60.0, clock=clock)) == AccessDecision("")
 
 
 async def test_with_kcp_each_logical_cluster_authorizes_its_callers(clock: Clock) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.engines.interpret.conventions.kinds import (
     ConventionalKind,
-    Reference,
+    ReferenceRule,
     find_pod_templates,
     list_dependencies,
 )
@@ -25,7 +25,7 @@ POD: dict[str, Any] = {
 
 def find(document: Any, references: Any = (), pods: tuple[str, ...] = ()) -> list[str]:
     """Return the dependencies as ``KIND NAMESPACE/NAME``."""
-    rules = [msgspec.convert(one, Reference) for one in references]
+    rules = [msgspec.convert(one, ReferenceRule) for one in references]
     document = {"metadata": {"namespace": "shop"}, **document}
     return [
         f"{one['kind']} {one.get('namespace', '')}/{one['name']}" for one in list_dependencies(document, rules, pods)

@@ -13,8 +13,8 @@ from fleethook.engines.overrider.pages.matrix import (
     MAX_TEXT,
     CellState,
     MatrixPage,
+    MatrixQuery,
     PoolDiff,
-    Query,
     SubjectRow,
     cell_url,
     compare_with_template,
@@ -60,7 +60,7 @@ def names(selection: MatrixPage) -> list[str]:
 
 
 def test_the_table_has_the_pools_of_the_shown_subjects_as_columns() -> None:
-    found = select(ROWS, Query())
+    found = select(ROWS, MatrixQuery())
     assert [one.key.name for one in found.rows] == ["api", "web"]
     assert found.columns == ["beijing", "hangzhou", "jinan"]
     assert names(found) == ["api_beijing", "api_hangzhou", "web_hangzhou", "web_jinan"]
@@ -69,27 +69,27 @@ def test_the_table_has_the_pools_of_the_shown_subjects_as_columns() -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        (Query(subject="API"), ["api_beijing", "api_hangzhou"]),
-        (Query(subject="special"), ["api_beijing", "api_hangzhou"]),
-        (Query(subject="shop/we"), ["web_hangzhou", "web_jinan"]),
-        (Query(pool="HANG"), ["api_hangzhou", "web_hangzhou"]),
-        (Query(subject="web", pool="jinan"), ["web_jinan"]),
-        (Query(subject="none"), []),
+        (MatrixQuery(subject="API"), ["api_beijing", "api_hangzhou"]),
+        (MatrixQuery(subject="special"), ["api_beijing", "api_hangzhou"]),
+        (MatrixQuery(subject="shop/we"), ["web_hangzhou", "web_jinan"]),
+        (MatrixQuery(pool="HANG"), ["api_hangzhou", "web_hangzhou"]),
+        (MatrixQuery(subject="web", pool="jinan"), ["web_jinan"]),
+        (MatrixQuery(subject="none"), []),
     ],
 )
-def test_texts_filter_subjects_and_pools(query: Query, expected: list[str]) -> None:
+def test_texts_filter_subjects_and_pools(query: MatrixQuery, expected: list[str]) -> None:
     assert names(select(ROWS, query)) == expected
 
 
 def test_a_subject_without_pools_has_a_row_unless_a_filter_needs_a_pool() -> None:
     rows = [*ROWS, row("idle")]
-    assert [one.key.name for one in select(rows, Query()).rows] == ["api", "web", "idle"]
-    assert [one.key.name for one in select(rows, Query(pool="jinan")).rows] == ["web"]
+    assert [one.key.name for one in select(rows, MatrixQuery()).rows] == ["api", "web", "idle"]
+    assert [one.key.name for one in select(rows, MatrixQuery(pool="jinan")).rows] == ["web"]
 
 
 def test_thousands_of_pools_are_on_pages_of_columns() -> None:
     pools = [f"p{number:04}" for number in range(5_000)]
-    found = select([row("api", *pools)], Query(columns=2))
+    found = select([row("api", *pools)], MatrixQuery(columns=2))
     assert found.columns == pools[COLUMNS_ON_A_PAGE : 2 * COLUMNS_ON_A_PAGE]
     assert len(found.cells) == COLUMNS_ON_A_PAGE
     assert found.column_paging.pages == -(-5_000 // COLUMNS_ON_A_PAGE)
@@ -156,28 +156,28 @@ def parameters(address: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "query",
     [
-        Query(),
-        Query(subject=HOSTILE_NAME, pool=HOSTILE_NAME),
-        Query(page=7),
-        Query(columns=12),
+        MatrixQuery(),
+        MatrixQuery(subject=HOSTILE_NAME, pool=HOSTILE_NAME),
+        MatrixQuery(page=7),
+        MatrixQuery(columns=12),
     ],
 )
-def test_the_address_of_a_view_is_read_back(query: Query) -> None:
+def test_the_address_of_a_view_is_read_back(query: MatrixQuery) -> None:
     assert parse_query(parameters(matrix_url(query))) == query
 
 
 def test_the_first_view_has_a_plain_address() -> None:
-    assert matrix_url(Query()) == "/overriders"
+    assert matrix_url(MatrixQuery()) == "/overriders"
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "0", "1.5", "9" * 400, "²"])
 def test_a_page_that_is_no_number_is_the_first(text: str) -> None:
-    assert parse_query({"page": text, "columns": text}) == Query()
+    assert parse_query({"page": text, "columns": text}) == MatrixQuery()
 
 
 def test_unknown_values_are_ignored_and_long_texts_cut() -> None:
     found = parse_query({"state": "x", "subject": "s" * 5_000})
-    assert found == Query(subject="s" * MAX_TEXT)
+    assert found == MatrixQuery(subject="s" * MAX_TEXT)
 
 
 def test_the_address_of_a_cell_is_read_back() -> None:

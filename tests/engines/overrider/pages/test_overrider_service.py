@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.pages.matrix import CellState, Query
+from fleethook.engines.overrider.pages.matrix import CellState, MatrixQuery
 from fleethook.engines.overrider.pages.overrider_service import (
     OverriderService,
     ShownCell,
@@ -47,5 +47,5 @@ async def test_a_cluster_gets_few_requests_at_once() -> None:
     pools = [f"pool-{number}" for number in range(20)]
     subject = yurt_app_set(pools=[pool(name) for name in pools])
     store = make_store(subject, NEW_IMAGE, *(workload(pool=name) for name in pools))
-    await OverriderService(store, read, Worker()).show_matrix(Query())
+    await OverriderService(store, read, Worker()).show_matrix(MatrixQuery())
     assert most == 10

@@ -27,9 +27,9 @@ from fleethook.engines.crds.archive.crd_content import (
     ArchiveLimits,
     Content,
     FileDigest,
-    Manifest,
     MisplacedError,
     Names,
+    TarballManifest,
     Tree,
     advise,
     show_name,
@@ -225,7 +225,7 @@ class OperatorRules:
 
 # --- Tarballs ---------------------------------------------------------------------------------------------------------
 
-__all__ = ["FileDigest", "Manifest", "list_files", "load", "read_regular", "read_tree", "unpack", "verify"]
+__all__ = ["FileDigest", "TarballManifest", "list_files", "load", "read_regular", "read_tree", "unpack", "verify"]
 
 Tarball = bytes | Path
 """A tarball in memory, or a regular file."""
@@ -245,7 +245,7 @@ def load(tarball: Path, *, limits: ArchiveLimits = LIMITS) -> bytes:
         raise CRDsError(Exit.DISK, f"cannot read {tarball}: {error.strerror or error}") from error
 
 
-def verify(tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False) -> Manifest:
+def verify(tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False) -> TarballManifest:
     """Read a tarball to its end and return its manifest.
 
     Arguments:
@@ -268,7 +268,7 @@ def unpack(
     *,
     limits: ArchiveLimits = LIMITS,
     strict: bool = False,
-) -> Manifest:
+) -> TarballManifest:
     """Verify a tarball, then write ``crds/`` with its content and sync it to disk.
 
     Arguments:
@@ -294,7 +294,9 @@ def unpack(
     return found
 
 
-def read_tree(tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False) -> tuple[Manifest, Tree]:
+def read_tree(
+    tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = False
+) -> tuple[TarballManifest, Tree]:
     """Verify a tarball and return its CRDs and patches, without writing them; arguments and errors as ``verify``."""
     data, names = _read_bytes(tarball, limits), Names()
     content = Content(limits, keep=True)
@@ -302,7 +304,7 @@ def read_tree(tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool 
     return manifest, content.build_tree()
 
 
-def list_files(tarball: bytes, *, limits: ArchiveLimits = LIMITS) -> Manifest:
+def list_files(tarball: bytes, *, limits: ArchiveLimits = LIMITS) -> TarballManifest:
     """Return the manifest of a tarball that has been verified before: as ``verify``, without parsing the YAML."""
     names = Names()
     return _verify_entries(tarball, _inflate(tarball, limits), limits, names, content=None, strict=False)
@@ -314,7 +316,7 @@ def _read_bytes(tarball: Tarball, limits: ArchiveLimits) -> bytes:
 
 def _verify_entries(
     data: bytes, inflated: io.BytesIO, limits: ArchiveLimits, names: Names, *, content: Content | None, strict: bool
-) -> Manifest:
+) -> TarballManifest:
     operator = OperatorRules()
     files: dict[str, FileDigest] = {}
     with _open_archive(inflated, limits) as archive:
@@ -335,7 +337,7 @@ def _verify_entries(
     warnings = content.finish(names.directories) if content is not None else ()
     if strict and warnings:
         raise CRDsError(Exit.ARCHIVE, "; ".join(warnings))
-    return Manifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, problems)
+    return TarballManifest(hashlib.sha256(data).hexdigest(), len(data), files, warnings, problems)
 
 
 def _prepare(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo:

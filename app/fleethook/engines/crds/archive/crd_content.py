@@ -420,7 +420,7 @@ class FileDigest(NamedTuple):
     sha256: str
 
 
-class Manifest(NamedTuple):
+class TarballManifest(NamedTuple):
     """A tarball, and the files in it."""
 
     sha256: str

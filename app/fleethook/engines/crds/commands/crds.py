@@ -6,12 +6,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
-from fleethook.cli.command_line import Argument, Group, Option
+from fleethook.cli.command_line import Argument, CommandGroup, Option
 from fleethook.cli.options import Output, TextOutputOption
 from fleethook.cli.output.text_output import show_download
 from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.crd_content import Manifest, describe
+from fleethook.engines.crds.archive.crd_content import TarballManifest, describe
 from fleethook.engines.crds.archive.crd_patches import render_tree
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, is_key
 from fleethook.engines.crds.commands import crds_options as option
@@ -131,7 +131,7 @@ def pin(
             show(output, [manifest.sha256], None)
 
 
-def _print_manifest(manifest: Manifest, output: Output) -> None:
+def _print_manifest(manifest: TarballManifest, output: Output) -> None:
     warn(manifest.warnings)
     files = {name: file._asdict() for name, file in manifest.files.items()}
     problems, layout = manifest.operator_problems, describe(manifest.files)
@@ -228,7 +228,7 @@ def remove(entry: _EntryArgument) -> None:
             raise CRDsError(Exit.NOT_CACHED, f"{entry} is not in the cache")
 
 
-_CACHE: Final = Group(
+_CACHE: Final = CommandGroup(
     "List and remove the entries of the cache.",
     {
         "ls": list_entries,
@@ -238,7 +238,7 @@ _CACHE: Final = Group(
 )
 
 
-crds = Group(
+crds = CommandGroup(
     "Fetch, verify and cache the CRD tarballs of Karmada.",
     {
         "fetch": fetch,

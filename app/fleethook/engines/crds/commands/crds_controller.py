@@ -29,7 +29,7 @@ from fleethook.cluster.leader_election import (
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import exit_on_error, open_cache
-from fleethook.engines.crds.controller.fetcher import FetchMetrics, Options
+from fleethook.engines.crds.controller.fetcher import FetchMetrics, FetchOptions
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.controller.source_reader import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
@@ -61,7 +61,7 @@ class ProcessOptions(NamedTuple):
     """The collector of traces, as for `fleethook.tracing.spans.start_tracing`."""
 
 
-def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> None:
+def run_controller(cache: Cache, options: FetchOptions, place: ProcessOptions) -> None:
     """Run the controller until SIGTERM or SIGINT; raises CRDsError NETWORK, HTTP or USAGE if it cannot start."""
     configure_logging(LogLines(convert=choose_format()))
     try:
@@ -83,7 +83,7 @@ def run_controller(cache: Cache, options: Options, place: ProcessOptions) -> Non
 
 
 async def _run(
-    cache: Cache, options: Options, place: ProcessOptions, listeners: list[socket.socket], trace: StartRoot | None
+    cache: Cache, options: FetchOptions, place: ProcessOptions, listeners: list[socket.socket], trace: StartRoot | None
 ) -> None:
     registry, ended = CollectorRegistry(), list[str]()
     metrics, stopping = FetchMetrics(registry), asyncio.Event()
@@ -229,7 +229,7 @@ def controller(
         target = host_cluster.find() if host_cluster.is_given else KubeconfigContext(None)
         if version:
             parse_release(version)
-        options = Options(
+        options = FetchOptions(
             version=version,
             beside=beside_operator,
             follow_instance=follow_instance,

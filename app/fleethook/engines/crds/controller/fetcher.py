@@ -35,7 +35,7 @@ _SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 _NOT_FOUND: Final = 404
 
 
-class Options(NamedTuple):
+class FetchOptions(NamedTuple):
     """Options of the controller."""
 
     version: str = ""
@@ -205,7 +205,7 @@ class Fetcher:
         self,
         connection: Connection,
         cache: Cache,
-        options: Options,
+        options: FetchOptions,
         metrics: FetchMetrics,
         *,
         trace: StartRoot | None = None,

@@ -20,12 +20,12 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition, find_condition, read_condition
 from fleethook.cluster.connection import MERGE_PATCH, Connection
-from fleethook.cluster.events import Recorder, Reference
+from fleethook.cluster.events import EventRecorder, ObjectReference
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.fetcher import Fetcher, FetchMetrics, Options, SharedCall
+from fleethook.engines.crds.controller.fetcher import Fetcher, FetchMetrics, FetchOptions, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
     PREPARED,
     READY,
@@ -88,7 +88,7 @@ class KarmadaController:
         self,
         connection: Connection,
         cache: Cache,
-        options: Options,
+        options: FetchOptions,
         metrics: FetchMetrics,
         *,
         trace: StartRoot | None = None,
@@ -114,7 +114,7 @@ class KarmadaController:
         self._options: Final = options
         self._metrics: Final = metrics
         self._now: Final = now
-        self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
+        self._recorder: Final = EventRecorder(connection, component=COMPONENT, now=now)
         self._fetcher: Final = Fetcher(connection, cache, options, metrics, trace=trace)
         self._fetched: Final = asyncio.Event()
         self._reconciled: Final[dict[ObjectKey, _Reconciled]] = {}
@@ -245,7 +245,9 @@ class KarmadaController:
         await self._record_event(key, karmada, outcome.event)
 
     async def _record_event(self, key: ObjectKey, karmada: JSONObject, event: Event) -> None:
-        about = Reference(API_VERSION, KARMADA.kind, key.namespace, key.name, karmada["metadata"].get("uid") or "")
+        about = ObjectReference(
+            API_VERSION, KARMADA.kind, key.namespace, key.name, karmada["metadata"].get("uid") or ""
+        )
         await self._recorder.record(about, *event)
 
     async def _write_conditions(self, key: ObjectKey, findings: tuple[Condition, ...], *, generation: int) -> None:

@@ -43,7 +43,7 @@ IDLE_SECONDS: Final = 30.0
 _SOCKS: Final = ("socks5", "socks5h")
 
 
-class Deadline:
+class DownloadDeadline:
     """The end of a download: shuts its connections down, also while a read or a handshake waits."""
 
     def __init__(self, seconds: float) -> None:
@@ -86,7 +86,7 @@ class Deadline:
 class _Connection(HTTPConnection):
     """A connection that ends with its deadline, and, if private addresses are not allowed, has a public one."""
 
-    deadline: ClassVar[Deadline]
+    deadline: ClassVar[DownloadDeadline]
     allow_private: ClassVar[bool]
 
     def _new_conn(self) -> socket.socket:
@@ -120,7 +120,7 @@ class _Connection(HTTPConnection):
         return addresses
 
 
-class Request(NamedTuple):
+class DownloadRequest(NamedTuple):
     """A GET request, and the proxy and TLS settings for it."""
 
     url: str
@@ -134,7 +134,7 @@ class Request(NamedTuple):
 
 
 @contextlib.contextmanager
-def send_request(request: Request, deadline: Deadline) -> Iterator[BaseHTTPResponse]:
+def send_request(request: DownloadRequest, deadline: DownloadDeadline) -> Iterator[BaseHTTPResponse]:
     """Send a GET and yield the response, its body unread and undecoded; the caller handles redirects and statuses.
 
     Raises:
@@ -165,7 +165,7 @@ def send_request(request: Request, deadline: Deadline) -> Iterator[BaseHTTPRespo
             response.close()
 
 
-def _build_manager(request: Request) -> urllib3.PoolManager:
+def _build_manager(request: DownloadRequest) -> urllib3.PoolManager:
     if not request.proxy_url:
         return urllib3.PoolManager(ssl_context=request.context)
     shown = redact(request.proxy_url)
@@ -209,7 +209,7 @@ def refuse_private_literal(host: str) -> None:
 _REDIRECTING: Final = frozenset({301, 302, 303, 307, 308})
 
 
-class Address(NamedTuple):
+class RequestAddress(NamedTuple):
     """A URL for a request, without userinfo and fragment, and the userinfo."""
 
     url: str
@@ -217,7 +217,7 @@ class Address(NamedTuple):
     userinfo: str
 
 
-def parse_address(url: str) -> Address | None:
+def parse_address(url: str) -> RequestAddress | None:
     """Return the address of a URL, percent-encoded; None if it is not an http or https URL with a host."""
     try:
         parsed = parse_url(url.strip())
@@ -227,7 +227,7 @@ def parse_address(url: str) -> Address | None:
         return None
     port = parsed.port or (443 if parsed.scheme == "https" else 80)
     plain = parsed._replace(auth=None, fragment=None, path=parsed.path or "/")
-    return Address(plain.url, (parsed.scheme, parsed.host.lower(), port), parsed.auth or "")
+    return RequestAddress(plain.url, (parsed.scheme, parsed.host.lower(), port), parsed.auth or "")
 
 
 def find_redirect(status: int, headers: Mapping[str, str], url: str) -> str | None:
@@ -289,7 +289,7 @@ def check_credentials(source: TarballSource) -> None:
             raise CRDsError(Exit.USAGE, f"the header {shown} of the source's credentials cannot be sent")
 
 
-def build_credential_headers(source: TarballSource, address: Address, *, own: bool) -> dict[str, str]:
+def build_credential_headers(source: TarballSource, address: RequestAddress, *, own: bool) -> dict[str, str]:
     """Return the headers that carry credentials.
 
     Args:

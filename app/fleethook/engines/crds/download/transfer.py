@@ -26,9 +26,9 @@ from fleethook.engines.crds.download.download_errors import (
     make_timeout_error,
 )
 from fleethook.engines.crds.download.http_requests import (
-    Address,
-    Deadline,
-    Request,
+    DownloadDeadline,
+    DownloadRequest,
+    RequestAddress,
     Validators,
     build_credential_headers,
     build_tls_context,
@@ -134,7 +134,7 @@ class Job(NamedTuple):
 
     source: TarballSource
     file: TarballFile
-    deadline: Deadline
+    deadline: DownloadDeadline
     progress: Progress | None
     environment: Mapping[str, str]
     allow_private: bool
@@ -142,7 +142,7 @@ class Job(NamedTuple):
     sleep: Callable[[float], object]
 
 
-class Received(NamedTuple):
+class TransferResult(NamedTuple):
     """The result of a successful attempt."""
 
     changed: bool
@@ -158,7 +158,7 @@ class _Hop(NamedTuple):
     """Whether the source's credentials may be sent to it."""
 
 
-def transfer(job: Job, address: Address, validators: Validators) -> Received:
+def transfer(job: Job, address: RequestAddress, validators: Validators) -> TransferResult:
     """Send a request to an address, follow its redirects, and write the body to the file; raises AttemptError."""
     own_origin = parse_address(job.source.url)
     own = own_origin is not None and address.origin == own_origin.origin
@@ -166,7 +166,7 @@ def transfer(job: Job, address: Address, validators: Validators) -> Received:
     hop = _Hop(address.url, build_credential_headers(job.source, address, own=own) | plain, own)
     for _ in range(REDIRECTS + 1):
         answer = _send(job, hop, validators)
-        if isinstance(answer, Received):
+        if isinstance(answer, TransferResult):
             return answer
         before, after = parse_address(hop.url), parse_address(answer)
         if before is not None and after is not None and before.origin == after.origin:
@@ -177,7 +177,7 @@ def transfer(job: Job, address: Address, validators: Validators) -> Received:
     raise AttemptError(Exit.HTTP, f"{redact(address.url)}: more than {REDIRECTS} redirects")
 
 
-def _send(job: Job, hop: _Hop, validators: Validators) -> Received | str:
+def _send(job: Job, hop: _Hop, validators: Validators) -> TransferResult | str:
     try:
         return _request(job, hop, validators)
     except AttemptError as error:
@@ -191,13 +191,13 @@ def _send(job: Job, hop: _Hop, validators: Validators) -> Received | str:
     raise AttemptError(failure.exit, text, transient=failure.transient, again=failure.again, after=failure.after)
 
 
-def _request(job: Job, hop: _Hop, validators: Validators) -> Received | str:
+def _request(job: Job, hop: _Hop, validators: Validators) -> TransferResult | str:
     _check_host(hop.url, job.allow_hosts)
     source = job.source
     proxy = choose_proxy(hop.url, job.environment, explicit=source.proxy_url, exceptions=source.no_proxy)
     if proxy and not job.allow_private:
         refuse_private_literal(urlsplit(hop.url).hostname or "")
-    request = Request(
+    request = DownloadRequest(
         url=hop.url,
         headers=hop.headers,
         context=build_tls_context(source, identified=hop.trusted),
@@ -218,13 +218,13 @@ def _check_host(url: str, allowed: tuple[str, ...]) -> None:
         raise AttemptError(Exit.NETWORK, "its host is not one of the allowed hosts")
 
 
-def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, known: Validators) -> Received:
+def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, known: Validators) -> TransferResult:
     headers, status = response.headers, response.status
     found = Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")).usable()
     if status == 304 and any(known):
         # A 304 may omit the validators of the unchanged body (RFC 9110, 15.4.5).
         merged = Validators(found.etag or known.etag, found.last_modified or known.last_modified)
-        return Received(changed=False, validators=merged, url=hop.url)
+        return TransferResult(changed=False, validators=merged, url=hop.url)
     if status != 200:
         raise make_status_error(status, _read_retry_after(response))
     total = response.length_remaining
@@ -235,7 +235,7 @@ def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, known: Validators)
         raise make_timeout_error(job.source.seconds)
     if total not in (None, job.file.size):
         raise make_retryable("the body is cut off")
-    return Received(changed=True, validators=found, url=hop.url)
+    return TransferResult(changed=True, validators=found, url=hop.url)
 
 
 def _read_retry_after(response: BaseHTTPResponse) -> float | None:

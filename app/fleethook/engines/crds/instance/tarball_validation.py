@@ -22,7 +22,7 @@ from fleethook.engines.crds.instance.karmada_instance import is_release
 from fleethook.engines.crds.tarball_source import redact
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.formats.field_errors import (
-    Problem,
+    FieldError,
     choice_problems,
     invalid,
     is_integer,
@@ -50,7 +50,7 @@ _MAX_PORT: Final = 65535
 _SHA256: Final = re.compile(SHA256_FORM, re.ASCII)
 
 
-def find_http_problems(source: JSON, field: str, *, namespace: JSON, strict: bool) -> Iterator[Problem]:
+def find_http_problems(source: JSON, field: str, *, namespace: JSON, strict: bool) -> Iterator[FieldError]:
     """Yield the problems of an HTTP source.
 
     Args:
@@ -75,7 +75,7 @@ def find_http_problems(source: JSON, field: str, *, namespace: JSON, strict: boo
     yield from _find_number_problems(source.get("maxBytes"), f"{field}.maxBytes", limit=MAX_TARBALL_BYTES)
 
 
-def find_reference_problems(reference: JSON, field: str, *, namespace: JSON) -> Iterator[Problem]:
+def find_reference_problems(reference: JSON, field: str, *, namespace: JSON) -> Iterator[FieldError]:
     """Yield the problems of an optional reference to an object in the instance's namespace.
 
     The controller reads the object with its own permissions. A reference to another namespace would let every user who
@@ -92,12 +92,12 @@ def find_reference_problems(reference: JSON, field: str, *, namespace: JSON) -> 
     elif not isinstance(name, str):
         yield mistyped(f"{field}.name", "a string")
     if reference.get("namespace") not in (None, "", namespace):
-        yield Problem(f"{field}.namespace", "Forbidden: must be the namespace of the Karmada, or empty")
+        yield FieldError(f"{field}.namespace", "Forbidden: must be the namespace of the Karmada, or empty")
 
 
 def _find_url_problems(
     url: JSON, field: str, *, what: str = "remote", schemes: tuple[str, ...] = _SCHEMES, strict: bool
-) -> Iterator[Problem]:
+) -> Iterator[FieldError]:
     if not isinstance(url, str):
         yield mistyped(field, "a string")
         return
@@ -132,7 +132,7 @@ def _find_host_problems(parts: RequestURI) -> Iterator[str]:
         yield "port must be between 1 and 65535"
 
 
-def _find_proxy_problems(proxy: JSON, field: str, *, namespace: JSON, strict: bool) -> Iterator[Problem]:
+def _find_proxy_problems(proxy: JSON, field: str, *, namespace: JSON, strict: bool) -> Iterator[FieldError]:
     if proxy is None:
         return
     if not isinstance(proxy, dict):
@@ -152,7 +152,7 @@ def _find_proxy_problems(proxy: JSON, field: str, *, namespace: JSON, strict: bo
     yield from _find_length_problems(names, f"{field}.noProxy", limit=MAX_NO_PROXY)
 
 
-def _find_mirror_problems(mirrors: JSON, field: str, *, strict: bool) -> Iterator[Problem]:
+def _find_mirror_problems(mirrors: JSON, field: str, *, strict: bool) -> Iterator[FieldError]:
     for index, mirror in _enumerate_list(mirrors, limit=MAX_MIRRORS):
         yield from _find_url_problems(mirror, f"{field}[{index}]", what="mirror", strict=strict)
     yield from _find_length_problems(mirrors, field, limit=MAX_MIRRORS)
@@ -162,14 +162,14 @@ def _enumerate_list(values: JSON, *, limit: int) -> Iterator[tuple[int, JSON]]:
     yield from enumerate(values[:limit] if isinstance(values, list) else ())
 
 
-def _find_length_problems(values: JSON, field: str, *, limit: int) -> Iterator[Problem]:
+def _find_length_problems(values: JSON, field: str, *, limit: int) -> Iterator[FieldError]:
     if values is not None and not isinstance(values, list):
         yield mistyped(field, "a list")
     elif values and len(values) > limit:
-        yield Problem(field, f"Too many: {len(values)}: must have at most {limit} items")
+        yield FieldError(field, f"Too many: {len(values)}: must have at most {limit} items")
 
 
-def _find_digest_problems(digest: JSON, field: str) -> Iterator[Problem]:
+def _find_digest_problems(digest: JSON, field: str) -> Iterator[FieldError]:
     if digest is None:
         return
     if not isinstance(digest, str):
@@ -178,21 +178,21 @@ def _find_digest_problems(digest: JSON, field: str) -> Iterator[Problem]:
         yield invalid(field, digest, "must be 64 hexadecimal digits")
 
 
-def _find_authority_problems(source: JSONObject, field: str, *, namespace: JSON) -> Iterator[Problem]:
+def _find_authority_problems(source: JSONObject, field: str, *, namespace: JSON) -> Iterator[FieldError]:
     bundle, reference = source.get("caBundle"), source.get("caSecretRef")
     yield from bundle_problems(bundle, f"{field}.caBundle")
     yield from find_reference_problems(reference, f"{field}.caSecretRef", namespace=namespace)
     if bundle not in (None, "") and reference is not None:
-        yield Problem(f"{field}.caSecretRef", "Forbidden: may not be set together with caBundle")
+        yield FieldError(f"{field}.caSecretRef", "Forbidden: may not be set together with caBundle")
 
 
-def _find_number_problems(value: JSON, field: str, *, limit: int) -> Iterator[Problem]:
+def _find_number_problems(value: JSON, field: str, *, limit: int) -> Iterator[FieldError]:
     if value is None:
         return
     if not is_integer(value):
         yield mistyped(field, "an integer")
     elif not 1 <= value <= limit:
-        yield Problem(field, f"Invalid value: must be between 1 and {limit}")
+        yield FieldError(field, f"Invalid value: must be between 1 and {limit}")
 
 
 FIELD: Final = "spec.crdTarball"
@@ -200,7 +200,7 @@ FIELD: Final = "spec.crdTarball"
 _MAX_PATH: Final = 4096
 
 
-def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool = False) -> Iterator[Problem]:
+def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict: bool = False) -> Iterator[FieldError]:
     """Yield the problems of an instance's ``spec.crdTarball``.
 
     Args:
@@ -228,18 +228,18 @@ def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict:
     yield from find_unknown_fields(tarball, FIELD)
 
 
-def aggregate_problems(found: Iterable[Problem]) -> str:
+def aggregate_problems(found: Iterable[FieldError]) -> str:
     """Return the problems as one message, in the format of the upstream operator's condition."""
     return f"validation errors: [{' '.join(f'{problem.field}: {problem.text}' for problem in found)}]"
 
 
-def _find_source_conflicts(tarball: JSONObject) -> Iterator[Problem]:
+def _find_source_conflicts(tarball: JSONObject) -> Iterator[FieldError]:
     if tarball.get("httpSource") is not None and tarball.get("localSource") is not None:
         text = "Forbidden: may not be set together with httpSource: set at most one source"
-        yield Problem(f"{FIELD}.localSource", text)
+        yield FieldError(f"{FIELD}.localSource", text)
 
 
-def _find_version_problems(tarball: JSONObject) -> Iterator[Problem]:
+def _find_version_problems(tarball: JSONObject) -> Iterator[FieldError]:
     version, field = tarball.get("version"), f"{FIELD}.version"
     if version is None:
         return
@@ -249,12 +249,12 @@ def _find_version_problems(tarball: JSONObject) -> Iterator[Problem]:
         yield invalid(field, version, "must be a release such as v1.10.0")
     # An httpSource without a URL only configures the download of the release.
     elif as_object(tarball.get("httpSource")).get("url") is not None:
-        yield Problem(field, "Forbidden: may not be set together with httpSource.url, which names the tarball")
+        yield FieldError(field, "Forbidden: may not be set together with httpSource.url, which names the tarball")
     elif tarball.get("localSource") is not None:
-        yield Problem(field, "Forbidden: may not be set together with localSource, which names the tarball")
+        yield FieldError(field, "Forbidden: may not be set together with localSource, which names the tarball")
 
 
-def _find_local_problems(source: JSON, field: str) -> Iterator[Problem]:
+def _find_local_problems(source: JSON, field: str) -> Iterator[FieldError]:
     if source is None:
         return
     if not isinstance(source, dict):
@@ -281,7 +281,7 @@ Members = Mapping[str, "Members | None"]
 """The fields of an object, each with the fields below it; None for a field that is not an object."""
 
 
-def find_unknown_fields(tarball: JSONObject, field: str) -> Iterator[Problem]:
+def find_unknown_fields(tarball: JSONObject, field: str) -> Iterator[FieldError]:
     """Yield the unknown fields of a ``crdTarball`` at any depth, each with the nearest known name.
 
     Args:
@@ -292,12 +292,12 @@ def find_unknown_fields(tarball: JSONObject, field: str) -> Iterator[Problem]:
     yield from islice(unknown, _MAX_FINDINGS)
     more = sum(1 for _ in _walk_unknown(tarball, field, _MEMBERS)) - _MAX_FINDINGS
     if more > 0:
-        yield Problem(field, f"Forbidden: there are {more} more unknown fields")
+        yield FieldError(field, f"Forbidden: there are {more} more unknown fields")
 
 
-def _describe_unknown(value: JSONObject, field: str, members: Members) -> Iterator[Problem]:
+def _describe_unknown(value: JSONObject, field: str, members: Members) -> Iterator[FieldError]:
     for path, name, known in _walk_unknown(value, field, members):
-        yield Problem(f"{path}.{_shorten(name)}", f"Forbidden: unknown field{_suggest(name, known)}")
+        yield FieldError(f"{path}.{_shorten(name)}", f"Forbidden: unknown field{_suggest(name, known)}")
 
 
 def _walk_unknown(value: JSONObject, field: str, members: Members) -> Iterator[tuple[str, str, Members]]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from fleethook.console.rendering import take_page
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.crd_content import Manifest
+from fleethook.engines.crds.archive.crd_content import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
@@ -40,7 +40,7 @@ class EntryContent(NamedTuple):
     """An entry, and the files of its tarball; None unless the entry is verified."""
 
     listed: ListedEntry
-    manifest: Manifest | None
+    manifest: TarballManifest | None
 
 
 def read_page(cache: Cache, page: int) -> EntryPage:
@@ -139,6 +139,6 @@ def describe_entry(one: ListedEntry) -> EntryView:
     )
 
 
-def list_files(manifest: Manifest) -> list[FileView]:
+def list_files(manifest: TarballManifest) -> list[FileView]:
     """Return the files of a verified tarball, sorted by path."""
     return [FileView(escape(path), *digest) for path, digest in sorted(manifest.files.items())]

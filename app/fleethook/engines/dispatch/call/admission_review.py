@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from fleethook.engines.dispatch.dispatch_errors import RejectedError, denial
-from fleethook.engines.dispatch.match.rules import Attributes, Invocation
+from fleethook.engines.dispatch.match.rules import Attributes, WebhookInvocation
 from fleethook.model.admission import API_VERSIONS, KIND, Status
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes
@@ -73,7 +73,7 @@ def choose_review_version(accepted: tuple[str, ...]) -> str:
 
 
 def build_review(
-    attributes: Attributes, invocation: Invocation, *, kind: GroupVersionKind, version: str, uid: str
+    attributes: Attributes, invocation: WebhookInvocation, *, kind: GroupVersionKind, version: str, uid: str
 ) -> JSONObject:
     """Build the AdmissionReview for a webhook.
 

@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.call.admission_review import (
 )
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal, timed_out, too_many_requests
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.model.formats.labels import is_dns1123_subdomain, label_key_problem
 from fleethook.model.gvk import GroupVersionKind
@@ -115,7 +115,7 @@ class WebhookCaller:
         except PatchError as error:
             raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
 
-    async def _post(self, hook: Hook, encode: Encode, *, consumer: str, seconds: float) -> bytes:
+    async def _post(self, hook: Webhook, encode: Encode, *, consumer: str, seconds: float) -> bytes:
         assert hook.endpoint is not None
         if seconds <= 0:
             reason = f'failed to call webhook: Post "{hook.endpoint.url}": context deadline exceeded'
@@ -147,7 +147,7 @@ class WebhookCaller:
         return text
 
 
-def _check_dry_run(hook: Hook) -> None:
+def _check_dry_run(hook: Webhook) -> None:
     if hook.side_effects is None:
         raise CallingError(hook.name, "Webhook SideEffects is nil")
     if hook.side_effects not in _WITHOUT_EFFECTS:
@@ -175,12 +175,12 @@ class Audit:
         self.annotations: Final[dict[str, str]] = {}
         self._patches = 0
 
-    def record_call(self, hook: Hook, *, round_number: int, mutated: bool) -> None:
+    def record_call(self, hook: Webhook, *, round_number: int, mutated: bool) -> None:
         """Record the call of a mutating webhook."""
         value = {"configuration": hook.configuration, "webhook": hook.name, "mutated": mutated}
         self._add(f"{_MUTATION}/round_{round_number}_index_{hook.position}", _encode(value))
 
-    def record_patch(self, hook: Hook, operations: list[JSON], *, size: int, round_number: int) -> None:
+    def record_patch(self, hook: Webhook, operations: list[JSON], *, size: int, round_number: int) -> None:
         """Record the patch of a mutating webhook, up to a total size.
 
         Args:
@@ -197,18 +197,18 @@ class Audit:
         }  # fmt: skip
         self._add(f"{_PATCH}/round_{round_number}_index_{hook.position}", _encode(value))
 
-    def record_fail_open(self, hook: Hook, *, round_number: int = 0, index: int) -> None:
+    def record_fail_open(self, hook: Webhook, *, round_number: int = 0, index: int) -> None:
         """Record an ignored failure; ``index`` counts all webhooks, but only called ones in the validating phase."""
         prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
         self._add(f"{_FAILED_OPEN}.{prefix}/round_{round_number}_index_{index}", hook.name)
 
-    def record_own_endpoint(self, hook: Hook) -> None:
+    def record_own_endpoint(self, hook: Webhook) -> None:
         """Record a webhook that is skipped because it is this server itself."""
         prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
         value = {"configuration": hook.configuration, "webhook": hook.name}
         self._add(f"{_OWN}.{prefix}/index_{hook.position}", _encode(value))
 
-    def record_annotations(self, hook: Hook, annotations: dict[str, str]) -> None:
+    def record_annotations(self, hook: Webhook, annotations: dict[str, str]) -> None:
         """Record the audit annotations of a webhook's response, prefixed by its name. Invalid keys are left out."""
         for name, value in annotations.items():
             key = f"{hook.name}/{name}"

@@ -11,7 +11,7 @@ import msgspec
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels
 from fleethook.model.admission import Status
@@ -85,7 +85,7 @@ def note_refusal(name: str, problem: str) -> AskedCall:
     return AskedCall("read", name, "", error=problem)
 
 
-def name_hook(hook: Hook) -> str:
+def name_hook(hook: Webhook) -> str:
     """Return the key under which the answers of a webhook are noted."""
     return f"{hook.phase}/{hook.uid}"
 

@@ -12,7 +12,7 @@ from fleethook.engines.dispatch.call.admission_review import ReviewError, Webhoo
 from fleethook.engines.dispatch.call.patching import PatchedObject, check_patched
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext, VersionedRequest
 from fleethook.model.gvk import GroupVersionKind
@@ -106,7 +106,7 @@ class MutatingPhase:
             self.needs_reinvocation = True
         self._record_invocation(hook)
 
-    def _record_invocation(self, hook: Hook) -> None:
+    def _record_invocation(self, hook: Webhook) -> None:
         if hook.reinvoke_if_needed:
             self._invoked.add(hook.uid)
 
@@ -141,7 +141,7 @@ class MutatingPhase:
         return changed
 
     async def _patch(
-        self, hook: Hook, document: JSON, answer: WebhookResponse, *, kind: GroupVersionKind
+        self, hook: Webhook, document: JSON, answer: WebhookResponse, *, kind: GroupVersionKind
     ) -> PatchedObject:
         try:
             patched = await self._context.patching.patch(document, answer)

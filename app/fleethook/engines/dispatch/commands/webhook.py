@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.cli.command_line import Group, Option
+from fleethook.cli.command_line import CommandGroup, Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
@@ -363,4 +363,4 @@ def _note_silent(configurations: Sequence[Document], tried: Sequence[Trial]) -> 
                 write_error(f"note: {one.place}: no existing object is sent to webhook {name}")
 
 
-webhook = Group("Test admission webhooks before they are registered.", {"test": send_objects})
+webhook = CommandGroup("Test admission webhooks before they are registered.", {"test": send_objects})

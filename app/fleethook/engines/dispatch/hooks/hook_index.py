@@ -10,9 +10,9 @@ from itertools import accumulate, chain, groupby
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_hooks, set_defaults
+from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase, Webhook, compile_hooks, set_defaults
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rules import EquivalentIndex, Invocation, find_invocation
+from fleethook.engines.dispatch.match.rules import EquivalentIndex, WebhookInvocation, find_invocation
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject, count_values
 from fleethook.model.webhook_rules import RuleAttributes
@@ -28,7 +28,7 @@ takes 30 ms."""
 _MAX_CACHED: Final = 4096
 
 
-def explain_excess(hooks: Sequence[Hook]) -> str:
+def explain_excess(hooks: Sequence[Webhook]) -> str:
     """Return why the webhooks of a logical cluster in a phase are too many, ``""`` if they are not."""
     limit = f"and fleethook compares requests with at most {MAX_WEBHOOKS} webhooks and {MAX_NAMES} names in their rules"
     if len(hooks) > MAX_WEBHOOKS:
@@ -41,8 +41,8 @@ def explain_excess(hooks: Sequence[Hook]) -> str:
 class RelevantHook(NamedTuple):
     """A webhook whose rules match a request."""
 
-    hook: Hook
-    invocation: Invocation
+    hook: Webhook
+    invocation: WebhookInvocation
 
 
 _Question: TypeAlias = tuple[RuleAttributes, GroupVersionKind, tuple[Equivalent, ...]]
@@ -51,9 +51,9 @@ _Question: TypeAlias = tuple[RuleAttributes, GroupVersionKind, tuple[Equivalent,
 class HookIndex:
     """Webhooks in an apiserver's order: by configuration name, then as declared."""
 
-    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+    def __init__(self, hooks: Iterable[Webhook] = ()) -> None:
         """Hold webhooks; those of one configuration must be adjacent."""
-        self._by_configuration: Final[dict[str, tuple[Hook, ...]]] = {}
+        self._by_configuration: Final[dict[str, tuple[Webhook, ...]]] = {}
         self._names: Final[list[str]] = []
         self._cache: dict[_Question, tuple[RelevantHook, ...]] = {}
         self._cached = 0
@@ -61,7 +61,7 @@ class HookIndex:
         for name, group in groupby(hooks, key=lambda hook: hook.configuration):
             self.replace(name, tuple(group))
 
-    def replace(self, configuration: str, hooks: tuple[Hook, ...]) -> None:
+    def replace(self, configuration: str, hooks: tuple[Webhook, ...]) -> None:
         """Replace the webhooks of a configuration."""
         self._forget()
         if self._by_configuration.pop(configuration, None) is not None:
@@ -83,11 +83,11 @@ class HookIndex:
         return bool(self._by_configuration)
 
     @property
-    def hooks(self) -> tuple[Hook, ...]:
+    def hooks(self) -> tuple[Webhook, ...]:
         """All webhooks with their positions among all."""
         return tuple(hook._replace(position=place) for place, hook in enumerate(self.each()))
 
-    def each(self) -> Iterator[Hook]:
+    def each(self) -> Iterator[Webhook]:
         """Return an iterator over a snapshot of all webhooks, with their positions in their configurations."""
         return chain.from_iterable([self._by_configuration[name] for name in self._names])
 
@@ -188,7 +188,7 @@ class Configurations:
         self,
         known: _ClusterHooks,
         taken: Mapping[str, JSONObject | None],
-        compiled: Mapping[str, tuple[Hook, ...]],
+        compiled: Mapping[str, tuple[Webhook, ...]],
     ) -> None:
         """Take over compiled configurations, except those that have changed again."""
         for name, hooks in compiled.items():
@@ -208,7 +208,7 @@ _ABSENT: Final[Any] = object()
 
 def compile_configurations(
     documents: Mapping[str, JSONObject | None], phase: Phase, cluster: str
-) -> dict[str, tuple[Hook, ...]]:
+) -> dict[str, tuple[Webhook, ...]]:
     """Return the compiled webhooks of configurations by name, none for a deleted configuration."""
     return {
         name: () if one is None else tuple(compile_hooks(phase, cluster, set_defaults(one)))

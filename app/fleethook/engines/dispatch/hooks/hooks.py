@@ -7,8 +7,8 @@ from fleethook.engines.dispatch.match.match_conditions import MatchCondition
 from fleethook.model.formats.labels import NAMESPACE_LABEL, Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
-from fleethook.model.webhook_rules import Rule, read_rules
-from fleethook.outbound.endpoint import Endpoint
+from fleethook.model.webhook_rules import RuleWithOperations, read_rules
+from fleethook.outbound.endpoint import WebhookEndpoint
 
 GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = GroupKind(GROUP, "MutatingWebhookConfiguration")
@@ -40,7 +40,7 @@ class Selector(NamedTuple):
     """Whether the name of a Namespace decides: kube-apiserver labels each one with its name."""
 
 
-class Hook(NamedTuple):
+class Webhook(NamedTuple):
     """One webhook of a configuration."""
 
     phase: Phase
@@ -52,7 +52,7 @@ class Hook(NamedTuple):
     """``<configuration>/<name>/<index among the webhooks of that name>``."""
     position: int
     """The index among all webhooks of the cluster and the phase."""
-    rules: tuple[Rule, ...]
+    rules: tuple[RuleWithOperations, ...]
     matches_equivalents: bool
     """Whether matchPolicy is Equivalent: a rule also matches other versions of the same resource."""
     namespace_selector: Selector
@@ -63,7 +63,7 @@ class Hook(NamedTuple):
     review_versions: tuple[str, ...]
     seconds: float
     reinvoke_if_needed: bool
-    endpoint: Endpoint | None
+    endpoint: WebhookEndpoint | None
     problem: str
     """Why the webhook has no endpoint, ``""`` if it has one."""
 
@@ -73,7 +73,7 @@ class Hook(NamedTuple):
         return sum(len(rule.resources) + len(rule.versions) + 1 for rule in self.rules)
 
 
-def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> Iterator[Hook]:
+def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> Iterator[Webhook]:
     """Return the webhooks of a configuration in order. Members of a wrong type are ignored.
 
     Nothing is defaulted here: without a matchPolicy only the exact resource matches, and a missing selector selects
@@ -92,7 +92,7 @@ def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, firs
         same = seen.get(hook_name, 0)
         seen[hook_name] = same + 1
         endpoint, problem = find_endpoint(as_object(webhook.get("clientConfig")), cluster)
-        yield Hook(
+        yield Webhook(
             phase=phase,
             cluster=cluster,
             configuration=name,
@@ -142,12 +142,12 @@ def _read_seconds(timeout: JSON) -> float:
     return min(float(timeout), _MAX_SECONDS) if valid else _DEFAULT_SECONDS
 
 
-def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | None, str]:
+def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[WebhookEndpoint | None, str]:
     """Return the endpoint of a ``clientConfig`` in a logical cluster, or why there is none."""
     ca_bundle = as_text(config.get("caBundle"))
     url, service = config.get("url"), config.get("service")
     if isinstance(url, str) and url:
-        return Endpoint(url, "", ca_bundle), ""
+        return WebhookEndpoint(url, "", ca_bundle), ""
     if not isinstance(service, dict):
         return None, "clientConfig has neither a url nor a service"
     if cluster:
@@ -157,7 +157,7 @@ def find_endpoint(config: Mapping[str, JSON], cluster: str) -> tuple[Endpoint | 
     port, path = service.get("port"), as_text(service.get("path")).lstrip("/")
     host = f"{name}.{namespace}.svc"
     number = port if isinstance(port, int) else _HTTPS
-    return Endpoint(f"https://{host}:{number}/{path}", host, ca_bundle, service=True), ""
+    return WebhookEndpoint(f"https://{host}:{number}/{path}", host, ca_bundle, service=True), ""
 
 
 _WEBHOOK: Final[JSONObject] = {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10}

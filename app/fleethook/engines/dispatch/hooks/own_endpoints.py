@@ -22,7 +22,7 @@ from fleethook.cluster.registration.paths import (
     DISPATCH_VALIDATE,
     split_cluster_path,
 )
-from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.hooks.hooks import Webhook
 
 _VERBS: Final = ("mutate", "validate")
 # The number of URLs whose parts are cached. Parsing a URL takes about 10 us.
@@ -50,7 +50,7 @@ class OwnEndpoints:
         """
         self._addresses: Final = addresses
 
-    def find_reason(self, hook: Hook) -> str:
+    def find_reason(self, hook: Webhook) -> str:
         """Return why a webhook is skipped, ``""`` if it is not a dispatch route of this server."""
         if hook.endpoint is None:
             return ""

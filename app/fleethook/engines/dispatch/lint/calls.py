@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from fleethook.cel import Activation
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
-from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
 from fleethook.engines.dispatch.match.should_call import read_labels
@@ -23,7 +23,7 @@ _SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease")
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
-def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, now: datetime) -> Iterator[Issue]:
+def call_findings(hook: Webhook, webhook: Mapping[str, JSON], store: StoreView, *, now: datetime) -> Iterator[Issue]:
     """Yield the issues of calling a webhook; ``now`` decides about expired certificates."""
     service = as_object(webhook.get("clientConfig")).get("service")
     yield from _authority_findings(hook, now)
@@ -39,7 +39,7 @@ def call_findings(hook: Hook, webhook: Mapping[str, JSON], store: StoreView, *, 
         yield Issue("self-lockout", text)
 
 
-def _authority_findings(hook: Hook, now: datetime) -> Iterator[Issue]:
+def _authority_findings(hook: Webhook, now: datetime) -> Iterator[Issue]:
     if hook.endpoint is None or not hook.endpoint.ca_bundle:
         return
     from fleethook.outbound.trust import BundleError, read_bundle  # noqa: PLC0415 - cryptography takes long to import
@@ -131,7 +131,7 @@ _CONTROLLER: Final = {
 }
 
 
-def _control_plane_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
+def _control_plane_findings(hook: Webhook, store: StoreView) -> Iterator[Issue]:
     """Find webhooks that stop a control plane."""
     if hook.cluster:
         return  # A logical cluster has no nodes.
@@ -152,12 +152,12 @@ def _control_plane_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
         )
 
 
-def _matches_everything(hook: Hook) -> bool:
+def _matches_everything(hook: Webhook) -> bool:
     """Return whether a rule is for all resources: it delays all other requests as much as Leases."""
     return any(resource == EVERY for rule in hook.rules for resource, _ in rule.resources)
 
 
-def _gets(hook: Hook, one: _Resource, namespace: str, user: JSONObject) -> bool:
+def _gets(hook: Webhook, one: _Resource, namespace: str, user: JSONObject) -> bool:
     """Return whether a webhook gets a request for a resource.
 
     Most members of its object are unknown, so an objectSelector, or a condition that reads them, excludes it.
@@ -179,7 +179,7 @@ def _gets(hook: Hook, one: _Resource, namespace: str, user: JSONObject) -> bool:
 
 
 def _hold_conditions(
-    hook: Hook, one: _Resource, operation: str, subresource: str, namespace: str, user: JSONObject
+    hook: Webhook, one: _Resource, operation: str, subresource: str, namespace: str, user: JSONObject
 ) -> bool:
     document: JSONObject = {"kind": one.kind, "metadata": {"name": "a", "namespace": namespace}}
     request: JSONObject = {
@@ -208,13 +208,13 @@ def _describe_stop(matched: Sequence[_Resource]) -> str:
     )
 
 
-def _locks_out(hook: Hook, namespace: str, store: StoreView) -> bool:
+def _locks_out(hook: Webhook, namespace: str, store: StoreView) -> bool:
     """Return whether a webhook must admit the requests that it needs to start."""
     is_selected = not hook.fails_open and _selects(hook, namespace, store)
     return is_selected and any(_gets(hook, one, namespace, _CONTROLLER) for one in _OWN)
 
 
-def _selects(hook: Hook, namespace: str, store: StoreView) -> bool:
+def _selects(hook: Webhook, namespace: str, store: StoreView) -> bool:
     """Return whether the namespaceSelector of a webhook selects a namespace."""
     found = store.get(hook.cluster, NAMESPACE, "", namespace)
     return hook.namespace_selector.selects({**read_labels(found), _NAME_LABEL: namespace})

@@ -7,7 +7,7 @@ from typing import Final
 from fleethook.cel.check.reads import NULLS, read_null
 from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.program import Activation, compile_condition
-from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.model.webhook_rules import EVERY
 
@@ -23,7 +23,7 @@ _MAX_EXPRESSION: Final = 20_000
 _CONDITION_NULL: Final = "namespaceObject"
 
 
-def condition_errors(hook: Hook, rule_expression: str = "") -> Iterator[Issue]:
+def condition_errors(hook: Webhook, rule_expression: str = "") -> Iterator[Issue]:
     """Yield the expressions of a webhook that have an error.
 
     Args:
@@ -55,7 +55,7 @@ def condition_errors(hook: Hook, rule_expression: str = "") -> Iterator[Issue]:
 
 
 def _find_null_reads(
-    hook: Hook, conditions: Mapping[str, str], rule_expression: str
+    hook: Webhook, conditions: Mapping[str, str], rule_expression: str
 ) -> dict[tuple[str, str], list[str]]:
     """Return the operations for which an expression reads a member of a null, by its name and the outcome."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -75,7 +75,7 @@ def _find_null_reads(
     return found
 
 
-def _find_unnamed(hook: Hook, expressions: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _find_unnamed(hook: Webhook, expressions: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield expressions that need the name of a request, with an operation whose request may lack it."""
     listed = frozenset[str]().union(*(rule.operations for rule in hook.rules))
     for operation in ("CREATE", "DELETE") if hook.phase == "mutating" else ("DELETE",):

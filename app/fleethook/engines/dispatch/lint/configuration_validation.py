@@ -14,7 +14,7 @@ from fleethook.model.formats.field_errors import (
     EVERY,
     FAILURE_POLICIES,
     SCOPES,
-    Problem,
+    FieldError,
     choice_problems,
     duplicate,
     invalid,
@@ -34,7 +34,7 @@ from fleethook.outbound.trust import bundle_problems, list_skipped
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
 
 
-def metadata_problems(metadata: JSON, field: str) -> Iterator[Problem]:
+def metadata_problems(metadata: JSON, field: str) -> Iterator[FieldError]:
     """Yield the errors in the metadata of a cluster-scoped object."""
     if metadata is not None and not isinstance(metadata, dict):
         yield mistyped(field, "an object")
@@ -49,12 +49,12 @@ def metadata_problems(metadata: JSON, field: str) -> Iterator[Problem]:
             texts[member] = value or ""
     yield from _metadata_name_problems(texts, field)
     if texts.get("namespace"):
-        yield Problem(f"{field}.namespace", "Forbidden: not allowed on this type")
+        yield FieldError(f"{field}.namespace", "Forbidden: not allowed on this type")
     yield from labels_problems(members.get("labels"), f"{field}.labels")
     yield from _annotation_problems(members.get("annotations"), f"{field}.annotations")
 
 
-def _metadata_name_problems(texts: dict[str, str], field: str) -> Iterator[Problem]:
+def _metadata_name_problems(texts: dict[str, str], field: str) -> Iterator[FieldError]:
     prefix, name = texts.get("generateName"), texts.get("name")
     if prefix:
         # A suffix follows a trailing dash before the prefix becomes a name.
@@ -66,7 +66,7 @@ def _metadata_name_problems(texts: dict[str, str], field: str) -> Iterator[Probl
         yield required(f"{field}.name", "name or generateName is required")
 
 
-def _annotation_problems(annotations: JSON, field: str) -> Iterator[Problem]:
+def _annotation_problems(annotations: JSON, field: str) -> Iterator[FieldError]:
     if annotations is None:
         return
     if not isinstance(annotations, dict):
@@ -80,14 +80,14 @@ def _annotation_problems(annotations: JSON, field: str) -> Iterator[Problem]:
             yield mistyped(field, "an object of strings")
         size += sum(len(text.encode(errors="replace")) for text in (name, value) if isinstance(text, str))
     if size > _MAX_ANNOTATIONS:
-        yield Problem(field, f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
+        yield FieldError(field, f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
 
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _EVERYTHING: Final = "*/*"
 
 
-def rules_problems(rules: JSON, field: str) -> Iterator[Problem]:
+def rules_problems(rules: JSON, field: str) -> Iterator[FieldError]:
     """Yield the errors of a webhook's rules, None for no rules."""
     if rules is not None and not isinstance(rules, list):
         yield mistyped(field, "a list")
@@ -100,7 +100,7 @@ def rules_problems(rules: JSON, field: str) -> Iterator[Problem]:
             yield mistyped(place, "an object")
 
 
-def _rule_problems(rule: dict[str, JSON], field: str) -> Iterator[Problem]:
+def _rule_problems(rule: dict[str, JSON], field: str) -> Iterator[FieldError]:
     operations, resources = rule.get("operations"), rule.get("resources")
     yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
     for index, operation in enumerate(operations if isinstance(operations, list) else ()):
@@ -115,7 +115,7 @@ def _rule_problems(rule: dict[str, JSON], field: str) -> Iterator[Problem]:
     yield from choice_problems(rule.get("scope"), f"{field}.scope", SCOPES)
 
 
-def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[Problem]:
+def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[FieldError]:
     """Yield the errors of a rule's resources.
 
     As upstream, the order counts: a wildcard conflicts with later resources, not with earlier ones.
@@ -140,7 +140,7 @@ def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[Problem
         yield invalid(field, named, "if '*' is present, must not specify other resources without subresources")
 
 
-def _overlap_problems(resource: str, before: Collection[str], field: str) -> Iterator[Problem]:
+def _overlap_problems(resource: str, before: Collection[str], field: str) -> Iterator[FieldError]:
     main, slash, sub = resource.partition("/")
     if not slash:
         return
@@ -152,7 +152,7 @@ def _overlap_problems(resource: str, before: Collection[str], field: str) -> Ite
 _MAX_CONDITIONS: Final = 64
 
 
-def condition_problems(conditions: JSON, field: str) -> Iterator[Problem]:
+def condition_problems(conditions: JSON, field: str) -> Iterator[FieldError]:
     """Yield the errors of match conditions, None for none."""
     if conditions is None:
         return
@@ -160,7 +160,7 @@ def condition_problems(conditions: JSON, field: str) -> Iterator[Problem]:
         yield mistyped(field, "a list")
         return
     if len(conditions) > _MAX_CONDITIONS:
-        yield Problem(field, f"Too many: {len(conditions)}: must have at most {_MAX_CONDITIONS} items")
+        yield FieldError(field, f"Too many: {len(conditions)}: must have at most {_MAX_CONDITIONS} items")
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         place = f"{field}[{index}]"
@@ -176,7 +176,7 @@ def condition_problems(conditions: JSON, field: str) -> Iterator[Problem]:
             seen.add(name)
 
 
-def _expression_problems(expression: JSON, field: str) -> Iterator[Problem]:
+def _expression_problems(expression: JSON, field: str) -> Iterator[FieldError]:
     if expression is not None and not isinstance(expression, str):
         yield mistyped(field, "a string")
         return
@@ -190,7 +190,7 @@ def _expression_problems(expression: JSON, field: str) -> Iterator[Problem]:
         yield invalid(field, trimmed, str(error))
 
 
-def _condition_name_problems(name: JSON, field: str) -> Iterator[Problem]:
+def _condition_name_problems(name: JSON, field: str) -> Iterator[FieldError]:
     if name is None or name == "":
         yield required(field)
     elif not isinstance(name, str):
@@ -207,7 +207,7 @@ _REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
 _NO_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 
 
-def configuration_problems(kind: str, configuration: JSONObject) -> Iterator[Problem]:
+def configuration_problems(kind: str, configuration: JSONObject) -> Iterator[FieldError]:
     """Yield all errors of a new configuration.
 
     Args:
@@ -217,7 +217,7 @@ def configuration_problems(kind: str, configuration: JSONObject) -> Iterator[Pro
     yield from metadata_problems(configuration.get("metadata"), "metadata")
     webhooks = configuration.get("webhooks")
 
-    def check(webhook: JSONObject, field: str) -> Iterator[Problem]:
+    def check(webhook: JSONObject, field: str) -> Iterator[FieldError]:
         yield from _webhook_problems(webhook, field, mutating=kind == MUTATING.kind)
         yield from condition_problems(webhook.get("matchConditions"), f"{field}.matchConditions")
         yield from version_problems(
@@ -227,7 +227,7 @@ def configuration_problems(kind: str, configuration: JSONObject) -> Iterator[Pro
     yield from webhooks_problems(webhooks, check)
 
 
-def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool) -> Iterator[Problem]:
+def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool) -> Iterator[FieldError]:
     yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
     yield from rules_problems(webhook.get("rules"), f"{field}.rules")
     yield from choice_problems(webhook.get("failurePolicy"), f"{field}.failurePolicy", FAILURE_POLICIES)
@@ -246,7 +246,7 @@ def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool) -> Ite
     yield from _encoding_problems(as_object(config).get("caBundle"), f"{field}.clientConfig.caBundle")
 
 
-def _encoding_problems(bundle: JSON, field: str) -> Iterator[Problem]:
+def _encoding_problems(bundle: JSON, field: str) -> Iterator[FieldError]:
     # An apiserver accepts any bytes as a bundle. The first call fails if they are not a certificate.
     if bundle is None:
         return

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, cast
 from fleethook.cluster.registration.rule_webhooks import EXPRESSION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.hooks.hook_index import explain_excess
-from fleethook.engines.dispatch.hooks.hooks import PHASES, Hook, Phase, compile_hooks, set_defaults
+from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase, Webhook, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
 from fleethook.engines.dispatch.lint.condition_errors import condition_errors
@@ -27,7 +27,7 @@ from fleethook.model.kcp import API_BINDING, is_system
 class LintedHook(NamedTuple):
     """A compiled webhook with its source."""
 
-    hook: Hook
+    hook: Webhook
     webhook: Mapping[str, JSON]
     """The webhook in its configuration, with defaults."""
     key: ObjectKey

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.hooks.hooks import GROUP, Hook
+from fleethook.engines.dispatch.hooks.hooks import GROUP, Webhook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.match.equivalent_resources import (
     find_equivalents,
@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import as_object
 from fleethook.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA
-from fleethook.model.webhook_rules import EVERY, Rule
+from fleethook.model.webhook_rules import EVERY, RuleWithOperations
 
 # kcp serves its own types in each cluster. Their schemas are not in manifests.
 _KCP: Final = ".kcp.io"
@@ -86,7 +86,7 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
     return bool(owner.binding) and owner.schema is None
 
 
-def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
+def rule_findings(hook: Webhook, store: StoreView) -> Iterator[Issue]:
     """Yield the rules of a webhook that cannot match."""
     if not hook.rules:
         yield Issue("never-called", "it has no rules, so it is never called: add rules, or remove it")
@@ -101,7 +101,7 @@ def rule_findings(hook: Hook, store: StoreView) -> Iterator[Issue]:
         yield from _lint_owner(hook, rule, place, store)
 
 
-def _list_named(rule: Rule) -> list[tuple[str, str]]:
+def _list_named(rule: RuleWithOperations) -> list[tuple[str, str]]:
     """Return the groups and resources that a rule names, an empty list if it has a wildcard."""
     if EVERY in rule.groups or any(resource == EVERY for resource, _ in rule.resources):
         return []
@@ -109,7 +109,7 @@ def _list_named(rule: Rule) -> list[tuple[str, str]]:
     return [(group, resource) for resource in resources for group in sorted(rule.groups)]
 
 
-def _lint_scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+def _lint_scope(hook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
     if rule.scope not in ("Namespaced", "Cluster"):
         return
     scopes: dict[str, set[bool]] = {}
@@ -124,7 +124,7 @@ def _lint_scope(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterato
         yield Issue("never-called", text)
 
 
-def _lint_resources(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+def _lint_resources(hook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
     if EVERY in rule.groups or not rule.groups:
         return
     for resource in rule.resources:
@@ -144,7 +144,7 @@ def _lint_resources(hook: Hook, rule: Rule, place: str, store: StoreView) -> Ite
         )
 
 
-def _lint_owner(hook: Hook, rule: Rule, place: str, store: StoreView) -> Iterator[Issue]:
+def _lint_owner(hook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
     for group, resource in _list_named(rule):
         owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
         if owner.cluster in (None, hook.cluster):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.model.admission import AdmissionRequest, Kind, Resource
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
@@ -16,8 +16,8 @@ from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.model.webhook_rules import (
     EVERY,
     FieldMatch,
-    Rule,
     RuleAttributes,
+    RuleWithOperations,
     compare_fields,
     matches_group,
     matches_operation,
@@ -163,7 +163,7 @@ def read_claimed_cluster(request: AdmissionRequest) -> str:
     return as_text(annotations.get(CLUSTER_ANNOTATION))
 
 
-class Invocation(NamedTuple):
+class WebhookInvocation(NamedTuple):
     """The resource, subresource and kind in which a webhook gets a request."""
 
     resource: GroupVersionResource
@@ -185,7 +185,7 @@ class EquivalentIndex:
             group, version, resource = equivalent.resource
             self._positions.setdefault((group, resource), {}).setdefault(version, position)
 
-    def find_first(self, rule: Rule, attributes: RuleAttributes) -> Equivalent | None:
+    def find_first(self, rule: RuleWithOperations, attributes: RuleAttributes) -> Equivalent | None:
         """Return the first equivalent that a rule matches, except the resource of the request itself."""
         if not matches_operation(rule, attributes):
             return None
@@ -197,7 +197,7 @@ class EquivalentIndex:
         return self._all[min(positions)] if positions else None
 
     def _find_first_version(
-        self, rule: Rule, attributes: RuleAttributes, named: tuple[str, str], versions: Mapping[str, int]
+        self, rule: RuleWithOperations, attributes: RuleAttributes, named: tuple[str, str], versions: Mapping[str, int]
     ) -> int | None:
         group, resource = named
         one = attributes._replace(resource=GroupVersionResource(group, "", resource))
@@ -217,21 +217,21 @@ class EquivalentIndex:
 
 
 def find_invocation(
-    hook: Hook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex
-) -> Invocation | None:
+    hook: Webhook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex
+) -> WebhookInvocation | None:
     """Return the invocation of a webhook, None if none of its rules matches the request.
 
     An exact match is preferred. With matchPolicy Equivalent, the first rule that matches an equivalent counts.
     """
     for number, rule in enumerate(hook.rules):
         if matches_rule(rule, attributes):
-            return Invocation(attributes.resource, attributes.subresource, kind, number)
+            return WebhookInvocation(attributes.resource, attributes.subresource, kind, number)
     if not hook.matches_equivalents:
         return None
     for number, rule in enumerate(hook.rules):
         equivalent = equivalents.find_first(rule, attributes)
         if equivalent is not None:
-            return Invocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
+            return WebhookInvocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
     return None
 
 
@@ -263,13 +263,13 @@ def _describe_miss(axis: FieldMatch) -> str:
     return text
 
 
-def find_nearest_miss(hook: Hook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> NearMiss | None:
+def find_nearest_miss(hook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> NearMiss | None:
     """Return the first rule with the fewest fields that do not match; None without rules, or if one of them matches."""
     nearest = min(_list_misses(hook, attributes, equivalents), key=lambda miss: len(miss.missed), default=None)
     return nearest if nearest is not None and nearest.missed else None
 
 
-def _list_misses(hook: Hook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> Iterator[NearMiss]:
+def _list_misses(hook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> Iterator[NearMiss]:
     policy = () if hook.matches_equivalents else (FieldMatch("matchPolicy", False, ("Exact",), "Equivalent"),)
     for number, rule in enumerate(hook.rules):
         yield NearMiss(number, _list_missed(rule, attributes))
@@ -280,5 +280,5 @@ def _list_misses(hook: Hook, attributes: RuleAttributes, equivalents: Equivalent
             yield NearMiss(number, (*policy, *missed), other.resource)
 
 
-def _list_missed(rule: Rule, attributes: RuleAttributes) -> tuple[FieldMatch, ...]:
+def _list_missed(rule: RuleWithOperations, attributes: RuleAttributes) -> tuple[FieldMatch, ...]:
     return tuple(axis for axis in compare_fields(rule, attributes) if not axis.ok)

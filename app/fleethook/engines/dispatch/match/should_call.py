@@ -19,7 +19,7 @@ from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
 from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import GROUP, Hook
+from fleethook.engines.dispatch.hooks.hooks import GROUP, Webhook
 from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
@@ -63,7 +63,7 @@ class ConditionEvaluator:
         self._worker: Final = worker
 
     async def evaluate(
-        self, hook: Hook, scope: Activation, *, cluster: str, budget: Budget, deadline: Deadline
+        self, hook: Webhook, scope: Activation, *, cluster: str, budget: Budget, deadline: Deadline
     ) -> ConditionsVerdict:
         """Evaluate the matchConditions of a webhook.
 
@@ -165,7 +165,7 @@ def is_exempt(attributes: Attributes) -> bool:
     return attributes.kind.group == GROUP and attributes.kind.kind in EXEMPT_KINDS
 
 
-def needs_namespace(hook: Hook, attributes: Attributes) -> bool:
+def needs_namespace(hook: Webhook, attributes: Attributes) -> bool:
     """Return whether a webhook's namespaceSelector needs the labels of a request's namespace."""
     if hook.namespace_selector.selects_everything or hook.namespace_selector.problem:
         return False
@@ -178,7 +178,7 @@ def _is_own_namespace(attributes: Attributes) -> bool:
     return attributes.is_namespace and not attributes.subresource and written
 
 
-def match_namespace(hook: Hook, attributes: Attributes, namespace: NamespaceLabels) -> Verdict:
+def match_namespace(hook: Webhook, attributes: Attributes, namespace: NamespaceLabels) -> Verdict:
     """Match a webhook's namespaceSelector (k8s.io/apiserver pkg/admission/plugin/webhook/predicates/namespace)."""
     stage, selector = Stage.NAMESPACE_SELECTOR, hook.namespace_selector
     if selector.problem:
@@ -200,7 +200,7 @@ def _build_verdict(stage: Stage, ok: bool, labels: Mapping[str, str]) -> Verdict
     return Verdict(stage, ok, f"{'selects' if ok else 'does not select'} the labels {shown}")
 
 
-def match_object(hook: Hook, attributes: Attributes) -> Verdict:
+def match_object(hook: Webhook, attributes: Attributes) -> Verdict:
     """Match a webhook's objectSelector: the new or the old object (upstream: predicates/object)."""
     stage, selector = Stage.OBJECT_SELECTOR, hook.object_selector
     if selector.problem:
@@ -324,7 +324,7 @@ class CallDecider:
             raise barrier.error
         return barrier is None and not self._skip_own_endpoint(relevant.hook)
 
-    def _skip_own_endpoint(self, hook: Hook) -> bool:
+    def _skip_own_endpoint(self, hook: Webhook) -> bool:
         """Return whether a webhook is this server itself, and record that it is skipped."""
         reason = self._context.own.find_reason(hook)
         if not reason:
@@ -353,7 +353,7 @@ class CallDecider:
         self._versions[kind] = (attributes, versioned)
         return versioned
 
-    async def evaluate_conditions(self, hook: Hook, versioned: VersionedRequest) -> Verdict:
+    async def evaluate_conditions(self, hook: Webhook, versioned: VersionedRequest) -> Verdict:
         """Evaluate a webhook's matchConditions."""
         _, kind, attributes = versioned
         scope = self._bind_scope(attributes, kind)

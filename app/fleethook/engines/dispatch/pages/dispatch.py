@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.attention import Attention, FindingCount, ObjectFinding, list_object_lines
+from fleethook.console.attention import Attention, FindingCount, LintFinding, list_object_lines
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms import FormError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
@@ -91,7 +91,7 @@ async def find_attention(request: Request) -> Attention:
     found = DISPATCH.find(request).findings.find()
     shown = found.value or ()
     lines = list_object_lines(
-        (ObjectFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in shown),
+        (LintFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in shown),
         {_describe(one): object_url(find_key(one)) for one in shown},
         lambda code, kind: next(object_url(find_key(one)) for one in shown if (one.code, one.kind) == (code, kind)),
     )

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
-from fleethook.engines.dispatch.factory import LiveSource
+from fleethook.engines.dispatch.factory import NamespaceSource
 from fleethook.fairness.cache import ExpiringCache
 from fleethook.model.json import JSON
 from fleethook.outbound.call_errors import FailureLog
@@ -53,7 +53,7 @@ REFUSED_SECONDS: Final = 10.0
 _QUOTAS: Final = Quotas(connections=8, calls=32, total=128)
 
 
-class Decision(NamedTuple):
+class AccessDecision(NamedTuple):
     """An apiserver's answer about a token."""
 
     user: str
@@ -83,7 +83,7 @@ class Tokens:
     def __init__(
         self,
         post: Post,
-        live: LiveSource,
+        live: NamespaceSource,
         *,
         seconds: float = _ALLOWED_SECONDS,
         audiences: Sequence[str] = (),
@@ -105,18 +105,18 @@ class Tokens:
         self._seconds: Final = seconds
         self._audiences: Final = tuple(audiences)
         self._secret: Final = secrets.token_bytes(32)
-        self._allowed: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
+        self._allowed: Final[ExpiringCache[_Question, AccessDecision]] = ExpiringCache(limit, clock=clock)
         # Apart, so that a caller with many invalid tokens evicts no answer of another caller.
-        self._refused: Final[ExpiringCache[_Question, Decision]] = ExpiringCache(limit, clock=clock)
-        self._pending: Final[dict[_Question, asyncio.Task[Decision]]] = {}
+        self._refused: Final[ExpiringCache[_Question, AccessDecision]] = ExpiringCache(limit, clock=clock)
+        self._pending: Final[dict[_Question, asyncio.Task[AccessDecision]]] = {}
         self._slots: Final = CallSlots(_QUOTAS)
         self._failures: Final = FailureLog()
 
-    def find(self, token: str, *, cluster: str, route: str) -> Decision | None:
+    def find(self, token: str, *, cluster: str, route: str) -> AccessDecision | None:
         """Return the cached answer, None if the apiserver has to be asked; arguments as in `decide`."""
         return self._find(self._make_question(token, cluster, route))
 
-    async def decide(self, token: str, *, cluster: str, route: str, client: str, seconds: float) -> Decision:
+    async def decide(self, token: str, *, cluster: str, route: str, client: str, seconds: float) -> AccessDecision:
         """Return the apiserver's answer, which may come from the cache.
 
         Args:
@@ -148,16 +148,16 @@ class Tokens:
     def _make_question(self, token: str, cluster: str, route: str) -> _Question:
         return _Question(hmac.digest(self._secret, token.encode(), hashlib.sha256), cluster, route)
 
-    def _find(self, question: _Question) -> Decision | None:
+    def _find(self, question: _Question) -> AccessDecision | None:
         return self._allowed.get(question.cluster, question) or self._refused.get(question.cluster, question)
 
-    def _forget(self, question: _Question, done: "asyncio.Task[Decision]") -> None:
+    def _forget(self, question: _Question, done: "asyncio.Task[AccessDecision]") -> None:
         del self._pending[question]
         if not done.cancelled():
             # Marked as retrieved, since every caller may have left.
             done.exception()
 
-    async def _review(self, token: str, question: _Question, client: str) -> Decision:
+    async def _review(self, token: str, question: _Question, client: str) -> AccessDecision:
         try:
             async with self._slots.hold(client, question.cluster, seconds=REVIEW_SECONDS):
                 decision = await self._ask_apiserver(token, question)
@@ -172,10 +172,14 @@ class Tokens:
         cache.put(question.cluster, question, decision, seconds=min(seconds, self._seconds))
         return decision
 
-    async def _ask_apiserver(self, token: str, question: _Question) -> Decision:
+    async def _ask_apiserver(self, token: str, question: _Question) -> AccessDecision:
         scope = self._live.scope(question.cluster)
         user = await self._authenticate(token, scope)
-        return Decision(user.name, allowed=await self._permits(user, scope, question)) if user else Decision("")
+        return (
+            AccessDecision(user.name, allowed=await self._permits(user, scope, question))
+            if user
+            else AccessDecision("")
+        )
 
     async def _authenticate(self, token: str, scope: str) -> ReviewedUser | None:
         review = build_token_review(token, self._audiences)

@@ -29,14 +29,14 @@ from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
 from fleethook.server.callers import CONNECTION, EXTENSION, FullQuotaError, RequestQuota
 from fleethook.server.log_format import ReviewLine, make_admission_line
-from fleethook.server.protocol.connections import Connection
+from fleethook.server.protocol.connections import ClientConnection
 from fleethook.server.protocol.request_body import BodyCharge, ClientGoneError, RequestError, client_of
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response, find_budget
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
 from fleethook.work.threads import Work
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
@@ -94,7 +94,7 @@ class ClusterCall(NamedTuple):
     has_place: bool = False
     identified: Callable[[], None] | None = None
     charge: BodyCharge | None = None
-    connection: Connection | None = None
+    connection: ClientConnection | None = None
 
 
 ReceivedReview = Received[Decoded, ClusterCall]
@@ -236,7 +236,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     def _fail(self, error: Exception, received: ReceivedReview) -> Response:
         return to_response(explain_failure(error, route=self._path, uid=received.review.uid))
 
-    def _refuse(self, received: ReceivedReview, problem: Problem) -> tuple[DispatchResult, bytes]:
+    def _refuse(self, received: ReceivedReview, problem: ReviewProblem) -> tuple[DispatchResult, bytes]:
         return _answer(received, to_response(problem))
 
     def _classify(self, review: Decoded, verdict: DispatchResult) -> tuple[str, str]:
@@ -269,7 +269,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         return line
 
 
-async def _wait_to_read(slots: Slots, lane: str, connection: Connection | None) -> None:
+async def _wait_to_read(slots: Slots, lane: str, connection: ClientConnection | None) -> None:
     """Take a slot to read a body, which the caller releases; raises ClientGoneError."""
     turn = slots.join(lane)
     if turn is None:
@@ -285,9 +285,9 @@ async def _wait_to_read(slots: Slots, lane: str, connection: Connection | None) 
         raise
 
 
-def _find_connection(scope: Scope) -> Connection | None:
+def _find_connection(scope: Scope) -> ClientConnection | None:
     """Return the connection of a request, None if it did not arrive by one."""
-    connection: Connection | None = (scope.get("extensions") or {}).get(EXTENSION, {}).get(CONNECTION)
+    connection: ClientConnection | None = (scope.get("extensions") or {}).get(EXTENSION, {}).get(CONNECTION)
     return connection
 
 

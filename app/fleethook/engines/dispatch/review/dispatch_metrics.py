@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fleethook.engines.dispatch.hooks.hooks import Hook
+from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.outbound.client import HookClient
 from fleethook.server.metrics import SECONDS_BUCKETS, Counts, FirstNames, Gauges, Observations
 
@@ -97,7 +97,7 @@ class DispatchMetrics:
         """Count one request beyond the quota of its cluster."""
         self._refused.add((self._find_label(cluster, is_known=is_known),))
 
-    def count_webhook_call(self, hook: Hook, *, outcome: str, code: int, seconds: float) -> None:
+    def count_webhook_call(self, hook: Webhook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
         cluster, name = self._webhook_names.add_label(hook.cluster, hook.uid)
         self._webhooks.add((cluster, name, hook.phase, outcome, group_code(code)))

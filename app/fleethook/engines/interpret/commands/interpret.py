@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from fleethook.cli.command_line import Argument, Group, Option
+from fleethook.cli.command_line import Argument, CommandGroup, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.fixtures import FixtureResult, WatchOption, make_error_result, print_results, run_and_exit
 from fleethook.cli.inputs.kubeconfig import TargetOptions
@@ -275,7 +275,7 @@ def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) ->
     return [*map(make_error_result, errors), *fixture_results]
 
 
-interpret = Group(
+interpret = CommandGroup(
     "Run, test and convert resource interpreters: Lua, webhooks, Python, native.",
     {"convert": convert, "run": run, "test": run_tests},
 )

@@ -27,7 +27,7 @@ from fleethook.engines.interpret.lua.lua_layer import Customizations, has_script
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.interpret.interpreter import Question
-from fleethook.model.formats.field_errors import Problem
+from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.model.karmada import CUSTOMIZATION, ConventionsMode
@@ -46,9 +46,9 @@ INTERPRETERS: Final = "customization, webhook configuration or CustomResourceDef
 
 def _find_problems(document: Document, lines: FieldLines) -> Iterator[ManifestError]:
     """Yield the problems that make an object unusable: fields that its API lacks, and scripts with mistakes."""
-    found: list[Problem] = []
+    found: list[FieldError] = []
     if document.line and key_of(document.object).group_kind in (CUSTOMIZATION, *CONFIGURATIONS):
-        found += [Problem(one.field, one.message) for one in check_object(document.object) if one.level == "error"]
+        found += [FieldError(one.field, one.message) for one in check_object(document.object) if one.level == "error"]
     if has_scripts(document.object):
         found += read_object(document.object).problems
     for field, text in found:

@@ -26,7 +26,7 @@ from fleethook.model.karmada import Operation
 _CONTAINER: Final = frozenset({"name", "image"})
 
 
-class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReferenceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rule that finds references to other objects of one kind.
 
     Attributes:
@@ -49,7 +49,7 @@ class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def list_dependencies(
-    document: JSONObject, references: Sequence[Reference] = (), pods: Sequence[str] = ()
+    document: JSONObject, references: Sequence[ReferenceRule] = (), pods: Sequence[str] = ()
 ) -> list[JSONObject]:
     """Return the references of Pod templates anywhere in the object, and those of rules.
 
@@ -119,7 +119,7 @@ def _list_claim_templates(document: JSONObject) -> Iterator[JSON]:
             yield as_object(one.get("metadata")).get("name")
 
 
-def _follow(document: JSONObject, rule: Reference, namespace: str) -> Iterator[JSONObject]:
+def _follow(document: JSONObject, rule: ReferenceRule, namespace: str) -> Iterator[JSONObject]:
     for value in find_values(document, rule.at):
         members: Mapping[str, JSON] = {rule.name: value} if isinstance(value, str) else as_object(value)
         name, given = members.get(rule.name), members.get(rule.namespace)
@@ -169,7 +169,7 @@ class ConventionalKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     health: HealthRule = STANDARD
     replicas: Scale | None = None
     pods: tuple[str, ...] | None = None
-    references: tuple[Reference, ...] | None = None
+    references: tuple[ReferenceRule, ...] | None = None
     counters: frozenset[str] = frozenset()
     operations: frozenset[Operation] | None = None
 

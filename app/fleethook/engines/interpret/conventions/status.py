@@ -53,7 +53,7 @@ STANDARD: Final = HealthRule()
 """The rule for kinds about which nothing else is known."""
 
 
-class Verdict(NamedTuple):
+class HealthVerdict(NamedTuple):
     """The health of an object, with the rule that decided."""
 
     healthy: bool
@@ -70,7 +70,7 @@ class _Condition(NamedTuple):
     """The generation of the object that the condition describes, None if it names none."""
 
 
-def judge_health(document: JSONObject, rule: HealthRule = STANDARD) -> Verdict:
+def judge_health(document: JSONObject, rule: HealthRule = STANDARD) -> HealthVerdict:
     """Return whether an object is healthy, and why; it never fails.
 
     An object that is paused or suspended on purpose is healthy unless its status reports a failure
@@ -78,18 +78,18 @@ def judge_health(document: JSONObject, rule: HealthRule = STANDARD) -> Verdict:
     """
     metadata, status = as_object(document.get("metadata")), as_object(document.get("status"))
     if metadata.get("deletionTimestamp"):
-        return Verdict(False, "the object is being deleted")
+        return HealthVerdict(False, "the object is being deleted")
     generation, observed = metadata.get("generation"), status.get("observedGeneration")
     conditions = _read_conditions(status)
     for kind in (*FAILURES, *rule.must_not_be_true):
         if (found := conditions.get(kind)) is not None and found.status == "True":
-            return Verdict(False, _describe(found))
+            return HealthVerdict(False, _describe(found))
     if pause := _find_pause(document, rule, conditions):
         failure = _find_failure(document, rule, conditions)
-        return Verdict(not failure, failure or pause)
+        return HealthVerdict(not failure, failure or pause)
     known = isinstance(observed, int) and isinstance(generation, int) and not rule.late_generation
     if known and observed != generation:
-        return Verdict(False, f"observedGeneration is {observed}, generation is {generation}")
+        return HealthVerdict(False, f"observedGeneration is {observed}, generation is {generation}")
     return _judge_signs(document, rule, conditions, generation if isinstance(generation, int) else None)
 
 
@@ -108,33 +108,33 @@ def _find_failure(document: JSONObject, rule: HealthRule, conditions: Mapping[st
 
 def _judge_signs(
     document: JSONObject, rule: HealthRule, conditions: Mapping[str, _Condition], generation: int | None
-) -> Verdict:
+) -> HealthVerdict:
     """Return the verdict of the conditions and members. A required condition about an older generation is unhealthy."""
     if not rule.decides:
         return _judge_standard_conditions(conditions, generation)
     for kind in rule.must_be_true:
         found = conditions.get(kind)
         if found is None:
-            return Verdict(False, f"{kind} is missing")
+            return HealthVerdict(False, f"{kind} is missing")
         if not (verdict := _judge_condition(found, generation)).healthy:
             return verdict
     for kind in rule.must_not_be_false:
         if (found := conditions.get(kind)) is not None and found.status == "False":
-            return Verdict(False, _describe(found))
+            return HealthVerdict(False, _describe(found))
     for pointer, healthy in rule.values.items():
         found_values = list(find_values(document, pointer)) or [""]
         for value in found_values:
             if not any(value == one and type(value) is type(one) for one in healthy):
-                return Verdict(False, f"{pointer} is {_show(value)}")
+                return HealthVerdict(False, f"{pointer} is {_show(value)}")
     signs = [f"{kind} is True" for kind in rule.must_be_true]
     signs += [f"{kind} is not False" for kind in rule.must_not_be_false]
-    return Verdict(True, ", ".join([*signs, *(f"{pointer} is healthy" for pointer in rule.values)]))
+    return HealthVerdict(True, ", ".join([*signs, *(f"{pointer} is healthy" for pointer in rule.values)]))
 
 
-def _judge_standard_conditions(conditions: Mapping[str, _Condition], generation: int | None) -> Verdict:
+def _judge_standard_conditions(conditions: Mapping[str, _Condition], generation: int | None) -> HealthVerdict:
     reconciling = conditions.get("Reconciling")
     if reconciling is not None and reconciling.status == "True":
-        return Verdict(False, _describe(reconciling))
+        return HealthVerdict(False, _describe(reconciling))
     for kind in ("Ready", "Available"):
         if (found := conditions.get(kind)) is not None:
             return _judge_condition(found, generation)
@@ -144,16 +144,16 @@ def _judge_standard_conditions(conditions: Mapping[str, _Condition], generation:
         done = progressing.status == "True" and progressing.reason == "NewReplicaSetAvailable"
         failed = progressing.status == "False" and progressing.reason == "ProgressDeadlineExceeded"
         if failed or (progressing.status == "True" and not done):
-            return Verdict(False, _describe(progressing))
-    return Verdict(True, "no condition reports a problem")
+            return HealthVerdict(False, _describe(progressing))
+    return HealthVerdict(True, "no condition reports a problem")
 
 
-def _judge_condition(condition: _Condition, generation: int | None) -> Verdict:
+def _judge_condition(condition: _Condition, generation: int | None) -> HealthVerdict:
     if condition.status != "True":
-        return Verdict(False, _describe(condition))
+        return HealthVerdict(False, _describe(condition))
     if generation is not None and condition.generation is not None and condition.generation < generation:
-        return Verdict(False, f"{condition.kind} is about generation {condition.generation}, not {generation}")
-    return Verdict(True, _describe(condition))
+        return HealthVerdict(False, f"{condition.kind} is about generation {condition.generation}, not {generation}")
+    return HealthVerdict(True, _describe(condition))
 
 
 def _describe(condition: _Condition) -> str:

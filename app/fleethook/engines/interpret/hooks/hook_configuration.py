@@ -23,7 +23,7 @@ from fleethook.model.formats.client_config import client_config_problems
 from fleethook.model.formats.field_errors import (
     FAILURE_POLICIES,
     SCOPES,
-    Problem,
+    FieldError,
     choice_problems,
     first_problems,
     list_problems,
@@ -45,7 +45,7 @@ from fleethook.model.karmada import (
     Operation,
     operation_named,
 )
-from fleethook.outbound.endpoint import Endpoint
+from fleethook.outbound.endpoint import WebhookEndpoint
 from fleethook.outbound.trust import bundle_problems
 
 EVERY: Final = "*"
@@ -60,7 +60,7 @@ class InterpreterWebhook(NamedTuple):
     proposed: bool
     """Whether its reviews have the proposed kind ``ExploreReview``."""
     rules: tuple[JSONObject, ...]
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     timeout: float
     ignore_failures: bool
     versions: tuple[str, ...]
@@ -101,15 +101,15 @@ def versions_member(*, proposed: bool) -> str:
     return "exploreReviewVersions" if proposed else "interpreterContextVersions"
 
 
-def _parse_endpoint(config: Any) -> Endpoint:
+def _parse_endpoint(config: Any) -> WebhookEndpoint:
     ca_bundle = as_text(config.get("caBundle"))
     service = as_object(config.get("service"))
     if service:
         server_name = f"{service.get('name')}.{service.get('namespace')}.svc"
         path = str(service.get("path") or "").lstrip("/")
-        return Endpoint(f"https://{server_name}:{service.get('port') or 443}/{path}", server_name, ca_bundle)
+        return WebhookEndpoint(f"https://{server_name}:{service.get('port') or 443}/{path}", server_name, ca_bundle)
     url = config.get("url")
-    return Endpoint(url if isinstance(url, str) else "", "", ca_bundle)
+    return WebhookEndpoint(url if isinstance(url, str) else "", "", ca_bundle)
 
 
 def is_own(hook: InterpreterWebhook) -> bool:
@@ -179,13 +179,13 @@ def find_target(kind: GroupVersionKind, document: JSONObject, definition: Defini
 _NAME_SEGMENTS: Final = 2
 
 
-def problems(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Problem]:
+def problems(group_kind: GroupKind, configuration: JSONObject) -> Iterator[FieldError]:
     """Yield the problems of a configuration (karmada v1.16 pkg/webhook/configuration/validating.go)."""
     proposed = group_kind == EXPLORING_CONFIGURATION
     yield from webhooks_problems(configuration.get("webhooks"), partial(_webhook_problems, proposed=proposed))
 
 
-def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Iterator[Problem]:
+def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Iterator[FieldError]:
     yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
     for position, rule in enumerate(as_list(webhook.get("rules"))):
         yield from _rule_problems(as_object(rule), f"{field}.rules[{position}]", proposed=proposed)
@@ -199,7 +199,7 @@ def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Ite
     yield from version_problems(webhook.get(member), f"{field}.{member}", (VERSION,))
 
 
-def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[Problem]:
+def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[FieldError]:
     configurable = [row for row in OPERATIONS if _is_configurable(row.operation, proposed=proposed)]
     known = sorted({EVERY, *(row.proposed if proposed else row.operation.value for row in configurable)})
     operations = rule.get("operations")
@@ -229,7 +229,7 @@ def validate_configuration(request: AdmissionRequest) -> Response:
     return refuse_problems(problems(GroupKind(request.kind.group, request.kind.kind), request.object))
 
 
-def refuse_problems(problems_found: Iterable[Problem], *, warnings: Sequence[str] = ()) -> Response:
+def refuse_problems(problems_found: Iterable[FieldError], *, warnings: Sequence[str] = ()) -> Response:
     """Deny an object with the problems that `first_problems` lists; allow it if there are none."""
     causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in first_problems(problems_found)]
     if not causes:

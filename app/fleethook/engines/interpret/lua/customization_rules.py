@@ -17,7 +17,7 @@ from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script, wrap_body
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.vm import LoadedScript, LuaError, Machine
-from fleethook.model.formats.field_errors import Problem
+from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import RETENTION_KEY, Operation
@@ -131,7 +131,7 @@ class ParsedRules(NamedTuple):
     """The rules of an object, and its problems."""
 
     rules: list[CustomizationRule]
-    problems: list[Problem]
+    problems: list[FieldError]
 
 
 def read_target(spec: Mapping[str, JSON]) -> GroupVersionKind | None:
@@ -148,20 +148,20 @@ def read_customization(document: JSONObject) -> ParsedRules:
     name = str(as_object(document.get("metadata")).get("name") or "")
     customizations = spec.get("customizations")
     if not isinstance(customizations, dict):
-        found.problems.append(Problem("spec.customizations", "Required value: give at least one rule"))
+        found.problems.append(FieldError("spec.customizations", "Required value: give at least one rule"))
         return found
     for member, value in customizations.items():
         place = f"spec.customizations.{member}.luaScript"
         function = _BY_MEMBER.get(member)
         if function is None:
             known = ", ".join(_BY_MEMBER)
-            found.problems.append(Problem(f"spec.customizations.{member}", f"unknown rule: use one of {known}"))
+            found.problems.append(FieldError(f"spec.customizations.{member}", f"unknown rule: use one of {known}"))
             continue
         text = as_object(value).get("luaScript")
         if text in (None, ""):
             continue
         if not isinstance(text, str):
-            found.problems.append(Problem(place, "Invalid value: must be a string"))
+            found.problems.append(FieldError(place, "Invalid value: must be a string"))
             continue
         _add_rule(found, kind, function, text, (f"ResourceInterpreterCustomization {name}", place), f"{name}/{member}")
     for more in _list_other_kinds(document, kind.kind if kind is not None else ""):
@@ -188,12 +188,12 @@ def read_config_map(document: JSONObject) -> ParsedRules:
         return found
     place = f"data[{RETENTION_KEY}]"
     if not isinstance(text, str):
-        found.problems.append(Problem(place, "Invalid value: must be a string"))
+        found.problems.append(FieldError(place, "Invalid value: must be a string"))
         return found
     try:
         values = [document.value for document in read_values(text, source=place)]
     except ManifestError as error:
-        found.problems.append(Problem(place, f"line {error.line}: {error.reason[:_MAX_REASON_LENGTH]}"))
+        found.problems.append(FieldError(place, f"line {error.line}: {error.reason[:_MAX_REASON_LENGTH]}"))
         return found
     entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
     first: dict[GroupVersionKind, str] = {}
@@ -204,20 +204,20 @@ def read_config_map(document: JSONObject) -> ParsedRules:
 
 def _read_retention(found: ParsedRules, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:
     if not isinstance(entry, dict):
-        found.problems.append(Problem(place, "is not a RuntimeValueRetention: expected an object"))
+        found.problems.append(FieldError(place, "is not a RuntimeValueRetention: expected an object"))
         return
     kind = _read_kind(entry, place, found.problems)
     texts = {name: entry[name] for name in RETENTION_SCRIPTS if entry.get(name) not in (None, "")}
     problem = _find_retention_problem(entry, texts)
     if problem:
-        found.problems.append(Problem(place, problem))
+        found.problems.append(FieldError(place, problem))
         return
     name, text = next(iter(texts.items()))
     if not isinstance(text, str):
-        found.problems.append(Problem(f"{place}.{name}", "Invalid value: must be a string"))
+        found.problems.append(FieldError(f"{place}.{name}", "Invalid value: must be a string"))
     elif kind in first:
         what = f"{kind.api_version} {kind.kind}"
-        found.problems.append(Problem(place, f"{what} is already defined at {first[kind]}: remove one of them"))
+        found.problems.append(FieldError(place, f"{what} is already defined at {first[kind]}: remove one of them"))
     elif kind is not None:
         first[kind] = place
         source = ("ConfigMap karmada-config", f"{place}.{name}")
@@ -237,9 +237,9 @@ def _find_retention_problem(entry: JSONObject, texts: JSONObject) -> str:
     return ""
 
 
-def _read_kind(target: Mapping[str, JSON], place: str, problems: list[Problem]) -> GroupVersionKind | None:
+def _read_kind(target: Mapping[str, JSON], place: str, problems: list[FieldError]) -> GroupVersionKind | None:
     missing = [name for name in ("apiVersion", "kind") if not isinstance(target.get(name), str) or not target[name]]
-    problems += (Problem(f"{place}.{name}", f"Required value: {name} of the resources") for name in missing)
+    problems += (FieldError(f"{place}.{name}", f"Required value: {name} of the resources") for name in missing)
     if missing:
         return None
     return GroupVersionKind(*parse_api_version(target["apiVersion"]), target["kind"])
@@ -258,11 +258,11 @@ def _add_rule(
     try:
         script = _parse_rule_script(text, function.name if retention else "")
     except LuaSyntaxError as error:
-        found.problems.append(Problem(source[1], f"Lua script error: line {error.line}: {error}"))
+        found.problems.append(FieldError(source[1], f"Lua script error: line {error.line}: {error}"))
         return
     mistake = _find_mistake(script, text, function, retention=retention)
     if mistake:
-        found.problems.append(Problem(source[1], mistake))
+        found.problems.append(FieldError(source[1], mistake))
         return
     digest = hashlib.sha256(script.runnable.encode()).hexdigest()
     own_globals = bool(script.assigned & known_globals()) or "_G" in text
@@ -270,7 +270,7 @@ def _add_rule(
     try:
         _get_machine().compile(program)
     except LuaError as error:
-        found.problems.append(Problem(source[1], f"Lua script error: {error}"))
+        found.problems.append(FieldError(source[1], f"Lua script error: {error}"))
         return
     if kind is not None:
         found.rules.append(CustomizationRule(kind, function, *source, program, script, retention))

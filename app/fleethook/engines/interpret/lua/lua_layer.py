@@ -24,7 +24,7 @@ from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, not_for_review
-from fleethook.model.formats.field_errors import Problem
+from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
@@ -170,7 +170,7 @@ class Refused(NamedTuple):
     """An invalid object; an earlier version of it may be in use."""
 
     document: JSONObject
-    problems: tuple[Problem, ...]
+    problems: tuple[FieldError, ...]
     in_use: bool
     """Whether an earlier version is in use."""
 
@@ -257,7 +257,7 @@ def read_object(document: JSONObject) -> ParsedRules:
     return read_customization(document) if is_customization else read_config_map(document)
 
 
-def list_problems(found: ParsedRules, runner: Runner) -> Iterator[Problem]:
+def list_problems(found: ParsedRules, runner: Runner) -> Iterator[FieldError]:
     """Yield the problems of an object with scripts, and those of the top levels of its scripts, which run."""
     yield from found.problems
     for rule in found.rules:
@@ -265,10 +265,10 @@ def list_problems(found: ParsedRules, runner: Runner) -> Iterator[Problem]:
         try:
             functions = runner.try_at_once(rule.program)
         except LuaError as error:
-            yield Problem(rule.place, f"its top level fails: {error}")
+            yield FieldError(rule.place, f"its top level fails: {error}")
         else:
             if name not in functions:
-                yield Problem(rule.place, f"there is no function {name} after its top level has run")
+                yield FieldError(rule.place, f"there is no function {name} after its top level has run")
 
 
 def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str) -> Work[Response]:
@@ -317,7 +317,7 @@ def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response |
     return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
-def find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[Problem]:
+def find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[FieldError]:
     """Yield the rules that another customization also has, except dependencies, because the layer unites these."""
     key = key_of(document)
     mine: dict[tuple[GroupVersionKind, Operation], CustomizationRule] = {
@@ -333,4 +333,4 @@ def find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JS
             if same is not None:
                 operation, existing = rule.function.operation, describe_object(other)
                 text = f"conflicting with InterpreterOperation({operation}) of existing {existing}"
-                yield Problem(same.place, text)
+                yield FieldError(same.place, text)

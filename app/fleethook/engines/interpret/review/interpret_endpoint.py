@@ -33,7 +33,7 @@ from fleethook.server.log_format import InterpretLine, cut_text, milliseconds, s
 from fleethook.server.reviews.codec import BadReviewError, salvage
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.server.reviews.review_endpoint import Problem, Received, ReviewEndpoint, explain_failure
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
 from fleethook.work.threads import Work
 
 KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)
@@ -45,7 +45,7 @@ _decode: Final = msgspec.json.decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class DecodedReview(NamedTuple):
+class InterpreterReview(NamedTuple):
     """A review with a uid to answer to; ``problem`` is set if its request cannot be read."""
 
     uid: str
@@ -55,7 +55,7 @@ class DecodedReview(NamedTuple):
     problem: str
 
 
-def decode_review(body: bytes) -> DecodedReview:
+def decode_review(body: bytes) -> InterpreterReview:
     """Return the request in ``body``.
 
     Raises:
@@ -65,19 +65,19 @@ def decode_review(body: bytes) -> DecodedReview:
         review = _review.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         uid, document, problem = salvage(body, error, fits=_is_review, expected=_EXPECTED)
-        return DecodedReview(uid, document["kind"], None, problem)
+        return InterpreterReview(uid, document["kind"], None, problem)
     if review.kind not in KINDS or review.api_version != API_VERSION:
         raise BadReviewError(f"the body is not {_EXPECTED}")
     if review.request is None or not review.request.uid:
         raise BadReviewError(f"the {review.kind} has no request with a uid to answer to")
-    return DecodedReview(review.request.uid, review.kind, review.request, "")
+    return InterpreterReview(review.request.uid, review.kind, review.request, "")
 
 
 def _is_review(document: JSONObject) -> bool:
     return document.get("kind") in KINDS and document.get("apiVersion") == API_VERSION
 
 
-def read_question(asked: DecodedReview) -> Question:
+def read_question(asked: InterpreterReview) -> Question:
     """Return the question of a review; raises InterpretError with the name of a malformed member."""
     request = asked.request
     if request is None:
@@ -136,7 +136,7 @@ def _require_same_kind(said: GroupVersionKind, document: JSONObject) -> GroupVer
 
 
 def encode_answer(
-    asked: DecodedReview, question: Question, answer: Answer, steps: tuple[ChainStep, ...] | None
+    asked: InterpreterReview, question: Question, answer: Answer, steps: tuple[ChainStep, ...] | None
 ) -> bytes:
     """Return the answer to a review in the shape of the review, with an explanation unless ``steps`` is None."""
     response: JSONObject = {"uid": asked.uid, "successful": True}
@@ -165,7 +165,7 @@ def encode_answer(
     return _encode_response(asked, response, steps)
 
 
-def encode_failure(asked: DecodedReview, error: InterpretError, steps: tuple[ChainStep, ...] | None) -> bytes:
+def encode_failure(asked: InterpreterReview, error: InterpretError, steps: tuple[ChainStep, ...] | None) -> bytes:
     """Return the answer to a review that failed.
 
     ResourceInterpreterContext reports a failure in ``status``. ExploreReview has no member for it, so fleethook adds
@@ -177,7 +177,7 @@ def encode_failure(asked: DecodedReview, error: InterpretError, steps: tuple[Cha
     return _encode_response(asked, response, steps)
 
 
-def _encode_response(asked: DecodedReview, response: JSONObject, steps: tuple[ChainStep, ...] | None) -> bytes:
+def _encode_response(asked: InterpreterReview, response: JSONObject, steps: tuple[ChainStep, ...] | None) -> bytes:
     answer: JSONObject = {"apiVersion": API_VERSION, "kind": asked.kind, "response": response}
     if steps is not None:
         answer["explanation"] = [step._asdict() for step in steps]
@@ -193,7 +193,7 @@ class Interpreted(NamedTuple):
     calls: tuple[AskedCall, ...] = ()
 
 
-class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, Interpreted]):
+class InterpretEndpoint(ReviewEndpoint[InterpreterReview, InterpretRequest, bool, Interpreted]):
     """One interpreter route: its chain answers in the shape of the review.
 
     An HTTP request has one relevant fact: whether its caller asks for the list of the layers that were asked.
@@ -215,11 +215,11 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
     def _inspect(self, scope: Scope) -> bool:
         return b"explain" in scope["query_string"] and _wants_explanation(scope)
 
-    def _decode(self, body: bytes) -> DecodedReview:
+    def _decode(self, body: bytes) -> InterpreterReview:
         return decode_review(body)
 
     def _decide(
-        self, received: Received[DecodedReview, bool], request: InterpretRequest
+        self, received: Received[InterpreterReview, bool], request: InterpretRequest
     ) -> Work[tuple[Interpreted, bytes]]:
         del request
         review, explain = received.review, received.call
@@ -248,7 +248,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
             return _encode_failure(received, Interpreted(question, steps, problem, calls), problem)
         return Interpreted(question, steps, None, calls), answer
 
-    def _read_large(self, received: Received[DecodedReview, bool]) -> Work[Question]:
+    def _read_large(self, received: Received[InterpreterReview, bool]) -> Work[Question]:
         # The chain does not run in a thread, because the store may change its rules meanwhile.
         question: Question = yield self._off_loop(read_question, received.review)
         return question._replace(large=True)
@@ -259,11 +259,11 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
         message, code, _reason = explain_failure(error, route=self._path, uid=uid)
         return InterpretError(message, code=code)
 
-    def _refuse(self, received: Received[DecodedReview, bool], problem: Problem) -> tuple[Interpreted, bytes]:
+    def _refuse(self, received: Received[InterpreterReview, bool], problem: ReviewProblem) -> tuple[Interpreted, bytes]:
         error = InterpretError(problem.message, code=problem.code)
         return _encode_failure(received, Interpreted(None, (), error), error)
 
-    def _classify(self, review: DecodedReview, verdict: Interpreted) -> tuple[str, str]:
+    def _classify(self, review: InterpreterReview, verdict: Interpreted) -> tuple[str, str]:
         del review
         operation = "" if verdict.question is None else verdict.question.operation.value
         return operation, "answered" if verdict.problem is None else "errored"
@@ -272,7 +272,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
         return verdict.calls
 
     def _describe(
-        self, received: Received[DecodedReview, bool], verdict: Interpreted, *, seconds: float
+        self, received: Received[InterpreterReview, bool], verdict: Interpreted, *, seconds: float
     ) -> InterpretLine:
         return make_interpret_line(
             self._path, received.review, verdict, seconds=seconds, request_id=received.request_id
@@ -280,7 +280,7 @@ class InterpretEndpoint(ReviewEndpoint[DecodedReview, InterpretRequest, bool, In
 
 
 def _encode_failure(
-    received: Received[DecodedReview, bool], verdict: Interpreted, problem: InterpretError
+    received: Received[InterpreterReview, bool], verdict: Interpreted, problem: InterpretError
 ) -> tuple[Interpreted, bytes]:
     return verdict, encode_failure(received.review, problem, verdict.steps if received.call else None)
 
@@ -295,7 +295,7 @@ _UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
 
 
 def make_interpret_line(
-    path: str, review: DecodedReview, verdict: Interpreted, *, seconds: float, request_id: str
+    path: str, review: InterpreterReview, verdict: Interpreted, *, seconds: float, request_id: str
 ) -> InterpretLine:
     """Return the line about an answered interpreter review.
 

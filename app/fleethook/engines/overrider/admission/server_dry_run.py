@@ -40,7 +40,7 @@ _LACKS_RIGHT: Final = re.compile(r"cannot create resource")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
-class Trial(NamedTuple):
+class DryRunWorkload(NamedTuple):
     """A workload to send: that of the first node pool of a plan."""
 
     pool: str
@@ -51,7 +51,7 @@ class Trial(NamedTuple):
 class Trials(NamedTuple):
     """The workloads to send."""
 
-    trials: tuple[Trial, ...]
+    trials: tuple[DryRunWorkload, ...]
     are_all: bool
     """Whether these are all distinct plans."""
 
@@ -66,7 +66,7 @@ def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, 
         limit: The number of workloads.
     """
     plans = SubjectPlans(subject.group_kind, subject.document, overrider)
-    found: list[Trial] = []
+    found: list[DryRunWorkload] = []
     seen: set[object] = set()
     for pool in pools.names:
         for kind in workload_kinds(subject.document):
@@ -78,7 +78,7 @@ def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, 
                 if len(found) >= limit:
                     return Trials(tuple(found), are_all=False)
                 seen.add(of_pool.shared)
-                found.append(Trial(pool, kind, of_pool.full))
+                found.append(DryRunWorkload(pool, kind, of_pool.full))
     return Trials(tuple(found), are_all=True)
 
 
@@ -114,7 +114,7 @@ class ServerDryRun:
             found.append(Finding("not-checked", "", text))
         return found
 
-    async def _try(self, trial: Trial, subject: Subject) -> list[Finding]:
+    async def _try(self, trial: DryRunWorkload, subject: Subject) -> list[Finding]:
         refused = await self._ask(trial, trial.plan.rendered, subject)
         if isinstance(refused, Finding):
             return [refused]
@@ -123,7 +123,9 @@ class ServerDryRun:
         known = () if isinstance(bare, Finding) else bare
         return [_describe(trial, *cause) for cause in refused if cause not in known][:_MAX_CAUSES]
 
-    async def _ask(self, trial: Trial, workload: JSONObject, subject: Subject) -> Sequence[tuple[str, str]] | Finding:
+    async def _ask(
+        self, trial: DryRunWorkload, workload: JSONObject, subject: Subject
+    ) -> Sequence[tuple[str, str]] | Finding:
         """Return the causes of a refusal, or a warning that the workload was not checked."""
         path = f"/apis/apps/v1/namespaces/{_scope_of(subject)[1]}/{PLURALS[trial.kind]}"
         try:
@@ -163,14 +165,14 @@ def to_pointer(field: str) -> str:
     return format_pointer([name or key for name, key in _STEP.findall(field)])
 
 
-def _describe(trial: Trial, field: str, message: str) -> Finding:
+def _describe(trial: DryRunWorkload, field: str, message: str) -> Finding:
     pointer = to_pointer(field)
     source = find_source(trial.plan.rendered, pointer, trial.plan.sources)
     text = f"node pool {trial.pool}: kube-apiserver refuses the {trial.kind}: {pointer}: {message}"
     return Finding("does-not-fit", source, text)
 
 
-def _not_checked(trial: Trial, reason: str) -> Finding:
+def _not_checked(trial: DryRunWorkload, reason: str) -> Finding:
     return Finding(
         "not-checked", "", f"not checked by kube-apiserver ({trial.kind} of node pool {trial.pool}): {reason}"
     )

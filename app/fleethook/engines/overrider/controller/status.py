@@ -11,7 +11,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.conditions import Condition, Status, build_conditions
 from fleethook.cluster.connection import MERGE_PATCH, Connection
-from fleethook.cluster.events import Recorder, Reference
+from fleethook.cluster.events import EventRecorder, ObjectReference
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
 from fleethook.cluster.store import StoreView
@@ -210,7 +210,7 @@ class StatusReporter:
         self._source: Final = source
         self._store: Final = store
         self._now: Final = now
-        self._recorder: Final = Recorder(connection, component=COMPONENT, now=now)
+        self._recorder: Final = EventRecorder(connection, component=COMPONENT, now=now)
         # OpenYurt's CustomResourceDefinition drops a part of the status.
         self._sent: Final[OrderedDict[str, _Sent]] = OrderedDict()
 
@@ -339,9 +339,9 @@ def _is_well(finding: Condition) -> bool:
     return finding.type != CONFLICT and finding.status != "False"
 
 
-def _make_reference(document: JSONObject) -> Reference:
+def _make_reference(document: JSONObject) -> ObjectReference:
     metadata = document["metadata"]
-    return Reference(
+    return ObjectReference(
         document.get("apiVersion") or API_VERSION,
         document["kind"],
         metadata.get("namespace") or "",

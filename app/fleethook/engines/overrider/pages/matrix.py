@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, intern_text
 from fleethook.console.rendering import Paging, paginate
-from fleethook.console.yaml_paths import Line, list_lines
+from fleethook.console.yaml_paths import YamlLine, list_lines
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
@@ -194,7 +194,7 @@ ROWS_ON_A_PAGE: Final = 40
 COLUMNS_ON_A_PAGE: Final = 30
 
 
-class Query(NamedTuple):
+class MatrixQuery(NamedTuple):
     """The parameters of the matrix, as the URL has them.
 
     Attributes:
@@ -211,7 +211,7 @@ class Query(NamedTuple):
 
     def parameters(self) -> dict[str, str]:
         """Return the parameters that differ from their defaults, for a URL."""
-        default = Query()
+        default = MatrixQuery()
         return {name: str(value) for name, value in self._asdict().items() if value != getattr(default, name)}
 
 
@@ -233,7 +233,7 @@ class MatrixPage(NamedTuple):
     column_paging: Paging
 
 
-def select(rows: Sequence[SubjectRow], query: Query) -> MatrixPage:
+def select(rows: Sequence[SubjectRow], query: MatrixQuery) -> MatrixPage:
     """Return the cells that a query shows; ``rows`` are all subjects, in order."""
     found = filter_rows(rows, query)
     paging = paginate(len(found), query.page, ROWS_ON_A_PAGE)
@@ -248,7 +248,7 @@ def select(rows: Sequence[SubjectRow], query: Query) -> MatrixPage:
     return MatrixPage(shown, columns, cells, paging, column_paging)
 
 
-def filter_rows(rows: Sequence[SubjectRow], query: Query) -> list[SubjectRow]:
+def filter_rows(rows: Sequence[SubjectRow], query: MatrixQuery) -> list[SubjectRow]:
     """Return the rows whose subject matches, each with its matching node pools."""
     text, wanted = query.subject.casefold(), query.pool.casefold()
     found = []
@@ -270,7 +270,7 @@ EVERY_LINE: Final = -1
 LineKind = Literal["same", "changed", "gap"]
 
 
-class DiffLine(NamedTuple):
+class SideBySide(NamedTuple):
     """One line of both sides.
 
     Attributes:
@@ -302,7 +302,7 @@ class PoolDiff(NamedTuple):
     """
 
     warnings: Sequence[str]
-    lines: Sequence[DiffLine]
+    lines: Sequence[SideBySide]
     is_too_long: bool
 
 
@@ -318,28 +318,30 @@ def compare_with_template(plan: Plan, *, context: int = CONTEXT) -> PoolDiff:
     if max(len(before), len(after)) > MAX_LINES:
         return PoolDiff(plan.warnings, (), is_too_long=True)
 
-    def name_source(line: Line | None, other: Line | None) -> str:
+    def name_source(line: YamlLine | None, other: YamlLine | None) -> str:
         return _find_source(plan, right, other) or _find_source(plan, left, line)
 
     lines = list(_compare(before, after, name_source))
     return PoolDiff(plan.warnings, lines if context < 0 else list(_shorten(lines, context)), is_too_long=False)
 
 
-def _find_source(plan: Plan, document: JSONObject, line: Line | None) -> str:
+def _find_source(plan: Plan, document: JSONObject, line: YamlLine | None) -> str:
     """Return the path of the step that changed the line of a side, or the nearest parent of an unnamed member."""
     tokens = () if line is None else name_tokens(document, format_pointer(line.path))
     return next((found for end in range(len(tokens), 0, -1) if (found := plan.source_of(tokens[:end]))), "")
 
 
 def _compare(
-    before: Sequence[Line], after: Sequence[Line], name_source: Callable[[Line | None, Line | None], str]
-) -> Iterator[DiffLine]:
+    before: Sequence[YamlLine],
+    after: Sequence[YamlLine],
+    name_source: Callable[[YamlLine | None, YamlLine | None], str],
+) -> Iterator[SideBySide]:
     matcher = SequenceMatcher(None, [one.text for one in before], [one.text for one in after], autojunk=False)
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         for offset in range(max(end - start, other_end - other_start)):
             left = before[start + offset] if start + offset < end else None
             right = after[other_start + offset] if other_start + offset < other_end else None
-            yield DiffLine(
+            yield SideBySide(
                 "same" if tag == "equal" else "changed",
                 None if left is None else left.text,
                 None if right is None else right.text,
@@ -349,7 +351,7 @@ def _compare(
             )
 
 
-def _shorten(lines: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
+def _shorten(lines: Sequence[SideBySide], context: int) -> Iterator[SideBySide]:
     """Yield the changed lines with some lines around them, and a gap in place of the others."""
     near = {
         position
@@ -362,7 +364,7 @@ def _shorten(lines: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
         if is_near:
             yield from shown
         elif near:
-            yield DiffLine("gap", skipped=len(shown))
+            yield SideBySide("gap", skipped=len(shown))
 
 
 PREFIX: Final = "/overriders"
@@ -372,9 +374,9 @@ _MAX_PAGE: Final = 1_000_000
 _PART: Final = re.compile(r"((?:entries|subject)[^:]*): ", re.ASCII)
 
 
-def parse_query(parameters: Mapping[str, str]) -> Query:
+def parse_query(parameters: Mapping[str, str]) -> MatrixQuery:
     """Return the query of a URL. A parameter with an unknown value has its default."""
-    return Query(
+    return MatrixQuery(
         subject=parameters.get("subject", "")[:MAX_TEXT].strip(),
         pool=parameters.get("pool", "")[:MAX_TEXT].strip(),
         page=_parse_page(parameters.get("page")),
@@ -387,7 +389,7 @@ def _parse_page(text: str | None) -> int:
     return max(1, int(text)) if is_number and text is not None else 1
 
 
-def matrix_url(query: Query) -> str:
+def matrix_url(query: MatrixQuery) -> str:
     """Return the address of a view of the matrix."""
     return _join(PREFIX, query.parameters())
 
@@ -445,7 +447,7 @@ def _join(path: str, parameters: Mapping[str, str]) -> str:
 
 def subject_url(key: ObjectKey) -> str:
     """Return the address of the row of a subject."""
-    return matrix_url(Query(subject=f"{key.namespace or 'default'}/{key.name}"))
+    return matrix_url(MatrixQuery(subject=f"{key.namespace or 'default'}/{key.name}"))
 
 
 def workload_url(store: Store, key: ObjectKey) -> str:
@@ -457,7 +459,7 @@ def workload_url(store: Store, key: ObjectKey) -> str:
     return cell_url(CellKey(ObjectKey(*binding), pool_of(workload), key.group_kind.kind))
 
 
-def link_pages(paging: Paging, turn: Callable[[int], Query]) -> dict[str, str]:
+def link_pages(paging: Paging, turn: Callable[[int], MatrixQuery]) -> dict[str, str]:
     """Return the addresses of the pages beside the present one, ``""`` for missing ones.
 
     Args:
@@ -475,7 +477,7 @@ LINKS: Final[Mapping[str, Any]] = {
     "overrider_url": overrider_url,
     "find_part": find_part,
     "object_url": object_url,
-    "pool_url": lambda pool: matrix_url(Query(pool=pool)),
+    "pool_url": lambda pool: matrix_url(MatrixQuery(pool=pool)),
     "subject_url": subject_url,
 }
 """The addresses that templates call."""

@@ -18,8 +18,8 @@ from fleethook.engines.overrider.pages.matrix import (
     EVERY_LINE,
     CellState,
     MatrixPage,
+    MatrixQuery,
     PoolDiff,
-    Query,
     SubjectRow,
     compare_with_template,
     find_cell,
@@ -90,7 +90,7 @@ class MatrixView(NamedTuple):
         size: The number of all cells.
     """
 
-    query: Query
+    query: MatrixQuery
     selection: MatrixPage
     rows: Sequence[ShownRow]
     subjects: int
@@ -139,7 +139,7 @@ class OverriderService:
         rows = (make_row(self._store, key) for key in list_subject_keys(self._store))
         return [row for row in rows if row is not None]
 
-    async def show_matrix(self, query: Query) -> MatrixView:
+    async def show_matrix(self, query: MatrixQuery) -> MatrixView:
         """Return a page of the matrix, with the states of its cells."""
         rows = self.list_rows()
         selection = select(rows, query)

@@ -23,7 +23,7 @@ from fleethook.console.attention import (
     Attention,
     AttentionLine,
     FindingCount,
-    ObjectFinding,
+    LintFinding,
     list_object_lines,
     read_since,
 )
@@ -38,7 +38,7 @@ from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCL
 from fleethook.engines.overrider.pages.matrix import (
     LINKS,
     MAX_TEXT,
-    Query,
+    MatrixQuery,
     SubjectRow,
     cell_url,
     find_overrider,
@@ -129,7 +129,7 @@ def list_finding_lines(
     addresses = {describe_key(one.key): address_of(one.key, one.finding.field) for one in reversed(shown)}
     return list_object_lines(
         (
-            ObjectFinding(one.level, one.finding.code, one.key.group_kind.kind, describe_key(one.key), one.finding.text)
+            LintFinding(one.level, one.finding.code, one.key.group_kind.kind, describe_key(one.key), one.finding.text)
             for one in shown
         ),
         addresses,
@@ -224,7 +224,7 @@ def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
 
     for row in rows:
         for pool in take_new(row.key.cluster, row.pools):
-            yield Hit(pool, row.key.cluster, matrix_url(Query(pool=pool)))
+            yield Hit(pool, row.key.cluster, matrix_url(MatrixQuery(pool=pool)))
     for key in list(store.keys(YURT_APP_OVERRIDER)):
         for pool in take_new(key.cluster, list_named_pools(store.get(*key))):
             yield Hit(pool, key.cluster, overrider_url(key))
@@ -246,7 +246,7 @@ PAGE: Final = ConsolePage(
         YURT_APP_OVERRIDER: lambda _store, key: overrider_url(key),
         YURT_APP_SET: lambda _store, key: subject_url(key),
         YURT_APP_DAEMON: lambda _store, key: subject_url(key),
-        NODE_POOL: lambda _store, key: matrix_url(Query(pool=key.name)),
+        NODE_POOL: lambda _store, key: matrix_url(MatrixQuery(pool=key.name)),
         **dict.fromkeys((one.group_kind for one in WORKLOADS), workload_url),
     },
     related=dict.fromkeys((one.group_kind for one in WORKLOADS), _find_overrider_of),

@@ -9,7 +9,7 @@ from fleethook.admission.declaration import POD_SUBRESOURCES, Declaration, RuleE
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules, unite_rules
-from fleethook.cli.command_line import Argument, Group
+from fleethook.cli.command_line import Argument, CommandGroup
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.fixtures import (
     FixtureCase,
@@ -233,4 +233,4 @@ def _list_unseen(declared: Declaration, store: Store) -> Iterator[str]:
         yield f"{resource}/scale, which changes the replicas: declare subresource='scale' for it"
 
 
-rules = Group("Test and check admission rules in Python.", {"test": run_tests, "check": check})
+rules = CommandGroup("Test and check admission rules in Python.", {"test": run_tests, "check": check})
