@@ -94,6 +94,9 @@ class ServerSettings(BaseSettings):
     registration: Literal["off", "ca-bundle", "all"] = "off"
     """Objects to write to the cluster: none (off), the caBundle of existing webhook configurations (ca-bundle), or
     configurations and CustomResourceDefinitions too (all)."""
+    unregister_on_exit: bool = False
+    """Delete the webhook configurations that --register has made when the server stops. Without them, kube-apiserver
+    admits every object unchecked, so this is for laptops and CI."""
     service: Annotated[str | None, Field(pattern=_SERVICE)] = None
     """NAMESPACE/NAME[:PORT] of the Service in front of this server."""
     webhook_url: Annotated[str | None, Field(pattern=r"^https://")] = None
@@ -163,6 +166,8 @@ class ServerSettings(BaseSettings):
             raise ValueError("registration needs a cluster: give --kubeconfig or --in-cluster")
         if self.registration == "all" and (self.service is None) == (self.webhook_url is None):
             raise ValueError("--register needs the address of this server: give either --service or --webhook-url")
+        if self.unregister_on_exit and self.registration != "all":
+            raise ValueError("--unregister-on-exit needs --register")
         return self
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Api, ControlPlane, control_plane
-from tests.e2e.fleet import service_account
+from tests.e2e.fleet import NAMESPACE, service_account
 from tests.e2e.test_rules import MUTATING, NAME, VALIDATING, serving_rules, webhooks
 from tests.waiting import wait_for
 
@@ -117,15 +117,25 @@ def test_a_rule_for_everything_locks_out_neither_a_control_plane_nor_its_server(
             status, answer, _ = admin.call("POST", path, body, dryRun="All")
             assert status == 201, (path, answer)
 
-    with serving_rules(plane, tmp_path, account=account):
+    with serving_rules(plane, tmp_path, account=account) as server:
         wait_for(lambda: config_map(admin, namespace)[0] == 403, what="a ConfigMap is refused")
         write_all()
+        server.stop()
+        assert server.process.stdout
+        printed = server.process.stdout.read()
     # The webhook stays, and its server has stopped.
+    assert f"refused: CREATE, UPDATE, DELETE, CONNECT of every resource, except in {NAMESPACE}, kube-system" in printed
+    assert f"kubectl --kubeconfig={account} delete validatingwebhookconfiguration/{NAME}" in printed
     assert config_map(admin, namespace)[0] == 500
     write_all()
-    with serving_rules(plane, tmp_path, account=account):
+    with serving_rules(plane, tmp_path, "--unregister-on-exit", account=account) as server:
         wait_for(lambda: config_map(admin, namespace)[0] == 403, what="the server is registered again")
         assert config_map(admin, namespace)[1].endswith("denied the request: nothing passes")
+        server.stop()
+        assert server.process.stdout
+        assert "registered" not in server.process.stdout.read()
+    assert webhooks(admin, VALIDATING) is None
+    wait_for(lambda: config_map(admin, namespace)[0] == 201, what="a ConfigMap is created")
 
 
 def update(admin: Api, path: str, body: dict[str, Any], subresource: str = "") -> tuple[int, str, list[str]]:

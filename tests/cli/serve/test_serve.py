@@ -152,6 +152,7 @@ def test_mistakes_in_overriders_are_logged_and_leave_the_server_ready(tmp_path: 
         (["--manifests", "examples", "--in-cluster"], {}, "give one of --manifests, --kubeconfig and --in-cluster"),
         (["--manifests", "examples", "--cert-secret", "a/b"], {}, "--cert-secret needs a cluster"),
         (["--manifests", "examples", "--register"], {}, "settings: registration needs a cluster"),
+        (["--kubeconfig", "k", "--unregister-on-exit"], {}, "settings: --unregister-on-exit needs --register"),
         (["--kubeconfig", "k", "--register"], {}, "give either --service or --webhook-url"),
         (["--kubeconfig", "k", "--cert-secret", "no-namespace"], {}, "--cert-secret:"),
         (["--kubeconfig", "k", "--cert-secret", "a/b"], {}, "--kubeconfig: there is no file k"),

@@ -246,6 +246,25 @@ def test_ctrl_c_while_the_server_imports_its_modules_prints_nothing(tmp_path: Pa
     assert [line for line in errors.splitlines() if not line.startswith("import time:")] == []
 
 
+async def test_the_listener_closes_after_the_work_of_the_end(tmp_path: Path) -> None:
+    app = create_app(Settings(manifests=EXAMPLES, cert_dir=tmp_path))
+    done = asyncio.Event()
+
+    async def stop() -> None:
+        await done.wait()
+
+    server = GracefulServer(app, ssl.create_default_context(), ready=lambda _: server.stop(), stopping=stop)
+    serving = asyncio.create_task(server.serve(sockets=[]))
+    while not app.draining:
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not server.should_exit
+    done.set()
+    await serving
+    assert server.should_exit
+
+
 async def test_a_start_that_is_cancelled_logs_no_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     before = asyncio.all_tasks()

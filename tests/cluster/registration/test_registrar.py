@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.registration.configuration_objects import MUTATING, ServiceReference, configuration_path
+from fleethook.cluster.registration.configuration_objects import LABELS, MUTATING, ServiceReference, configuration_path
 from fleethook.cluster.registration.registrar import (
     CAInjector,
     ChangingConfigurations,
@@ -17,10 +17,13 @@ from fleethook.cluster.registration.registrar import (
     Registration,
     RegistrationError,
     apply_object,
+    delete_registered,
     get_object,
     owns_fields,
+    read_registered,
     release_fields,
 )
+from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
 from fleethook.engine import installed_engines
 from fleethook.lifetime import run_in_background
 from tests.apiserver_rules import parse_path
@@ -318,6 +321,31 @@ async def test_a_missing_object_is_none() -> None:
 async def test_other_errors_are_raised() -> None:
     with pytest.raises(APIError, match="may not"):
         await get_object(Connection(APIError(403, "Forbidden", "may not")), "/p")  # type: ignore[arg-type]
+
+
+REGISTERED: dict[str, Any] = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "n", "labels": LABELS, "annotations": {SERVER_ANNOTATION: "fleet"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "number"),
+    [({}, 1), ({"labels": {"app": "a"}}, 0), ({"annotations": {SERVER_ANNOTATION: "shop"}}, 0)],
+    ids=["that of this server", "of another program", "of servers in another namespace"],
+)
+async def test_only_the_configurations_of_a_server_are_its_own(metadata: dict[str, Any], number: int) -> None:
+    class Cluster(Connection):
+        async def json(self, method: str, path: str) -> Any:
+            assert path.endswith("/validatingwebhookconfigurations/n")
+            return await super().json(method, "/p")
+
+    connection: Any = Cluster({"metadata": REGISTERED["metadata"] | metadata})
+    found = await read_registered(connection, [REGISTERED])
+    assert len(found) == number
+    await delete_registered(connection, found)
+    assert [one[0][0] for one in connection.requests] == ["DELETE"] * number
 
 
 async def test_objects_are_applied_by_force_as_their_field_manager() -> None:

@@ -8,7 +8,12 @@ from fleethook.admission import mutate, validate
 from fleethook.admission.declaration import SYSTEM_NAMESPACES
 from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, ServiceReference
-from fleethook.cluster.registration.rule_webhooks import build_rule_configurations, describe_rule, make_webhook
+from fleethook.cluster.registration.rule_webhooks import (
+    build_rule_configurations,
+    describe_outage,
+    describe_rule,
+    make_webhook,
+)
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 
 SERVICE = ServiceReference("fleet", "fleethook")
@@ -130,6 +135,37 @@ def test_a_rule_gets_system_namespaces_and_that_of_the_server_only_by_name(optio
     selector = make_webhook(rule, exempt=["fleet"]).namespace_selector
     found = [(one["operator"], one["values"]) for one in selector["matchExpressions"]]
     assert (found, {one["key"] for one in selector["matchExpressions"]}) == (expected, {NAMESPACE_LABEL})
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (
+            validate("apps/v1", "Deployment", on=("CREATE", "UPDATE"), namespace_selector={"matchLabels": {"a": "b"}}),
+            "refused: CREATE, UPDATE of deployments.apps, in namespaces with a=b, except in fleet, kube-system, ",
+        ),
+        (
+            validate("*/*", "*", on="*", namespaces="*", failure_policy="Ignore"),
+            "unchecked: CREATE, UPDATE, DELETE, CONNECT of every resource, except in fleet (checks-nothing.",
+        ),
+        (
+            validate(
+                "v1", "Pod", on="CREATE", namespaces=["a", "b"],
+                object_selector={
+                    "matchExpressions": [
+                        {"key": "c", "operator": "NotIn", "values": ["d", "e"]},
+                        {"key": "f", "operator": "DoesNotExist"},
+                    ],
+                },
+            ),
+            "refused: CREATE of pods, in a, b, with c notin (d,e), !f (checks-nothing.rules.fleethook.io)",
+        ),
+    ],
+)  # fmt: skip
+def test_the_effect_of_an_outage_has_the_writes_of_each_webhook(rule: Any, expected: str) -> None:
+    _, validating = build_rule_configurations([rule(checks_nothing)], SERVICE, name="n", server="s", exempt=["fleet"])
+    (line,) = describe_outage([*validating["webhooks"], {"name": "idle", "rules": []}])
+    assert (line.startswith(expected), line.endswith("(checks-nothing.rules.fleethook.io)")) == (True, True), line
 
 
 def test_a_validating_rule_for_pods_gets_the_subresources_that_change_their_spec() -> None:

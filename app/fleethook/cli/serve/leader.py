@@ -1,22 +1,29 @@
 """The work of the leader: the replica that holds the Lease registers the server and does the engines' tasks."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook
 from fleethook.cluster.leader_election import NAME, find_namespace
-from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference
+from fleethook.cluster.registration.configuration_objects import (
+    find_exempt_namespaces,
+    find_reference,
+    webhook_configurations,
+)
 from fleethook.server.engine_server import Leadership
 from fleethook.server.metrics import leader_gauges
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
-    from fleethook.cluster.registration.registrar import Registrar
+    from fleethook.cluster.registration.registrar import Registrar, Registration
     from fleethook.model.json import JSONObject
+
+_log: Final = logging.getLogger(__name__)
 
 
 def needs_leader(app: Fleethook) -> bool:
@@ -30,12 +37,19 @@ def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Co
     return [*gauges, *(one for engine in app.engines.values() for one in engine.leader_collectors())]
 
 
-async def lead(app: Fleethook, bundle: Callable[[], bytes]) -> None:
+_END_SECONDS: Final = 10.0
+"""For the requests about the registration when the server stops."""
+
+
+async def lead(
+    app: Fleethook, bundle: Callable[[], bytes], *, ended: "Callable[[list[JSONObject]], None]" = lambda _: None
+) -> None:
     """Compete for the Lease until cancelled, and do the leader's work while this replica holds it.
 
     Args:
         app: The application. No client may be sent here before it listens.
         bundle: Returns the CAs of this server's certificate, as PEM.
+        ended: Gets the configurations that stay registered after the leader has stopped.
     """
     from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
     from fleethook.cluster.leader_election import (  # noqa: PLC0415 - as above
@@ -57,17 +71,57 @@ async def lead(app: Fleethook, bundle: Callable[[], bytes]) -> None:
         for collector in candidate_metrics(app, lambda: elector.leading):
             app.metrics.registry.register(collector)
         # Only one replica writes. Replicas with different certificates would overwrite each other's caBundle for ever.
-        await elector.run(partial(_lead_once, app, connection, bundle=bundle))
+        await elector.run(partial(_lead_once, app, connection, bundle=bundle, ended=ended))
 
 
-async def _lead_once(app: Fleethook, connection: "Connection", *, bundle: Callable[[], bytes]) -> None:
+async def _lead_once(
+    app: Fleethook,
+    connection: "Connection",
+    *,
+    bundle: Callable[[], bytes],
+    ended: "Callable[[list[JSONObject]], None]",
+) -> None:
     """Run each task that the settings ask for."""
+    settings = app.settings
+    try:
+        await _run_tasks(app, connection, bundle)
+    finally:
+        # In a cluster, other replicas answer, or the next Pod does.
+        if app.draining and (settings.unregister_on_exit or not settings.in_cluster):
+            ended(await _end_registration(app, connection))
+
+
+async def _end_registration(app: Fleethook, connection: "Connection") -> "list[JSONObject]":
+    """Delete the configurations of this server if the settings ask for that; return those that stay."""
+    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.registration.registrar import (  # noqa: PLC0415 - as above
+        delete_registered,
+        read_registered,
+    )
+
+    registration = _make_registration(app)
+    wanted = [] if registration is None else webhook_configurations(**registration._asdict())
+    wanted += [one for engine in app.engines.values() if engine.registers for one in engine.configurations()]
+    found = wanted
+    try:
+        async with asyncio.timeout(_END_SECONDS):
+            found = await read_registered(connection, wanted)
+            if app.settings.unregister_on_exit:
+                await delete_registered(connection, found)
+                return []
+    except (APIError, UnreachableError, TimeoutError) as error:
+        _log.error("the webhooks may stay registered: %s", str(error) or "the apiserver does not answer")
+    return found
+
+
+async def _run_tasks(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> None:
     settings = app.settings
     async with asyncio.TaskGroup() as tasks:
         registered: Callable[[], Awaitable[object]] | None = None
         if settings.registration != "off" or any(one.registers for one in app.engines.values()):
             registrar = _make_registrar(app, connection, bundle)
-            tasks.create_task(_register(app, registrar), name="registration")
+            work = registrar.run(_make_registration(app), injecting=settings.registration != "off")
+            tasks.create_task(work, name="registration")
             # With any other setting, a user or another program registers the server, at an unknown time.
             registered = registrar.installed.wait if settings.registration == "all" else None
         leadership = Leadership(connection, bundle, registered)
@@ -94,16 +148,15 @@ def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[
     return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again, changing=changing)
 
 
-async def _register(app: Fleethook, registrar: "Registrar") -> None:
+def _make_registration(app: Fleethook) -> "Registration | None":
     from fleethook.cluster.registration.registrar import Registration  # noqa: PLC0415 - as above
 
     settings = app.settings
-    registration = None
-    if settings.registration == "all":
-        registration = Registration(
-            find_reference(settings),
-            find_exempt_namespaces(settings, find_namespace(settings)),
-            settings.engines,
-            selecting=any(one.selects for one in app.engines.values()),
-        )
-    await registrar.run(registration, injecting=settings.registration != "off")
+    if settings.registration != "all":
+        return None
+    return Registration(
+        find_reference(settings),
+        find_exempt_namespaces(settings, find_namespace(settings)),
+        settings.engines,
+        selecting=any(one.selects for one in app.engines.values()),
+    )

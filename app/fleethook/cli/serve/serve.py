@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Coroutine
+import shlex
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -35,11 +36,13 @@ from fleethook.cluster.certificates.certificate_files import (
     ensure_certificates,
     renew_certificates,
 )
-from fleethook.cluster.registration.configuration_objects import service_of
+from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, service_of
+from fleethook.cluster.registration.rule_webhooks import describe_outage
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
 from fleethook.model.formats.text import describe_os_error
+from fleethook.model.json import JSONObject
 from fleethook.server.log_format import configure_logging
 from fleethook.server.log_lines import LogLines, choose_format
 from fleethook.server.metrics import certificate_gauge
@@ -73,6 +76,13 @@ def serve(
     register: Annotated[
         bool | None,
         Option("--register", help="Apply CRDs and webhook configurations, and maintain their caBundle."),
+    ] = None,
+    unregister_on_exit: Annotated[
+        bool | None,
+        Option(
+            "--unregister-on-exit",
+            help="Delete the webhook configurations of --register when the server stops, for laptops and CI.",
+        ),
     ] = None,
     service: Annotated[
         str | None, Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of this server.")
@@ -206,10 +216,15 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
             _print_summary(app, certificates.files, port)
             app.listening.set()
 
+        leader = await stack.enter_async_context(contextlib.AsyncExitStack())
+        remaining = list[JSONObject]()
         if needs_leader(app):
-            await start_task(lead(app, certificates.bundle), "leader")
-        server = GracefulServer(app, reloading.context, ready=report_ready, ended=lines.flush)
+            work = lead(app, certificates.bundle, ended=remaining.extend)
+            await leader.enter_async_context(run_in_background(work, name="leader", ended=app.ended.append))
+        server = GracefulServer(app, reloading.context, ready=report_ready, stopping=leader.aclose, ended=lines.flush)
         await server.serve(sockets=bind(settings.host, settings.port))
+        if remaining and not settings.in_cluster:
+            _print_outage(settings, remaining)
         return server.started
 
 
@@ -289,6 +304,21 @@ def _print_summary(app: Fleethook, files: CertificateFiles, port: int) -> None:
         f"  objects:     {_describe_source(app)}",
         f"  certificate: {files.certificate}{created}",
         f"  CA:          {files.authority_certificate}",
+    )
+    flush()
+
+
+def _print_outage(settings: Settings, remaining: Sequence[JSONObject]) -> None:
+    """Print the effect of webhooks that stay registered after the server has stopped, and how to remove them."""
+    options = {"kubeconfig": settings.kubeconfig, "context": settings.context}
+    target = [f"--{name}={one}" for name, one in options.items() if one]
+    objects = [f"{one['kind']}/{one['metadata']['name']}".lower() for one in remaining]
+    calling = [one for one in remaining if one["kind"] in (MUTATING, VALIDATING)]
+    webhooks = [webhook for one in calling for webhook in one.get("webhooks") or ()]
+    write(
+        f"The webhooks stay registered. While no server answers at {settings.webhook_url or settings.service}:",
+        *(f"  {one}" for one in describe_outage(webhooks)),
+        f"To remove them: {shlex.join(['kubectl', *target, 'delete', *objects])}",
     )
     flush()
 

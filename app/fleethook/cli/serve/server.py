@@ -15,7 +15,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -230,6 +230,10 @@ SHUTDOWN_SECONDS: Final = 25
 """For requests in flight to finish at shutdown."""
 
 
+async def do_nothing() -> None:
+    """Wait for nothing."""
+
+
 def make_config(app: Fleethook) -> uvicorn.Config:
     """Return uvicorn's configuration for an application."""
     return uvicorn.Config(
@@ -262,6 +266,7 @@ class GracefulServer(uvicorn.Server):
         context: ssl.SSLContext,
         *,
         ready: Callable[[int], None],
+        stopping: Callable[[], Awaitable[None]] = do_nothing,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare.
@@ -270,12 +275,14 @@ class GracefulServer(uvicorn.Server):
             app: The application with its settings.
             context: The TLS context.
             ready: Called with the port once the server listens.
+            stopping: Called at the first signal, and awaited while the server still answers.
             ended: Called after the last answer, before the default signal handlers are restored.
         """
         super().__init__(make_config(app))
         self._app: Final = app
         self._context: Final = context
         self._ready: Final = ready
+        self._stopping: Final = stopping
         self._ended: Final = ended
         self._signals: Final = set[int]()
 
@@ -303,9 +310,11 @@ class GracefulServer(uvicorn.Server):
         if self._app.draining:
             return
         self._app.draining = True
-        asyncio.get_running_loop().call_later(self._app.settings.drain_delay, self._close)
+        self._end = asyncio.ensure_future(self._drain())
 
-    def _close(self) -> None:
+    async def _drain(self) -> None:
+        """Close the listener after the work of `stopping`, at the earliest after the delay."""
+        await asyncio.gather(self._stopping(), asyncio.sleep(self._app.settings.drain_delay))
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -368,3 +368,32 @@ def _check_owner(present: JSONObject, wanted: JSONObject) -> None:
             f"{wanted['kind']} {name} belongs to the servers in namespace {other}, not {server}: give the Service of "
             "this server another name, or delete the configuration"
         )
+
+
+async def read_registered(connection: Connection, wanted: Sequence[JSONObject]) -> list[JSONObject]:
+    """Return those configurations of a server that the apiserver has; raises APIError and UnreachableError."""
+    found = []
+    for one in wanted:
+        metadata = one["metadata"]
+        present = await get_object(connection, configuration_path(one["kind"], metadata["name"], one["apiVersion"]))
+        if present is not None and _is_same(present["metadata"], metadata):
+            found.append({**present, "kind": one["kind"], "apiVersion": one["apiVersion"]})
+    return found
+
+
+def _is_same(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a configuration is of fleethook, and of the servers in the same namespace."""
+    servers = [as_object(one.get("annotations")).get(SERVER_ANNOTATION) for one in (present, wanted)]
+    return LABELS.items() <= as_object(present.get("labels")).items() and servers[0] == servers[1]
+
+
+async def delete_registered(connection: Connection, registered: Iterable[JSONObject]) -> None:
+    """Delete configurations; raises APIError and UnreachableError."""
+    for one in registered:
+        path = configuration_path(one["kind"], one["metadata"]["name"], one["apiVersion"])
+        try:
+            await connection.request("DELETE", path)
+            _log.info("deleted the webhook configuration %s", path)
+        except APIError as error:
+            if error.code != _NOT_FOUND:
+                raise

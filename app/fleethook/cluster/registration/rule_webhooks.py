@@ -1,11 +1,12 @@
 """The webhooks of admission rules in Python, in the form of `configuration_objects`.
 
 Rules have configurations of their own, because they change while a server runs. Installers know only those of engines.
+At the end is the effect of any registered webhook while no server answers, as text.
 """
 
 import inspect
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fleethook.admission.declaration import Declaration, list_named_namespaces
@@ -21,7 +22,9 @@ from fleethook.cluster.registration.configuration_objects import (
     exclude_namespaces,
 )
 from fleethook.cluster.registration.paths import build_rule_path
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.formats.labels import NAMESPACE_LABEL
+from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
+from fleethook.model.webhook_rules import EVERY
 
 SUFFIX: Final = ".rules.fleethook.io"
 """The end of the name of each webhook: kube-apiserver wants at least three labels."""
@@ -123,3 +126,51 @@ def read_webhook(kind: str, found: JSONObject) -> OwnWebhook:
         operations=tuple(one.get("operations") or ()),
         engine="rules",
     )
+
+
+def describe_outage(webhooks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each webhook that gets requests: the refused writes first, then those that pass unchecked."""
+    lines = [
+        (webhook.get("failurePolicy") == "Ignore", f"{describe_requests(webhook)} ({webhook.get('name')})")
+        for webhook in webhooks
+        if list_objects(webhook.get("rules"))
+    ]
+    return [f"{'unchecked' if opens else 'refused'}: {text}" for opens, text in sorted(lines)]
+
+
+def describe_requests(webhook: Mapping[str, Any]) -> str:
+    """Return the requests that a webhook gets, such as ``CREATE of deployments.apps, except in kube-system``."""
+    return "".join([", ".join(map(_describe_rule, list_objects(webhook.get("rules")))), *_describe_selectors(webhook)])
+
+
+def _describe_rule(rule: Mapping[str, Any]) -> str:
+    operations, resources = list_texts(rule.get("operations")), list_texts(rule.get("resources"))
+    groups = [one for one in list_texts(rule.get("apiGroups")) if one]
+    named = [f"{one}.{group}".rstrip(".") for group in groups or [""] for one in resources]
+    named = ["every resource" if one == f"{EVERY}.{EVERY}" else one for one in named]
+    return f"{'every request' if EVERY in operations else ', '.join(operations)} of {', '.join(named)}"
+
+
+def _describe_selectors(webhook: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the limits of the namespaces and objects; match conditions are left out."""
+    selector = as_object(webhook.get("namespaceSelector"))
+    labels = _list_requirements(selector, without=NAMESPACE_LABEL)
+    if labels:
+        yield f", in namespaces with {', '.join(labels)}"
+    for one in list_objects(selector.get("matchExpressions")):
+        if one.get("key") == NAMESPACE_LABEL and (values := list_texts(one.get("values"))):
+            yield f", {'in' if one.get('operator') == 'In' else 'except in'} {', '.join(values)}"
+    if labels := _list_requirements(as_object(webhook.get("objectSelector"))):
+        yield f", with {', '.join(labels)}"
+
+
+def _list_requirements(selector: Mapping[str, Any], *, without: str = "") -> list[str]:
+    """Return the requirements of a label selector as kubectl writes them."""
+    found = [f"{name}={value}" for name, value in as_object(selector.get("matchLabels")).items()]
+    for one in list_objects(selector.get("matchExpressions")):
+        key, operator = one.get("key"), str(one.get("operator"))
+        if key != without:
+            values = ",".join(list_texts(one.get("values")))
+            known = {"Exists": f"{key}", "DoesNotExist": f"!{key}", "In": f"{key} in ({values})"}
+            found.append(known.get(operator, f"{key} notin ({values})"))
+    return found

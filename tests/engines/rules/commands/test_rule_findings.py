@@ -22,6 +22,15 @@ from fleethook.engines.rules.commands.rule_findings import CODES, lint_rules
         ('validate("v1", "Pod", on="CREATE", subresource="binding", namespaces="*")', ["system-pods"]),
         ('validate("*/*", "*", namespaces="*")', ["system-pods"]),
         ('validate("v1", "ConfigMap", namespaces="*")', []),
+        ('validate("apps/v1", "*")', ["stops-controllers"]),
+        ('validate("apps/v1", "*", failure_policy="Ignore")', []),
+        ('mutate("apps/v1", "*")', []),
+        ('validate("*/*", "deployments")', ["stops-controllers"]),
+        # The code stops-control-plane of fleethook.engines.dispatch.lint has these.
+        ('validate("*/*", "*")', []),
+        ('validate("coordination.k8s.io/v1", "Lease", namespaces="*")', []),
+        ('validate("coordination.k8s.io/v1", "Lease")', ["stops-controllers"]),
+        ('validate("coordination.k8s.io/v1", "Lease", namespaces="shop")', []),
     ],
 )
 def test_rules_that_harm_a_cluster_have_warnings(tmp_path: Path, decorator: str, codes: list[str]) -> None:

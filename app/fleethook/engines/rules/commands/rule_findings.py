@@ -10,14 +10,16 @@ from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import Store, key_of
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.webhook_rules import EVERY, read_rules
+from fleethook.model.webhook_rules import EVERY, RuleWithOperations, read_rules
 
 CODES: Final[Mapping[str, str]] = {
     "immutable-members": "A mutating rule gets updates of a kind whose stored objects have immutable members.",
+    "stops-controllers": "A rule with `failurePolicy: Fail` has a wildcard for groups or resources, or gets Leases.",
     "system-pods": "A rule with `failurePolicy: Fail` gets the Pods of kube-system. Without an answer, none can start.",
 }
 """The codes of warnings about rules, with their meanings."""
 _SYSTEM: Final = "kube-system"
+_LEASES: Final = frozenset({"coordination.k8s.io", "leases"})
 # k8s.io/kubernetes v1.36, ValidateUpdate of the strategies: an UPDATE may change little or nothing of these objects,
 # except their metadata.
 _IMMUTABLE: Final[Mapping[str, frozenset[str]]] = {
@@ -67,12 +69,35 @@ def _find_risks(webhook: JSONObject, *, mutates: bool) -> Iterator[tuple[str, st
                 "metadata only"
             )
             yield "immutable-members", text
+        closed = webhook.get("failurePolicy") == "Fail"
+        if closed and (broad := _describe_breadth(webhook, rule)):
+            text = (
+                f"it gets {broad}, and failurePolicy is Fail: while no replica answers, controllers stop: "
+                "name the resources and namespaces that it needs, or set failure_policy='Ignore'"
+            )
+            yield "stops-controllers", text
         starts = {"pods", EVERY} & plurals or ("pods", "binding") in rule.resources
-        selects = compile_selector(webhook.get("namespaceSelector") or {})({NAMESPACE_LABEL: _SYSTEM})
-        if webhook.get("failurePolicy") == "Fail" and rule.groups & {"", EVERY} and starts and selects:
+        selects = _selects(webhook, _SYSTEM)
+        if closed and rule.groups & {"", EVERY} and starts and selects:
             text = (
                 f"it gets the Pods of {_SYSTEM}, and failurePolicy is Fail: while no replica answers, those of network "
                 "and DNS do not start, so the server may not come back: name other namespaces, set "
                 "failure_policy='Ignore', or run several replicas"
             )
             yield "system-pods", text
+
+
+def _describe_breadth(webhook: JSONObject, rule: RuleWithOperations) -> str:
+    """Return the writes of controllers that a rule gets; those of a control plane are `stops-control-plane`."""
+    plurals = {resource for resource, _ in rule.resources}
+    if EVERY in plurals and not rule.groups & {"", EVERY}:
+        return f"every resource of {', '.join(sorted(rule.groups))}"
+    if EVERY in rule.groups and EVERY not in plurals:
+        return f"{', '.join(sorted(plurals))} of every API group"
+    if {*rule.groups, *plurals} >= _LEASES and not _selects(webhook, _SYSTEM) and _selects(webhook, "default"):
+        return "Leases, by which they elect their leaders"
+    return ""
+
+
+def _selects(webhook: JSONObject, namespace: str) -> bool:
+    return compile_selector(webhook.get("namespaceSelector") or {})({NAMESPACE_LABEL: namespace})
