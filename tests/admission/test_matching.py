@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, mutate, validate
-from fleethook.admission.matching import find_wrong_kind
+from fleethook.admission.matching import find_rule_mismatch
 from fleethook.admission.rule import build_request
 from fleethook.model.admission import Kind, Resource
 from tests.admission.test_declaration import POD, rule
@@ -170,7 +170,7 @@ def test_each_request_is_compared_with_the_declaration(change: dict[str, Any], r
         del pod
 
     request = build_request(POD, None, operation="CREATE")
-    assert find_wrong_kind(changes.declaration, request) == ""
+    assert find_rule_mismatch(changes.declaration, request) == ""
     for name, value in change.items():
         setattr(request, name, value)
-    assert find_wrong_kind(changes.declaration, request) == reason
+    assert find_rule_mismatch(changes.declaration, request) == reason

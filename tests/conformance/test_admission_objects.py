@@ -7,7 +7,12 @@ import msgspec
 import pytest
 
 from fleethook.admission import mutate, validate
-from fleethook.engines.dispatch.review.request_plan import InputDocument, RequestOperation, RequestOptions, plan_request
+from fleethook.engines.dispatch.input_request import (
+    InputDocument,
+    RequestOperation,
+    RequestOptions,
+    make_input_request,
+)
 from fleethook.model.admission import AdmissionRequest
 from fleethook.workload_schema.admission_objects import GENERATED
 from tests.conformance.admission_objects import list_differences, load, mask
@@ -29,7 +34,7 @@ def show(document: Any) -> Any:
 def plan(case: dict[str, Any], phase: str) -> AdmissionRequest:
     stored, resource = case.get("stored"), f"/{case['subresource']}" if "subresource" in case else ""
     options = RequestOptions(RequestOperation.UPDATE if stored else None, {}, stored, False, "", resource)
-    planned = plan_request(STORE, InputDocument(case["given"], "m.yaml:1", None), options)
+    planned = make_input_request(STORE, InputDocument(case["given"], "m.yaml:1", None), options)
     return planned.request if phase == "mutating" else planned.validating
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.engines.dispatch.review.request_plan import (
+from fleethook.engines.dispatch.input_request import (
     InputDocument,
     RequestOperation,
     RequestOptions,
     find_problem,
-    plan_request,
+    make_input_request,
 )
 from tests.conformance.admission_requests import describe_review, load
 from tests.engines.dispatch.builders import store_of
@@ -24,7 +24,7 @@ def test_a_manifest_becomes_the_request_that_an_apiserver_sends(case: dict[str, 
     assert find_problem(manifest) == ""
     operation = RequestOperation(options["operation"]) if "operation" in options else None
     wanted = RequestOptions(operation, {}, None, False, "", options.get("resource", ""))
-    planned = plan_request(store_of(CASES["definition"]), InputDocument(manifest, "m.yaml:1", None), wanted)
+    planned = make_input_request(store_of(CASES["definition"]), InputDocument(manifest, "m.yaml:1", None), wanted)
     if case["reviewed"] is None:
         assert [note for note in planned.notes if note.startswith("no apiserver sends ")]
         return

@@ -18,8 +18,6 @@ from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.factory import build_dispatcher
-from fleethook.engines.dispatch.hooks.hook_index import HookIndex
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.rules import build_attributes, restore_annotation
 from fleethook.engines.dispatch.match.should_call import (
     ConditionEvaluator,
@@ -29,6 +27,8 @@ from fleethook.engines.dispatch.match.should_call import (
     read_labels,
 )
 from fleethook.engines.dispatch.schema_owner import find_owner
+from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.client import HookClient
 from fleethook.server.reviews.codec import find_budget
@@ -126,7 +126,7 @@ class Run:
             "webhooks": [hook_document(one, server) for one in case["webhooks"]],
         }
         self.attributes = build_attributes(request_of(review_of_case(case)), cluster="")
-        self.hooks = HookIndex(list(compile_hooks(phase, "", document)))
+        self.hooks = WebhookIndex(list(compile_webhooks(phase, "", document)))
         self.relevant = self.hooks.find_relevant(build_rule_attributes(self.attributes), self.attributes.kind, ())
         self.audit, self.warnings = Audit(), []
         self.observed: list[Any] = []

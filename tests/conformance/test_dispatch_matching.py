@@ -17,10 +17,10 @@ from fleethook.engines.dispatch.call.admission_review import (
 )
 from fleethook.engines.dispatch.call.call import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rules import EquivalentIndex, WebhookInvocation, build_attributes, find_invocation
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
+from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from fleethook.model.webhook_rules import RuleAttributes, compare_fields
@@ -42,7 +42,7 @@ AXES |= {"resource": "resources", "scope": "scope"}
 @cases("rules")
 def test_rules(case: dict[str, Any]) -> None:
     """Each case is about one list of a rule; the other lists may not match the request."""
-    (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [{"rules": [case["rule"]]}]})
+    (hook,) = compile_webhooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [{"rules": [case["rule"]]}]})
 
     def found(one: dict[str, Any]) -> bool:
         return {axis.name: axis.ok for axis in compare_fields(hook.rules[0], asked(one))}[AXES[case["axis"]]]
@@ -69,7 +69,7 @@ def equivalents(resource: GroupVersionResource, subresource: str) -> tuple[Equiv
 
 @cases("should_call_hook")
 def test_which_version_a_webhook_is_called_with(case: dict[str, Any]) -> None:
-    (hook,) = compile_hooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [case["webhook"]]})
+    (hook,) = compile_webhooks("validating", "", {"metadata": {"name": "c"}, "webhooks": [case["webhook"]]})
     request = case["request"]
     group, version, plural = request["resource"].split("/")
     resource = GroupVersionResource(group, version, plural)
@@ -97,7 +97,7 @@ def attributes(**given: Any) -> Any:
 
 def selecting(**selectors: Any) -> Any:
     document = {"metadata": {"name": "c"}, "webhooks": [{"name": "w", "rules": MATCH_ALL, **selectors}]}
-    (hook,) = compile_hooks("validating", "c", document)
+    (hook,) = compile_webhooks("validating", "c", document)
     return hook
 
 
@@ -208,7 +208,7 @@ def test_warnings(case: dict[str, Any]) -> None:
 @cases("patch_annotation_value")
 def test_patch_annotations(case: dict[str, Any]) -> None:
     document = {"metadata": {"name": case["configuration"]}, "webhooks": [{"name": case["webhook"]}]}
-    (hook,) = compile_hooks("mutating", "", document)
+    (hook,) = compile_webhooks("mutating", "", document)
     audit = Audit()
     audit.record_patch(hook, case["patch"], size=len(json.dumps(case["patch"])), round_number=0)
     assert audit.annotations == {"patch.webhook.admission.k8s.io/round_0_index_0": case["expect"]}

@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 from fleethook.engines.interpret.chain import Chain, NativeLayer
-from fleethook.engines.interpret.hooks.hook_configuration import problems
-from fleethook.engines.interpret.hooks.webhook_layer import read_response
 from fleethook.engines.interpret.lua.convert import expect_list, expect_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 from fleethook.engines.interpret.native.retain import prune
 from fleethook.engines.interpret.review.answer_validation import dependency_problems
+from fleethook.engines.interpret.webhooks.webhook_configuration import problems
+from fleethook.engines.interpret.webhooks.webhook_layer import read_response
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.quantity import Quantity

@@ -13,10 +13,10 @@ import yaml
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, NativeLayer
 from fleethook.engines.interpret.conventions.status import judge_health
-from fleethook.engines.interpret.hooks.hook_configuration import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.layers import ConventionsLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import gvk_of
 from fleethook.model.karmada import ConventionsMode, Operation

@@ -67,13 +67,13 @@ def find_mismatch(declaration: Declaration, request: AdmissionRequest, namespace
         EvaluationError: A match condition has no result.
     """
     return (
-        find_wrong_kind(declaration, request)
+        find_rule_mismatch(declaration, request)
         or next(_list_unselected(declaration, request, namespace_labels), "")
         or _find_false_condition(declaration.conditions, request)
     )
 
 
-def find_wrong_kind(declaration: Declaration, request: AdmissionRequest) -> str:
+def find_rule_mismatch(declaration: Declaration, request: AdmissionRequest) -> str:
     """Return why the rules of a webhook do not match a request, ``""`` if they do."""
     return next(_list_mismatches(declaration, request), "")
 

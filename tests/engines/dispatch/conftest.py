@@ -9,7 +9,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.factory import build_dispatcher
-from fleethook.engines.dispatch.hooks.hooks import Phase
+from fleethook.engines.dispatch.webhooks.webhook import Phase
 from fleethook.outbound.client import HookClient
 from tests.engines.dispatch.builders import request_of
 from tests.engines.dispatch.webhook_server import Webhooks, webhooks

@@ -13,8 +13,8 @@ from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.explain import explain
-from fleethook.engines.dispatch.hooks.hooks import Phase
 from fleethook.engines.dispatch.schema_owner import resolve
+from fleethook.engines.dispatch.webhooks.webhook import Phase
 from tests.engines.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.engines.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds
 from tests.hypothesis_profiles import examples

@@ -11,10 +11,10 @@ from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
-from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Phase
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.webhooks.webhook import Phase
+from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.outbound.client import HookClient
@@ -149,7 +149,7 @@ class World:
         self.dispatcher = Dispatcher(store, Configurations(store), dependencies)
 
     async def _ask(
-        self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+        self, relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> WebhookResponse:
         assert seconds > 0
         hook = relevant.hook

@@ -7,11 +7,11 @@ import pytest
 
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, ChainError, ChainStep, NativeLayer
-from fleethook.engines.interpret.hooks.hook_configuration import DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.layers import ConventionsLayer, assemble_chain
 from fleethook.engines.interpret.lua.lua_layer import Customizations
 from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import ConventionsMode, Operation

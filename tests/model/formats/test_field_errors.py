@@ -10,9 +10,9 @@ from fleethook.engines.crds.instance.source_selection import find_warnings
 from fleethook.engines.crds.instance.tarball_validation import find_problems as karmada_problems
 from fleethook.engines.dispatch.call.admission_review import limit_warnings as warnings_to_client
 from fleethook.engines.dispatch.lint.configuration_validation import resource_problems
-from fleethook.engines.interpret.hooks.hook_configuration import problems as hook_problems
-from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.review.answer_validation import validate_answer
+from fleethook.engines.interpret.webhooks.webhook_configuration import problems as hook_problems
+from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.formats.client_config import MAX_URL, client_config_problems, url_problems
 from fleethook.model.formats.field_errors import (

@@ -20,8 +20,8 @@ from tests.builders import entry, image, overrider, yurt_app_set
 from tests.engines.dispatch.builders import configuration, definition, namespace, webhook
 from tests.engines.dispatch.builders import review as dispatched
 from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
-from tests.engines.interpret.hooks.test_webhook_layer import FOO, make_configuration
 from tests.engines.interpret.lua.customization_objects import customization
+from tests.engines.interpret.webhooks.test_webhook_layer import FOO, make_configuration
 from tests.hook_server import Hook, run_hook
 from tests.server.direct_connections import MUTATE, Wire, encode, long_review, review
 from tests.server.kept_reviews import KeptReviews

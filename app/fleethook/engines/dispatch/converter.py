@@ -16,9 +16,9 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.dispatcher import MatchedRequest
-from fleethook.engines.dispatch.hooks.hooks import find_endpoint
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition
 from fleethook.engines.dispatch.match.rules import annotate_cluster
+from fleethook.engines.dispatch.webhooks.webhook import find_endpoint
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list, as_object

@@ -12,9 +12,6 @@ from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
-from fleethook.engines.dispatch.hooks.hook_index import Configurations, HookIndex, RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Phase, Webhook
-from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
 from fleethook.engines.dispatch.match.rules import (
     Attributes,
@@ -32,6 +29,9 @@ from fleethook.engines.dispatch.match.should_call import (
     read_labels,
 )
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
+from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints
+from fleethook.engines.dispatch.webhooks.webhook import Phase, Webhook
+from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import GroupKind, GroupVersionKind
@@ -53,7 +53,7 @@ class MatchedRequest(NamedTuple):
     attributes: Attributes
     ownership: Ownership
     equivalents: tuple[Equivalent, ...]
-    relevant: tuple[RelevantHook, ...]
+    relevant: tuple[RelevantWebhook, ...]
     exempt: bool
 
 
@@ -158,11 +158,11 @@ class Dispatcher:
         )
         return MatchedRequest(attributes, ownership, equivalents, (), exempt)
 
-    async def find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> tuple[RelevantHook, ...]:
+    async def find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> tuple[RelevantWebhook, ...]:
         """Return the webhooks of a cluster whose rules match a request; raises StatusError if it has too many."""
         return await begin(self._find_relevant(target, cluster, phase))
 
-    def _find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> Work[tuple[RelevantHook, ...]]:
+    def _find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> Work[tuple[RelevantWebhook, ...]]:
         attributes = target.attributes
         hooks = yield from self._find_hooks(cluster, phase)
         if hooks.problem:
@@ -171,7 +171,7 @@ class Dispatcher:
             raise forbidden(attributes.resource_name, attributes.name, text)
         return hooks.find_relevant(build_rule_attributes(attributes), attributes.kind, target.equivalents)
 
-    def _find_hooks(self, cluster: str, phase: Phase) -> Work[HookIndex]:
+    def _find_hooks(self, cluster: str, phase: Phase) -> Work[WebhookIndex]:
         return self._configurations.find(cluster, phase, worker=self.worker)
 
     async def find_hooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Webhook]:

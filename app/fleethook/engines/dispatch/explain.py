@@ -12,9 +12,6 @@ from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
-from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase, Webhook
-from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.rules import Attributes, EquivalentIndex, WebhookInvocation, find_nearest_miss
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
@@ -28,6 +25,9 @@ from fleethook.engines.dispatch.match.should_call import (
     match_namespace,
     match_object,
 )
+from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints
+from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook
+from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.workload_schema.admission_objects import may_be_set
@@ -109,7 +109,7 @@ async def explain(
         dispatcher: Finds the webhooks.
         request: The request.
         validating: The request as validating webhooks get it, None for the same request.
-        has_defaults: As in `fleethook.engines.dispatch.review.request_plan.PlannedRequest`.
+        has_defaults: As in `fleethook.engines.dispatch.input_request.InputRequest`.
         cluster: The logical cluster of the request.
         deadline: The end of all checks.
 
@@ -172,7 +172,7 @@ class _Deciders(NamedTuple):
 
 
 async def _explain_hook(
-    hook: Webhook, relevant: RelevantHook | None, target: MatchedRequest, deciders: _Deciders
+    hook: Webhook, relevant: RelevantWebhook | None, target: MatchedRequest, deciders: _Deciders
 ) -> ExplainedHook:
     attributes, namespace = target.attributes, deciders.dispatched.namespace
     reason, nearest = deciders.own.find_reason(hook), ""
@@ -182,7 +182,7 @@ async def _explain_hook(
         barrier: Verdict | None = answers[0]
         # Conditions are evaluated on the object as it is: the user may be about to change a rule.
         invocation = WebhookInvocation(attributes.resource, attributes.subresource, attributes.kind, -1)
-        answers += (*await _evaluate(RelevantHook(hook, invocation), attributes, deciders.others), *own)
+        answers += (*await _evaluate(RelevantWebhook(hook, invocation), attributes, deciders.others), *own)
         nearest = "" if target.exempt else _describe_nearest_miss(hook, attributes, answers[1:], deciders.equivalents)
     else:
         rest = check_filters(relevant, attributes, namespace)
@@ -236,7 +236,7 @@ def _describe_unset(
     )
 
 
-def _explain_match(relevant: RelevantHook, attributes: Attributes) -> Verdict:
+def _explain_match(relevant: RelevantWebhook, attributes: Attributes) -> Verdict:
     invocation = relevant.invocation
     rule = f"rules[{invocation.rule}]"
     if invocation.resource == attributes.resource:
@@ -291,7 +291,7 @@ def _format_path(attributes: Attributes) -> str:
     return f"{group or 'core'}/{version} {path} in {scope}"
 
 
-async def _evaluate(relevant: RelevantHook, attributes: Attributes, decider: CallDecider) -> tuple[Verdict, ...]:
+async def _evaluate(relevant: RelevantWebhook, attributes: Attributes, decider: CallDecider) -> tuple[Verdict, ...]:
     if not relevant.hook.conditions or relevant.invocation.kind is None:
         return ()
     try:

@@ -21,9 +21,9 @@ from fleethook.engines.dispatch.call.call_trace import (
 from fleethook.engines.dispatch.converter import ConversionError, NeedsWebhook, ObjectConverter
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispatcher
-from fleethook.engines.dispatch.hooks.hook_index import Configurations, RelevantHook
-from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints
+from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
@@ -114,7 +114,7 @@ def answer_from_records(store: Store, dependencies: Dependencies) -> Dependencie
 
 
 async def _call_webhook(
-    relevant: RelevantHook,
+    relevant: RelevantWebhook,
     attributes: Attributes,  # noqa: ARG001 - the answer is the recorded one for any object
     *,
     kind: GroupVersionKind,  # noqa: ARG001 - as above

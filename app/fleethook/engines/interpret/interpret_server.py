@@ -21,13 +21,13 @@ from fleethook.cluster.registration.paths import (
 )
 from fleethook.cluster.store import ObjectKey, Stored
 from fleethook.engines.interpret.chain import Chain, PythonLayer
-from fleethook.engines.interpret.hooks.hook_configuration import validate_configuration
-from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer, WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.lua_layer import Customizations, validate_scripts
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
+from fleethook.engines.interpret.webhooks.webhook_configuration import validate_configuration
+from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer, WebhookLayer
 from fleethook.interpret.interpreter import interpreter, load
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
@@ -181,7 +181,7 @@ class InterpretServer(EngineServer):
         self.customizations: Final = Customizations(store, namespace=settings.karmada_namespace)
         self.runner: Final = Runner()
         self.runner.prepare()
-        make_hooks = RecordedHookLayer if context.is_replay else WebhookLayer
+        make_hooks = RecordedWebhookLayer if context.is_replay else WebhookLayer
         self.chain: Final = assemble_chain(
             self.customizations,
             make_hooks(store, self.client, observe=self._calls.count),
@@ -230,7 +230,7 @@ class InterpretServer(EngineServer):
 
     def configurations(self) -> list[JSONObject]:
         """Return the ResourceInterpreterWebhookConfiguration; logs the kinds that other webhooks have already."""
-        from fleethook.engines.interpret.hooks.hook_configuration import (  # noqa: PLC0415 - only leaders need it
+        from fleethook.engines.interpret.webhooks.webhook_configuration import (  # noqa: PLC0415 - only leaders need it
             build_configuration,
             select_from_store,
         )

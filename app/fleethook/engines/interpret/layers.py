@@ -6,11 +6,11 @@ from typing import Final
 from fleethook.cluster.store import Stored, StoreView
 from fleethook.engines.interpret.chain import Chain, Handler, Layer, NativeLayer, Observe, PythonLayer, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind, Scale
-from fleethook.engines.interpret.hooks.hook_configuration import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.lua_layer import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import find_native
+from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import as_object, enumerate_objects

@@ -12,7 +12,7 @@ from watchfiles import awatch
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.invocation import Lookup
-from fleethook.admission.matching import find_wrong_kind
+from fleethook.admission.matching import find_rule_mismatch
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import find_modules, load_rules
 from fleethook.cluster.followed_cluster import Followed
@@ -151,7 +151,7 @@ class RulesServer(EngineServer):
         # because the webhook of its new name is registered later.
         runner = self._runners[path]
         rule = runner.rule
-        if reason := find_wrong_kind(rule.declaration, request):
+        if reason := find_rule_mismatch(rule.declaration, request):
             return errored(f"the rule {rule.name} does not decide about this request: {reason}")
         if self.context.cluster is not None and (missing := self.context.cluster.source.missing(rule.followed)):
             # A rule that sees no objects could decide wrongly.

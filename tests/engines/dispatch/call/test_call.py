@@ -8,8 +8,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from fleethook.engines.dispatch.call.call import Audit
-from fleethook.engines.dispatch.hooks.hooks import Phase, compile_hooks
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
+from fleethook.engines.dispatch.webhooks.webhook import Phase, compile_webhooks
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.pool import Quotas
 from fleethook.server.metrics import exposition
@@ -158,7 +158,7 @@ async def test_a_webhook_that_breaks_connections_has_one_line_in_the_log(
 
 
 def audited_hook(name: Any = "w.example.org") -> Any:
-    (made,) = compile_hooks("validating", "c", {"metadata": {"name": "config"}, "webhooks": [{"name": name}]})
+    (made,) = compile_webhooks("validating", "c", {"metadata": {"name": "config"}, "webhooks": [{"name": name}]})
     return made
 
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from fleethook.engines.dispatch.call import phases
-from fleethook.engines.dispatch.hooks.hooks import Phase
+from fleethook.engines.dispatch.webhooks.webhook import Phase
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,

@@ -4,7 +4,7 @@ from typing import Any
 from fleethook.cli.trials import REDACTED, Trial
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.webhook_trials import try_webhooks
-from fleethook.engines.dispatch.review.request_plan import InputDocument, PlannedRequest
+from fleethook.engines.dispatch.input_request import InputDocument, InputRequest
 from tests.engines.dispatch.builders import configuration, namespace, request_of, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, hook, label, patch
@@ -15,7 +15,7 @@ async def try_all(front: Front, documents: list[dict[str, Any]], request: dict[s
     dispatcher = front.dispatcher(store_of(*documents))
     deadline = Deadline(time.monotonic() + NET)
     sent = request_of(request)
-    planned = PlannedRequest(sent, sent, "", InputDocument(request, "f:1", ""))
+    planned = InputRequest(sent, sent, "", InputDocument(request, "f:1", ""))
     return {str(one.members["webhook"]): one async for one in try_webhooks(dispatcher, planned, deadline)}
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from fleethook.engines.dispatch.hooks.hooks import MUTATING
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
+from fleethook.engines.dispatch.webhooks.webhook import MUTATING
 
 GROUP: Final = "admissionregistration.k8s.io"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.lint.condition_errors import condition_errors
+from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
 
 
@@ -16,7 +16,7 @@ def find_operations(
     conditions = [{"name": f"c{number}", "expression": one} for number, one in enumerate(expressions)]
     rules = [{**WIDGETS, "operations": list(operations)}]
     made = configuration("c", "validating", webhook(rules=rules, matchConditions=conditions, **rest))
-    (hook,) = compile_hooks("validating", "c", made)
+    (hook,) = compile_webhooks("validating", "c", made)
     texts = [issue.text for issue in condition_errors(hook) if issue.text.startswith("matchConditions c0: ")]
     return texts[0].partition("null for ")[2].partition(", so")[0] if texts else ""
 
@@ -68,7 +68,7 @@ def test_only_operations_of_the_rules_count() -> None:
 def test_the_effect_follows_the_failure_policy(policy: str, effect: str) -> None:
     conditions = [{"name": "a", "expression": "object.spec.size > 10"}]
     made = configuration("c", "validating", webhook(matchConditions=conditions, failurePolicy=policy))
-    (hook,) = compile_hooks("validating", "c", made)
+    (hook,) = compile_webhooks("validating", "c", made)
     (issue,) = condition_errors(hook)
     assert effect in issue.text
     assert "it reads object, which is null for DELETE" in issue.text
@@ -78,7 +78,7 @@ def test_the_expression_of_a_rule_is_checked_beside_its_conditions() -> None:
     rules = [{**WIDGETS, "operations": ["CREATE", "DELETE"]}]
     conditions = [{"name": "a", "expression": "request.operation == 'CREATE'"}]
     made = configuration("c", "validating", webhook(rules=rules, matchConditions=conditions, failurePolicy="Ignore"))
-    (hook,) = compile_hooks("validating", "c", made)
+    (hook,) = compile_webhooks("validating", "c", made)
     assert list(condition_errors(hook, "object.spec.size > 1 && namespaceObject.metadata.name != 'a'")) == []
     (issue,) = condition_errors(hook, "oldObject.spec.size > 1")
     assert issue.text == (
@@ -104,7 +104,7 @@ def test_a_request_without_a_name_is_considered(
 ) -> None:
     conditions = [{"name": "a", "expression": expression}]
     made = configuration("c", phase, webhook(rules=[{**WIDGETS, "operations": operations}], matchConditions=conditions))
-    (hook,) = compile_hooks(phase, "c", made)
+    (hook,) = compile_webhooks(phase, "c", made)
     text = "matchConditions a: it reads request.name, which the request of {} lacks, so these requests are refused "
     expected = [f"{text.format(lacking)}(failurePolicy Fail): test has(request.name) first"] if lacking else []
     assert [issue.text for issue in condition_errors(hook)] == expected

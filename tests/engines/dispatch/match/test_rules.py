@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.rules import EquivalentIndex, find_nearest_miss
+from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from fleethook.model.webhook_rules import RuleAttributes
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget
 from tests.engines.dispatch.conftest import Front
@@ -99,7 +99,7 @@ def test_the_nearest_miss_names_the_fields_to_change(
     rule: dict[str, Any], request_: tuple[str, str, bool], text: str | None
 ) -> None:
     every = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "scope": "*"}
-    (hook,) = compile_hooks("validating", "c", configuration("c", "validating", webhook(rules=[{**every, **rule}])))
+    (hook,) = compile_webhooks("validating", "c", configuration("c", "validating", webhook(rules=[{**every, **rule}])))
     plural, subresource, namespaced = request_
     request = RuleAttributes("CREATE", resource(plural=plural, group=""), subresource, namespaced=namespaced)
     miss = find_nearest_miss(hook, request, EquivalentIndex(()))

@@ -10,8 +10,6 @@ import pytest
 from fleethook.cel import Activation, Program
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.hooks.hook_index import HookIndex
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
@@ -28,6 +26,8 @@ from fleethook.engines.dispatch.match.should_call import (
     find_barrier,
     is_exempt,
 )
+from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.work.threads import Worker
 from tests.engines.dispatch.builders import (
@@ -50,7 +50,7 @@ NOT_FOUND = NamespaceLabels({}, StatusError(404, "NotFound", "no such namespace"
 def find_hook_barrier(hook: Any, made: Any = None, labels: Any = None, equivalents: Any = ()) -> Any:
     """Return the verdict that prevents a call, None if there is none; fails if no rule matches."""
     attributes = build_attributes(request_of(made or review()), cluster="c")
-    compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", hook))))
+    compiled = WebhookIndex(list(compile_webhooks("validating", "c", configuration("c", "validating", hook))))
     (relevant,) = compiled.find_relevant(build_rule_attributes(attributes), attributes.kind, equivalents)
     return find_barrier(check_filters(relevant, attributes, labels or NamespaceLabels({})))
 
@@ -150,7 +150,7 @@ def scope(numbers: int) -> Activation:
 def evaluate(*expressions: str, numbers: int, limit: int = 10_000_000, policy: str = "Fail") -> ConditionsVerdict:
     conditions = [{"name": f"c{place}", "expression": one} for place, one in enumerate(expressions)]
     webhook = {"name": "w", "matchConditions": conditions, "failurePolicy": policy}
-    (hook,) = compile_hooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [webhook]})
+    (hook,) = compile_webhooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [webhook]})
 
     async def run() -> ConditionsVerdict:
         found = await ConditionEvaluator(Worker()).evaluate(
@@ -192,7 +192,7 @@ def test_a_long_expression_is_compiled_in_the_thread() -> None:
 @pytest.mark.parametrize("checks", range(4))
 def test_no_condition_is_evaluated_after_the_deadline(checks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each condition reads the clock when its turn comes, because it may have waited for the thread."""
-    (hook,) = compile_hooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [
+    (hook,) = compile_webhooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [
         {"name": "w", "matchConditions": [{"name": f"c{place}", "expression": DEAR} for place in range(3)]}
     ]})  # fmt: skip
     times = iter([0.0] * checks + [2.0] * 9)
@@ -224,7 +224,7 @@ def test_no_condition_is_evaluated_after_the_deadline(checks: int, monkeypatch: 
 
 def test_many_cheap_conditions_of_one_request_leave_the_event_loop() -> None:
     budget, evaluator = Budget(), ConditionEvaluator(Worker())
-    (hook,) = compile_hooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [
+    (hook,) = compile_webhooks("validating", "ws2", {"metadata": {"name": "a"}, "webhooks": [
         {"name": "w", "matchConditions": [{"name": "c", "expression": "object.numbers.all(x, x >= 0)"}]}
     ]})  # fmt: skip
 

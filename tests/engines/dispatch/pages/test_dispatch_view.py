@@ -11,6 +11,7 @@ from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.forms import FormFieldError
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
+from fleethook.engines.dispatch.input_request import RequestOperation
 from fleethook.engines.dispatch.pages.dispatch_view import (
     MAX_CHOICES,
     MAX_TEXT,
@@ -22,7 +23,6 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
     plan_form,
     read_choice,
 )
-from fleethook.engines.dispatch.review.request_plan import RequestOperation
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from tests.cli.explaining import explain, provide_webhooks
 from tests.engines.dispatch.builders import binding, configuration, review, store_of, webhook, widget

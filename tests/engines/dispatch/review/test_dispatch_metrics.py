@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.review.dispatch_metrics import (
     MAX_CLUSTERS,
     MAX_WEBHOOKS_PER_CLUSTER,
@@ -19,6 +18,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
     WebhookNames,
     group_code,
 )
+from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from fleethook.outbound.call_errors import OverloadedError
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.pool import Quotas
@@ -184,7 +184,7 @@ def test_gauges_add_up_clusters_without_a_name() -> None:
 
 def test_calls_of_dispatched_webhooks_are_counted_by_cluster_outcome_and_status() -> None:
     metrics = DispatchMetrics()
-    (hook,) = compile_hooks("validating", "ws1", configuration("ws1", "validating", webhook()))
+    (hook,) = compile_webhooks("validating", "ws1", configuration("ws1", "validating", webhook()))
     metrics.count_webhook_call(hook, outcome="allowed", code=200, seconds=0.25)
     metrics.count_webhook_call(hook, outcome="allowed", code=200, seconds=0.25)
     metrics.count_webhook_call(hook, outcome="failed", code=418, seconds=0.5)

@@ -8,10 +8,10 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer
-from fleethook.engines.interpret.hooks.hook_configuration import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.customization_rules import list_findings
 from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation

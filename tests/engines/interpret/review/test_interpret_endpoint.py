@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.interpret.hooks.webhook_layer import build_review, read_response
 from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.engines.interpret.review.interpret_endpoint import decode_review, encode_answer, read_question
+from fleethook.engines.interpret.webhooks.webhook_layer import build_review, read_response
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import OPERATIONS, PATCHING, Operation, operation_named, proposed_name

@@ -16,9 +16,9 @@ from fleethook.engines.dispatch.call.admission_review import (
     parse_response,
 )
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal, timed_out, too_many_requests
-from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.webhooks.webhook import Webhook
+from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.formats.labels import is_dns1123_subdomain, label_key_problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
@@ -73,7 +73,7 @@ class WebhookCaller:
         self._worker: Final = Worker()
 
     async def call(
-        self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+        self, relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> WebhookResponse:
         """Send a request to a webhook and return its response.
 

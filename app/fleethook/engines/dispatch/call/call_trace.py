@@ -10,10 +10,10 @@ import msgspec
 
 from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
-from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels
+from fleethook.engines.dispatch.webhooks.webhook import Webhook
+from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
@@ -38,7 +38,7 @@ class CallTrace:
         """Return a function that calls webhooks as ``call`` does, and notes their answers."""
 
         async def call_and_note(
-            relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+            relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
         ) -> WebhookResponse:
             hook = relevant.hook
             noted = AskedCall("webhook", hook.name, name_hook(hook), hook.configuration, hook.cluster)

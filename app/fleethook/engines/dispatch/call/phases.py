@@ -11,10 +11,10 @@ from typing import Final
 from fleethook.engines.dispatch.call.admission_review import ReviewError, WebhookResponse
 from fleethook.engines.dispatch.call.patching import PatchedObject, check_patched
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
-from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext, VersionedRequest
+from fleethook.engines.dispatch.webhooks.webhook import Webhook
+from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.patch import PatchError
@@ -43,7 +43,7 @@ class MutatingPhase:
         needs_reinvocation: Whether a webhook changed the object, so that earlier webhooks are called again.
     """
 
-    def __init__(self, relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext) -> None:
+    def __init__(self, relevant: Sequence[RelevantWebhook], attributes: Attributes, context: RequestContext) -> None:
         """Initialize the phase.
 
         Args:
@@ -154,7 +154,7 @@ class MutatingPhase:
 
 
 async def run_validating_phase(
-    relevant: Sequence[RelevantHook], attributes: Attributes, context: RequestContext
+    relevant: Sequence[RelevantWebhook], attributes: Attributes, context: RequestContext
 ) -> list[StatusError]:
     """Call the validating webhooks and return their denials, in the order of the webhooks.
 
@@ -164,7 +164,7 @@ async def run_validating_phase(
         StatusError: The filters of a webhook have no result, or too many webhooks match. No webhook is called then.
     """
     decider = CallDecider(context)
-    wanted: list[RelevantHook] = []
+    wanted: list[RelevantWebhook] = []
     for one in relevant:
         if await decider.should_call(one, attributes):
             wanted.append(one)

@@ -21,14 +21,14 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Explanation
 from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
-from fleethook.engines.dispatch.review.request_plan import (
+from fleethook.engines.dispatch.input_request import (
     InputDocument,
-    PlanError,
-    PlannedRequest,
+    InputRequest,
+    InputRequestError,
     RequestOperation,
     RequestOptions,
     is_review,
-    plan_request,
+    make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.model.formats.text import list_some
@@ -178,8 +178,8 @@ class _Explained(NamedTuple):
 def _explain(store: Store, task: _Task) -> list[_Explained]:
     dispatcher = build_offline_dispatcher(store, as_kcp=task.as_kcp)
     try:
-        requests = [plan_request(store, one, task.options) for one in task.inputs]
-    except PlanError as error:
+        requests = [make_input_request(store, one, task.options) for one in task.inputs]
+    except InputRequestError as error:
         fail(str(error))
     explained = asyncio.run(_explain_all(dispatcher, requests))
     return [
@@ -188,14 +188,14 @@ def _explain(store: Store, task: _Task) -> list[_Explained]:
     ]
 
 
-def _list_notes(store: StoreView, request: PlannedRequest, clusters: Sequence[str]) -> Iterator[str]:
+def _list_notes(store: StoreView, request: InputRequest, clusters: Sequence[str]) -> Iterator[str]:
     yield from request.notes
     if not store.knows(request.cluster):
         others = f", but of {list_some(clusters)}" if clusters else ""
         yield f"there are no objects of {request.cluster or 'a plain cluster'}{others}"
 
 
-async def _explain_all(dispatcher: Dispatcher, requests: Sequence[PlannedRequest]) -> list[Explanation]:
+async def _explain_all(dispatcher: Dispatcher, requests: Sequence[InputRequest]) -> list[Explanation]:
     explained: list[Explanation] = []
     for planned in requests:
         deadline = Deadline(time.monotonic() + BUDGET_SECONDS)

@@ -15,15 +15,15 @@ from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.hooks.hooks import PHASES
+from fleethook.engines.dispatch.input_request import InputDocument, find_problem, is_review
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     find_equivalents,
     is_namespaced,
 )
 from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_resource
-from fleethook.engines.dispatch.review.request_plan import InputDocument, find_problem, is_review
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
+from fleethook.engines.dispatch.webhooks.webhook import PHASES
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import (

@@ -48,18 +48,18 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS
 from fleethook.engines.dispatch.factory import build_dispatcher
-from fleethook.engines.dispatch.hooks.hooks import PHASES, set_defaults
-from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
-from fleethook.engines.dispatch.review.request_plan import (
+from fleethook.engines.dispatch.input_request import (
     InputDocument,
-    PlanError,
-    PlannedRequest,
+    InputRequest,
+    InputRequestError,
     RequestOperation,
     RequestOptions,
     is_review,
-    plan_request,
+    make_input_request,
 )
+from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
+from fleethook.engines.dispatch.webhooks.webhook import PHASES, set_defaults
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient
@@ -299,7 +299,7 @@ def _plan(
     operations: Sequence[RequestOperation],
     user: JSONObject,
     default_cluster: str | None,
-) -> Iterator[PlannedRequest]:
+) -> Iterator[InputRequest]:
     for one in inputs:
         if is_review(one.document):
             recorded = RequestOptions(None, user, None, dry_run=True, default_cluster=default_cluster)
@@ -313,20 +313,20 @@ def _plan(
             yield _plan_one(store, sent, options)
 
 
-def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> PlannedRequest:
+def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> InputRequest:
     try:
-        return plan_request(store, sent, options)
-    except PlanError as error:
+        return make_input_request(store, sent, options)
+    except InputRequestError as error:
         fail(str(error))
 
 
-async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[Trial]:
+async def _try_all(store: Store, requests: Sequence[InputRequest]) -> list[Trial]:
     """Return the outcomes in the order of the requests."""
     line = StatusLine()
     done = 0
     free = asyncio.Semaphore(_CONCURRENT)
 
-    async def run(planned: PlannedRequest, dispatcher: Dispatcher) -> list[Trial]:
+    async def run(planned: InputRequest, dispatcher: Dispatcher) -> list[Trial]:
         nonlocal done
         async with free:
             deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
@@ -343,7 +343,7 @@ async def _try_all(store: Store, requests: Sequence[PlannedRequest]) -> list[Tri
         line.clear()
 
 
-async def _try(planned: PlannedRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[Trial]:
+async def _try(planned: InputRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[Trial]:
     try:
         async for trial in try_webhooks(dispatcher, planned, deadline):
             yield trial

@@ -9,16 +9,16 @@ from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.patching import check_patched
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import PHASES
+from fleethook.engines.dispatch.input_request import InputRequest
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
-from fleethook.engines.dispatch.review.request_plan import PlannedRequest
+from fleethook.engines.dispatch.webhooks.webhook import PHASES
+from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.json import JSONObject, as_object
 from fleethook.patch import PatchError
 
 
-async def try_webhooks(dispatcher: Dispatcher, planned: PlannedRequest, deadline: Deadline) -> AsyncIterator[Trial]:
+async def try_webhooks(dispatcher: Dispatcher, planned: InputRequest, deadline: Deadline) -> AsyncIterator[Trial]:
     """Call each webhook whose rules match a request, and yield the outcomes.
 
     In an apiserver, later webhooks get the patches of earlier ones, and a refusal ends the request. Here each webhook
@@ -48,7 +48,7 @@ async def try_webhooks(dispatcher: Dispatcher, planned: PlannedRequest, deadline
             yield await _try(trial, one, target.attributes, decider, context)
 
 
-def describe(planned: PlannedRequest, phase: str, asked: str) -> Trial:
+def describe(planned: InputRequest, phase: str, asked: str) -> Trial:
     """Return the outcome of a webhook for a request, before it is known."""
     request, (configuration, _, webhook) = planned.validating, asked.partition("/")
     members: JSONObject = {
@@ -61,7 +61,7 @@ def describe(planned: PlannedRequest, phase: str, asked: str) -> Trial:
 
 
 async def _try(
-    trial: Trial, relevant: RelevantHook, attributes: Attributes, decider: CallDecider, context: RequestContext
+    trial: Trial, relevant: RelevantWebhook, attributes: Attributes, decider: CallDecider, context: RequestContext
 ) -> Trial:
     hook = relevant.hook
     try:

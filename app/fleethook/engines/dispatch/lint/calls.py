@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from fleethook.cel import Activation
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
-from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
 from fleethook.engines.dispatch.match.should_call import read_labels
+from fleethook.engines.dispatch.webhooks.webhook import Webhook
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.webhook_rules import EVERY, RuleAttributes, matches_rule

@@ -7,8 +7,8 @@ from typing import Final
 from fleethook.cel.check.reads import NULLS, read_null
 from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.program import Activation, compile_condition
-from fleethook.engines.dispatch.hooks.hooks import Webhook
 from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.engines.dispatch.webhooks.webhook import Webhook
 from fleethook.model.webhook_rules import EVERY
 
 _OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")

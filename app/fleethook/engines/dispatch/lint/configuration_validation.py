@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from fleethook.cel import ExpressionError, compile_condition
-from fleethook.engines.dispatch.hooks.hooks import MUTATING
+from fleethook.engines.dispatch.webhooks.webhook import MUTATING
 from fleethook.model.formats.client_config import client_config_problems
 from fleethook.model.formats.field_errors import (
     EVERY,

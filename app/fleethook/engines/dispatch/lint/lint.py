@@ -6,8 +6,6 @@ from typing import Final, NamedTuple, cast
 
 from fleethook.cluster.registration.rule_webhooks import EXPRESSION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.dispatch.hooks.hook_index import explain_excess
-from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase, Webhook, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.calls import call_findings
 from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
 from fleethook.engines.dispatch.lint.condition_errors import condition_errors
@@ -20,6 +18,8 @@ from fleethook.engines.dispatch.schema_owner import (
     OwnerStatus,
     find_owner,
 )
+from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook, compile_webhooks, set_defaults
+from fleethook.engines.dispatch.webhooks.webhook_index import explain_excess
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
 from fleethook.model.kcp import API_BINDING, is_system
 
@@ -126,7 +126,7 @@ def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterato
     annotations = as_object(as_object(configuration.get("metadata")).get("annotations"))
     expression = as_text(annotations.get(EXPRESSION_ANNOTATION))
     written = list_objects(webhooks)
-    for hook, webhook in zip(compile_hooks(phase, key.cluster, configuration), written, strict=True):
+    for hook, webhook in zip(compile_webhooks(phase, key.cluster, configuration), written, strict=True):
         yield LintedHook(hook, webhook, key, expression)
 
 

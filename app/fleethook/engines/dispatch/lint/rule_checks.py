@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.hooks.hooks import GROUP, Webhook
 from fleethook.engines.dispatch.lint.codes import Issue
 from fleethook.engines.dispatch.match.equivalent_resources import (
     find_equivalents,
@@ -12,6 +11,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     suggest_builtin,
 )
 from fleethook.engines.dispatch.schema_owner import find_owner
+from fleethook.engines.dispatch.webhooks.webhook import GROUP, Webhook
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import as_object
 from fleethook.model.kcp import API_EXPORT, API_RESOURCE_SCHEMA

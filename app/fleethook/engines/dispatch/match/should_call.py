@@ -18,9 +18,6 @@ from fleethook.engines.dispatch.call.admission_review import WebhookResponse, bu
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
-from fleethook.engines.dispatch.hooks.hook_index import RelevantHook
-from fleethook.engines.dispatch.hooks.hooks import GROUP, Webhook
-from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
     Compiled,
@@ -31,6 +28,9 @@ from fleethook.engines.dispatch.match.match_conditions import (
     is_short,
 )
 from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints
+from fleethook.engines.dispatch.webhooks.webhook import GROUP, Webhook
+from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.fairness.cache import FairCache
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
@@ -221,7 +221,7 @@ def read_labels(document: JSON) -> Mapping[str, str]:
     return {name: value for name, value in labels.items() if isinstance(value, str)}
 
 
-def match_kind(relevant: RelevantHook) -> Verdict:
+def match_kind(relevant: RelevantWebhook) -> Verdict:
     """Check that the kind of the object that a webhook gets is known."""
     invocation = relevant.invocation
     if invocation.kind is None:
@@ -231,7 +231,7 @@ def match_kind(relevant: RelevantHook) -> Verdict:
     return Verdict(Stage.KIND, ok=True, reason=f"it gets a {invocation.kind.kind} of {invocation.kind.api_version}")
 
 
-def check_filters(relevant: RelevantHook, attributes: Attributes, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
+def check_filters(relevant: RelevantWebhook, attributes: Attributes, namespace: NamespaceLabels) -> tuple[Verdict, ...]:
     """Return the verdicts of all filters except matchConditions, for a webhook whose rules match a request."""
     return (
         match_kind(relevant),
@@ -261,7 +261,7 @@ class CallWebhook(Protocol):
     """Calls a webhook, as `fleethook.engines.dispatch.call.call.WebhookCaller.call` does."""
 
     async def __call__(
-        self, relevant: RelevantHook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
+        self, relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> WebhookResponse:
         """Return the webhook's response; raises CallingError, StatusError."""
 
@@ -286,7 +286,7 @@ class RequestContext(NamedTuple):
 class VersionedRequest(NamedTuple):
     """A request in the version that a webhook gets."""
 
-    relevant: RelevantHook
+    relevant: RelevantWebhook
     kind: GroupVersionKind
     attributes: Attributes
 
@@ -306,7 +306,7 @@ class CallDecider:
         """The labels of the request's namespace."""
         return self._context.namespace
 
-    async def should_call(self, relevant: RelevantHook, attributes: Attributes) -> bool:
+    async def should_call(self, relevant: RelevantWebhook, attributes: Attributes) -> bool:
         """Return whether a webhook is called.
 
         Raises:
@@ -333,7 +333,7 @@ class CallDecider:
         self._context.warnings.append(f'admission webhook "{hook.name}" was not called: {reason}')
         return True
 
-    async def build_versioned(self, relevant: RelevantHook, attributes: Attributes) -> VersionedRequest:
+    async def build_versioned(self, relevant: RelevantWebhook, attributes: Attributes) -> VersionedRequest:
         """Return a request in the version that a webhook gets; raises StatusError."""
         kind = relevant.invocation.kind
         assert kind is not None, "match_kind refuses unknown kinds"

@@ -23,7 +23,7 @@ from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, S
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
-from fleethook.engines.dispatch.hooks.hooks import PHASES
+from fleethook.engines.dispatch.input_request import RequestOperation
 from fleethook.engines.dispatch.lint.codes import WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
 from fleethook.engines.dispatch.pages.dispatch_view import (
@@ -35,7 +35,7 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
     read_choice,
     write_choice,
 )
-from fleethook.engines.dispatch.review.request_plan import RequestOperation
+from fleethook.engines.dispatch.webhooks.webhook import PHASES
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE

@@ -14,14 +14,14 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS, Explanation, explain
-from fleethook.engines.dispatch.review.request_plan import (
+from fleethook.engines.dispatch.input_request import (
     InputDocument,
-    PlanError,
-    PlannedRequest,
+    InputRequest,
+    InputRequestError,
     RequestOperation,
     RequestOptions,
     find_problem,
-    plan_request,
+    make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.model.gvk import GroupKind
@@ -102,7 +102,7 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     )
 
 
-def plan_form(store: Store, form: RequestForm) -> PlannedRequest:
+def plan_form(store: Store, form: RequestForm) -> InputRequest:
     """Return the request of a form; raises FormFieldError."""
     document = _read_object("document", form.document)
     if document is None:
@@ -122,8 +122,8 @@ def plan_form(store: Store, form: RequestForm) -> PlannedRequest:
     )
     source = InputDocument(document, _PLACE, _read_cluster(store, form.cluster) or cluster_of(document) or None)
     try:
-        return plan_request(store, source, options)
-    except PlanError as error:
+        return make_input_request(store, source, options)
+    except InputRequestError as error:
         raise FormFieldError("document", str(error).removeprefix(f"{_PLACE}: ")) from None
 
 
@@ -148,7 +148,7 @@ def _read_object(field: str, text: str) -> JSONObject | None:
     return document
 
 
-def _list_notes(store: StoreView, planned: PlannedRequest, found: Explanation) -> Iterator[str]:
+def _list_notes(store: StoreView, planned: InputRequest, found: Explanation) -> Iterator[str]:
     yield from planned.notes
     if not store.knows(planned.cluster):
         yield f"there are no objects of {planned.cluster or 'a plain cluster'}"

@@ -18,14 +18,14 @@ from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, Manife
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.chain import Chain, ChainError, Explained
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND
-from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import describe_object
 from fleethook.engines.interpret.lua.lua_layer import Customizations, has_scripts, read_object
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
+from fleethook.engines.interpret.webhooks.webhook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.interpret.interpreter import Question
 from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import DEFINITION, GroupVersionKind

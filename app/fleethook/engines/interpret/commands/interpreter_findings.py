@@ -64,10 +64,6 @@ def _find_mistakes(
         earlier: Objects with the same target. Admission refuses a customization with a rule that one of them has.
         runner: Runs scripts.
     """
-    from fleethook.engines.interpret.hooks.hook_configuration import (  # noqa: PLC0415 - it needs libraries for TLS
-        CONFIGURATIONS,
-        problems,
-    )
     from fleethook.engines.interpret.lua.customization_rules import (  # noqa: PLC0415 - it needs Lua
         list_findings,
         list_unportable,
@@ -77,6 +73,10 @@ def _find_mistakes(
         has_scripts,
         list_problems,
         read_object,
+    )
+    from fleethook.engines.interpret.webhooks.webhook_configuration import (  # noqa: PLC0415 - it needs libraries for TLS
+        CONFIGURATIONS,
+        problems,
     )
 
     group_kind = key_of(document).group_kind

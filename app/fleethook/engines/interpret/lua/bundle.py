@@ -27,10 +27,10 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind
 from fleethook.engines.interpret.fixtures import Fixture, read_fixtures
-from fleethook.engines.interpret.hooks.hook_configuration import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, as_object

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
 from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
-from fleethook.engines.interpret.hooks.hook_configuration import refuse_problems
 from fleethook.engines.interpret.lua.convert import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.customization_rules import (
     CustomizationRule,
@@ -20,6 +19,7 @@ from fleethook.engines.interpret.lua.customization_rules import (
 )
 from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.vm import LuaError
+from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model import admission

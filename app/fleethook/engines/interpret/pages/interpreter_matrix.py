@@ -7,13 +7,17 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import Store, StoreView
 from fleethook.console.rendering import take_page
 from fleethook.engines.interpret.chain import Chain
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND, parse_hooks
-from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
 from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
 from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.pages.playground import playground_url
+from fleethook.engines.interpret.webhooks.webhook_configuration import (
+    CONFIGURATIONS,
+    DEFINITIONS_BY_KIND,
+    parse_webhooks,
+)
+from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
@@ -190,7 +194,7 @@ def _list_rule_kinds(view: StoreView) -> Iterator[GroupVersionKind]:
     for group_kind in CONFIGURATIONS:
         for configuration in view.each("", group_kind):
             if isinstance(configuration, dict):
-                for rule in (rule for hook in parse_hooks(group_kind, configuration) for rule in hook.rules):
+                for rule in (rule for hook in parse_webhooks(group_kind, configuration) for rule in hook.rules):
                     yield from (
                         GroupVersionKind(group, version, kind)
                         for group in _names(rule.get("apiGroups"))

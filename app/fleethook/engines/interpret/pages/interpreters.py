@@ -19,7 +19,6 @@ from fleethook.console.forms import FormError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
-from fleethook.engines.interpret.hooks.hook_configuration import CONFIGURATIONS
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.pages.interpreter_matrix import (
     INTERPRETED,
@@ -45,6 +44,7 @@ from fleethook.engines.interpret.pages.playground import (
     playground_url,
     run_form,
 )
+from fleethook.engines.interpret.webhooks.webhook_configuration import CONFIGURATIONS
 from fleethook.interpret.interpreter import Interpreter, load
 from fleethook.model.json import as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation

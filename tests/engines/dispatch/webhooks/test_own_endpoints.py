@@ -8,8 +8,8 @@ import pytest
 
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.explain import explain
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
-from fleethook.engines.dispatch.hooks.own_endpoints import OwnEndpoints, list_own_addresses
+from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints, list_own_addresses
+from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from tests.engines.dispatch.builders import configuration, request_of, review, store_of, webhook
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
@@ -26,7 +26,7 @@ OWN = OwnEndpoints(
 
 
 def find_reason(client_config: dict[str, Any], cluster: str = "ws1") -> str:
-    (compiled,) = compile_hooks(
+    (compiled,) = compile_webhooks(
         "validating", cluster, configuration(cluster, "validating", webhook(clientConfig=client_config))
     )
     return OWN.find_reason(compiled)

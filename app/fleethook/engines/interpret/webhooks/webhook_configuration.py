@@ -75,7 +75,7 @@ class InterpretedKind(NamedTuple):
     namespaced: bool
 
 
-def parse_hooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[InterpreterWebhook]:
+def parse_webhooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[InterpreterWebhook]:
     """Yield the hooks of a configuration; a member of a wrong type counts as missing."""
     name = configuration["metadata"]["name"]
     proposed = group_kind == EXPLORING_CONFIGURATION
@@ -380,5 +380,5 @@ def select_from_store(store: Store, layers: Mapping[str, Answers], choice: Inter
     """Return the rules for the chosen kinds and operations that no other configuration in the store names."""
     kind = INTERPRETER_CONFIGURATION
     answers = choose_answers(layers, choice, read_karmada_interpreters())
-    others = [hook for one in store.each("", kind) for hook in parse_hooks(kind, one)]
+    others = [hook for one in store.each("", kind) for hook in parse_webhooks(kind, one)]
     return select(answers, sorted(others, key=lambda hook: hook.uid))  # the order in which Karmada matches them

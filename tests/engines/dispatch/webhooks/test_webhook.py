@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.hooks.hooks import DISPATCH_ONLY, MUTATING, VALIDATING, compile_hooks, set_defaults
 from fleethook.engines.dispatch.lint.lint import lint
+from fleethook.engines.dispatch.webhooks.webhook import (
+    DISPATCH_ONLY,
+    MUTATING,
+    VALIDATING,
+    compile_webhooks,
+    set_defaults,
+)
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.lint.configuration_builders import find_errors, rule, valid_webhook, webhook_configuration
@@ -54,7 +60,7 @@ def test_members_of_a_wrong_type_are_ignored() -> None:
              "admissionReviewVersions": [None, "v1"], "failurePolicy": 3},
         ],
     }  # fmt: skip
-    first, second = compile_hooks("validating", "c", odd)
+    first, second = compile_webhooks("validating", "c", odd)
     assert (first.name, first.rules, first.seconds, first.endpoint) == ("", (), 10.0, None)
     assert (second.review_versions, second.seconds, second.fails_open) == (("v1",), 30.0, False)
     assert second.namespace_selector.problem

@@ -73,7 +73,7 @@ class Webhook(NamedTuple):
         return sum(len(rule.resources) + len(rule.versions) + 1 for rule in self.rules)
 
 
-def compile_hooks(phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> Iterator[Webhook]:
+def compile_webhooks(phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> Iterator[Webhook]:
     """Return the webhooks of a configuration in order. Members of a wrong type are ignored.
 
     Nothing is defaulted here: without a matchPolicy only the exact resource matches, and a missing selector selects

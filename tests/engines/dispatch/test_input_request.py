@@ -3,13 +3,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.engines.dispatch.review.request_plan import (
+from fleethook.engines.dispatch.input_request import (
     InputDocument,
-    PlanError,
+    InputRequestError,
     RequestOperation,
     RequestOptions,
     find_problem,
-    plan_request,
+    make_input_request,
 )
 from tests.engines.dispatch.builders import binding, review, store_of, widget
 
@@ -21,7 +21,7 @@ def document(value: dict[str, Any], cluster: str | None = "c") -> InputDocument:
 
 
 def test_a_manifest_becomes_the_request_that_kubectl_would_send() -> None:
-    planned = plan_request(store_of(binding("c", "p", "widgets.example.org")), document(widget()), NO_OPTIONS)
+    planned = make_input_request(store_of(binding("c", "p", "widgets.example.org")), document(widget()), NO_OPTIONS)
     assert (planned.cluster, planned.request.operation, planned.request.resource.resource, planned.notes) == (
         "c",
         "CREATE",
@@ -32,25 +32,27 @@ def test_a_manifest_becomes_the_request_that_kubectl_would_send() -> None:
 
 def test_a_deletion_has_only_the_old_object() -> None:
     options = NO_OPTIONS._replace(operation=RequestOperation.DELETE)
-    request = plan_request(store_of(), document(widget(size=3)), options).request
+    request = make_input_request(store_of(), document(widget(size=3)), options).request
     assert msgspec.json.decode(request.object_raw) is None
     assert msgspec.json.decode(request.old_object_raw)["spec"] == {"size": 3}
 
 
 def test_a_guessed_resource_is_noted() -> None:
-    planned = plan_request(store_of(), document(widget()), NO_OPTIONS)
+    planned = make_input_request(store_of(), document(widget()), NO_OPTIONS)
     assert planned.notes == ("no CRD or APIBinding defines Widget; assuming resource widgets",)
 
 
 def test_an_object_without_a_cluster_names_the_remedy() -> None:
-    with pytest.raises(PlanError, match=r"w\.yaml:1: the logical cluster is unknown: add .* or give --cluster NAME"):
-        plan_request(store_of(), document(widget(), None), NO_OPTIONS)
+    with pytest.raises(
+        InputRequestError, match=r"w\.yaml:1: the logical cluster is unknown: add .* or give --cluster NAME"
+    ):
+        make_input_request(store_of(), document(widget(), None), NO_OPTIONS)
 
 
 def test_a_review_that_cannot_be_read_is_an_error() -> None:
     broken = {**review(widget()), "request": {"uid": 1}}
-    with pytest.raises(PlanError, match=r"w\.yaml:1: "):
-        plan_request(store_of(), document(broken), NO_OPTIONS)
+    with pytest.raises(InputRequestError, match=r"w\.yaml:1: "):
+        make_input_request(store_of(), document(broken), NO_OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_a_document_that_is_neither_object_nor_review_has_a_problem(value: Any, 
 
 def test_a_body_without_a_name_is_noted_and_has_no_metadata_under_connect() -> None:
     body = {"apiVersion": "v1", "kind": "PodExecOptions", "command": ["ls"]}
-    planned = plan_request(store_of(), document(body), NO_OPTIONS)
+    planned = make_input_request(store_of(), document(body), NO_OPTIONS)
     assert planned.notes == (
         "PodExecOptions names no object, so the request has no name: set metadata.name to that of the object",
     )
@@ -84,5 +86,5 @@ def test_a_body_without_a_name_is_noted_and_has_no_metadata_under_connect() -> N
 def test_a_workload_sent_to_scale_has_its_replicas(spec: dict[str, Any], replicas: dict[str, Any]) -> None:
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
     options = NO_OPTIONS._replace(resource="deployments.apps/scale")
-    scale = msgspec.json.decode(plan_request(store_of(), document(deployment), options).request.object_raw)
+    scale = msgspec.json.decode(make_input_request(store_of(), document(deployment), options).request.object_raw)
     assert (scale["kind"], scale["spec"]) == ("Scale", replicas)

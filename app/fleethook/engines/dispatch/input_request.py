@@ -30,7 +30,7 @@ _UID: Final = "00000000-0000-0000-0000-000000000000"
 NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
 
 
-class PlanError(ValueError):
+class InputRequestError(ValueError):
     """No request can be made of a document; the text names the document, the reason and the remedy."""
 
 
@@ -81,7 +81,7 @@ class InputDocument(NamedTuple):
     cluster: str | None
 
 
-class PlannedRequest(NamedTuple):
+class InputRequest(NamedTuple):
     """A request to explain.
 
     Attributes:
@@ -132,7 +132,7 @@ def find_problem(document: JSON) -> str:
     return "" if all(one is None or isinstance(one, str) for one in texts) else "name and namespace must be text"
 
 
-def plan_request(store: Store, source: InputDocument, options: RequestOptions) -> PlannedRequest:
+def make_input_request(store: Store, source: InputDocument, options: RequestOptions) -> InputRequest:
     """Return the request to explain.
 
     Raises PlanError if the review is invalid, the cluster is unknown, or the resource is unclear.
@@ -158,22 +158,22 @@ def _require_cluster(source: InputDocument, options: RequestOptions) -> str:
     if source.cluster is None and options.default_cluster is not None:
         return options.default_cluster
     if source.cluster is None:
-        raise PlanError(
+        raise InputRequestError(
             f"{source.place}: the logical cluster is unknown: add the annotation {CLUSTER_ANNOTATION}, or "
             "give --cluster NAME ('' for the objects without this annotation)"
         )
     return source.cluster
 
 
-def _read_review(source: InputDocument, options: RequestOptions) -> PlannedRequest:
+def _read_review(source: InputDocument, options: RequestOptions) -> InputRequest:
     """Return the request of a review, changed by the options."""
     try:
         review = decode_review(msgspec.json.encode(source.document))
     except BadReviewError as error:
-        raise PlanError(f"{source.place}: {error}") from None
+        raise InputRequestError(f"{source.place}: {error}") from None
     request = review.request
     if request is None:
-        raise PlanError(f"{source.place}: the review cannot be read: {review.problem}")
+        raise InputRequestError(f"{source.place}: the review cannot be read: {review.problem}")
     changes: dict[str, Any] = {}
     if options.operation is not None or options.old is not None:
         operation = options.operation or RequestOperation(request.operation)
@@ -187,7 +187,7 @@ def _read_review(source: InputDocument, options: RequestOptions) -> PlannedReque
     claimed = read_claimed_cluster(request) or None
     cluster = _require_cluster(source if source.cluster is not None else source._replace(cluster=claimed), options)
     changed = msgspec.structs.replace(request, **changes)
-    return PlannedRequest(changed, changed, cluster, source)
+    return InputRequest(changed, changed, cluster, source)
 
 
 def _encode(value: JSON) -> msgspec.Raw:
@@ -206,7 +206,7 @@ def _make_options(operation: RequestOperation) -> msgspec.Raw:
     return _encode(None if has_no_options else {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.title()}Options"})
 
 
-def _make_request(store: Store, source: InputDocument, cluster: str, options: RequestOptions) -> PlannedRequest:
+def _make_request(store: Store, source: InputDocument, cluster: str, options: RequestOptions) -> InputRequest:
     """Return the request that a client would send with a manifest."""
     own = gvk_of(source.document)
     try:
@@ -218,7 +218,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
             operation=options.operation or "",
         )
     except DestinationError as error:
-        raise PlanError(f"{source.place}: {error}") from None
+        raise InputRequestError(f"{source.place}: {error}") from None
     resource, subresource = chosen.destination
     operation = RequestOperation(chosen.operation)
     schema = find_owner(store, cluster=cluster, group=resource.group, resource=resource.resource).schema
@@ -263,7 +263,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     if subresource and not name:
         notes += (f"{own.kind} names no object, so the request has no name: set metadata.name to that of the object",)
     has_defaults = version is not None or knows_defaults({"apiVersion": kind.api_version, "kind": kind.kind})
-    return PlannedRequest(shown[0], shown[1], cluster, source, notes, has_defaults)
+    return InputRequest(shown[0], shown[1], cluster, source, notes, has_defaults)
 
 
 def _show(

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.hooks.hook_index import MAX_NAMES, MAX_WEBHOOKS, Configurations, HookIndex
-from fleethook.engines.dispatch.hooks.hooks import compile_hooks
 from fleethook.engines.dispatch.match.rules import EquivalentIndex, find_invocation
+from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_index import MAX_NAMES, MAX_WEBHOOKS, Configurations, WebhookIndex
 from fleethook.model.webhook_rules import RuleAttributes
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.worlds import KIND, World, equivalents, hooks, resource, rule_attributes
@@ -18,7 +18,7 @@ from tests.hypothesis_profiles import examples
 @settings(max_examples=examples(300))
 @given(st.lists(hooks("c"), max_size=6), st.lists(st.tuples(rule_attributes, equivalents), min_size=1, max_size=4))
 def test_the_index_finds_the_same_webhooks_as_a_scan(made: Any, requests: Any) -> None:
-    compiled = HookIndex(compile_hooks("validating", "c", configuration("c", "validating", *made)))
+    compiled = WebhookIndex(compile_webhooks("validating", "c", configuration("c", "validating", *made)))
     for request, others in (*requests, *requests):
         expected = [
             (hook, invocation)
@@ -31,13 +31,13 @@ def test_the_index_finds_the_same_webhooks_as_a_scan(made: Any, requests: Any) -
 def test_webhooks_of_the_same_name_have_different_uids() -> None:
     same = configuration("c", "validating", webhook("w"), webhook("v"), webhook("w"), name="x")
     other = configuration("c", "validating", webhook("w"), name="y")
-    found = HookIndex(hook for one in (same, other) for hook in compile_hooks("validating", "c", one)).hooks
+    found = WebhookIndex(hook for one in (same, other) for hook in compile_webhooks("validating", "c", one)).hooks
     assert [hook.uid for hook in found] == ["x/w/0", "x/v/0", "x/w/1", "y/w/0"]
     assert [hook.position for hook in found] == [0, 1, 2, 3]
 
 
 def test_the_cache_is_bounded() -> None:
-    compiled = HookIndex(list(compile_hooks("validating", "c", configuration("c", "validating", webhook()))))
+    compiled = WebhookIndex(list(compile_webhooks("validating", "c", configuration("c", "validating", webhook()))))
     for number in range(5000):
         compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
     assert 0 < len(compiled._cache) <= 4096

@@ -22,7 +22,7 @@ from fleethook.cluster.registration.paths import (
     DISPATCH_VALIDATE,
     split_cluster_path,
 )
-from fleethook.engines.dispatch.hooks.hooks import Webhook
+from fleethook.engines.dispatch.webhooks.webhook import Webhook
 
 _VERBS: Final = ("mutate", "validate")
 # The number of URLs whose parts are cached. Parsing a URL takes about 10 us.

@@ -14,7 +14,10 @@ from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import Chain, NativeLayer
 from fleethook.engines.interpret.fixtures import read_fixtures
-from fleethook.engines.interpret.hooks.hook_configuration import (
+from fleethook.engines.interpret.lua.bundle import BundleLayer
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.native import NATIVE
+from fleethook.engines.interpret.webhooks.webhook_configuration import (
     DEFINITIONS_BY_KIND,
     INDEXES,
     InterpretedKind,
@@ -25,16 +28,13 @@ from fleethook.engines.interpret.hooks.hook_configuration import (
     find_target,
     is_own,
     matches,
-    parse_hooks,
+    parse_webhooks,
     problems,
     read_karmada_interpreters,
     select,
     select_from_store,
 )
-from fleethook.engines.interpret.hooks.webhook_layer import WebhookLayer
-from fleethook.engines.interpret.lua.bundle import BundleLayer
-from fleethook.engines.interpret.lua.runner import Runner
-from fleethook.engines.interpret.native import NATIVE
+from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
@@ -56,7 +56,7 @@ PROPOSED = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["foos"], "op
 
 def parse(*webhooks: Any, proposed: bool = False) -> list[InterpreterWebhook]:
     kind = EXPLORING_CONFIGURATION if proposed else INTERPRETER_CONFIGURATION
-    return list(parse_hooks(kind, {"metadata": {"name": "c"}, "webhooks": list(webhooks)}))
+    return list(parse_webhooks(kind, {"metadata": {"name": "c"}, "webhooks": list(webhooks)}))
 
 
 def hook(*, proposed: bool = False, **webhook: Any) -> InterpreterWebhook:
@@ -69,7 +69,7 @@ def test_members_of_a_wrong_type_count_as_missing() -> None:
     assert hook(rules="x", clientConfig=[], timeoutSeconds="5", interpreterContextVersions={}) == bare
     assert (bare.uid, bare.rules, bare.timeout, bare.versions, bare.endpoint.url) == ("c/w", (), 10.0, (), "")
     assert parse(None, "w") == []
-    assert list(parse_hooks(INTERPRETER_CONFIGURATION, {"metadata": {"name": "c"}, "webhooks": {}})) == []
+    assert list(parse_webhooks(INTERPRETER_CONFIGURATION, {"metadata": {"name": "c"}, "webhooks": {}})) == []
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def make_hooks(rules: list[Any], name: str = "other") -> list[InterpreterWebhook
         "metadata": {"name": name},
         "webhooks": [{"name": "w", "clientConfig": {"url": "https://x"}, "rules": rules}],
     }
-    return list(parse_hooks(INTERPRETER_CONFIGURATION, made))
+    return list(parse_webhooks(INTERPRETER_CONFIGURATION, made))
 
 
 def make_rule(kind: str = "*", operation: str = "*") -> dict[str, Any]:

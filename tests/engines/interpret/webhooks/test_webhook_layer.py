@@ -15,8 +15,8 @@ from aiohttp import web
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.chain import IgnoredError
-from fleethook.engines.interpret.hooks.hook_configuration import INDEXES
-from fleethook.engines.interpret.hooks.webhook_layer import RecordedHookLayer
+from fleethook.engines.interpret.webhooks.webhook_configuration import INDEXES
+from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 from fleethook.outbound.client import HookClient
@@ -290,7 +290,7 @@ KEY = f"{Operation.HEALTH.value}/hooks/health"
 
 
 async def ask(**members: Any) -> Any:
-    layer = RecordedHookLayer(Store(INDEXES), HookClient(allow_private=False), observe=lambda *_: None)
+    layer = RecordedWebhookLayer(Store(INDEXES), HookClient(allow_private=False), observe=lambda *_: None)
     calls = [RecordedCall(kind="webhook", name="health", key=KEY, cluster="", configuration="hooks", **members)]
     current_calls.set(ReviewCalls(calls if members else ()))
     return await layer._ask(HOOK, QUESTION)

@@ -12,14 +12,14 @@ import msgspec
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.interpret.chain import Handler, IgnoredError, Observe, ignore_call
-from fleethook.engines.interpret.hooks.hook_configuration import (
+from fleethook.engines.interpret.webhooks.webhook_configuration import (
     CONFIGURATIONS,
     DEFINITIONS_BY_KIND,
     InterpreterWebhook,
     find_target,
     is_own,
     matches,
-    parse_hooks,
+    parse_webhooks,
 )
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
@@ -88,7 +88,7 @@ class WebhookLayer:
                 hook
                 for group_kind in CONFIGURATIONS
                 for configuration in self._store.each("", group_kind)
-                for hook in parse_hooks(group_kind, configuration)
+                for hook in parse_webhooks(group_kind, configuration)
                 # Otherwise this server would call itself.
                 if not is_own(hook)
             ]
@@ -256,7 +256,7 @@ def _apply_patch(document: JSONObject, members: JSONObject) -> JSONObject:
     return patched
 
 
-class RecordedHookLayer(WebhookLayer):
+class RecordedWebhookLayer(WebhookLayer):
     """Finds the webhooks of interpreters as a server does, and answers as they did."""
 
     async def _ask(self, hook: InterpreterWebhook, question: Question) -> Answer:

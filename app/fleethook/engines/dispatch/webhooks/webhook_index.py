@@ -10,9 +10,9 @@ from itertools import accumulate, chain, groupby
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.dispatch.hooks.hooks import PHASES, Phase, Webhook, compile_hooks, set_defaults
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rules import EquivalentIndex, WebhookInvocation, find_invocation
+from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook, compile_webhooks, set_defaults
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject, count_values
 from fleethook.model.webhook_rules import RuleAttributes
@@ -38,7 +38,7 @@ def explain_excess(hooks: Sequence[Webhook]) -> str:
     return ""
 
 
-class RelevantHook(NamedTuple):
+class RelevantWebhook(NamedTuple):
     """A webhook whose rules match a request."""
 
     hook: Webhook
@@ -48,14 +48,14 @@ class RelevantHook(NamedTuple):
 _Question: TypeAlias = tuple[RuleAttributes, GroupVersionKind, tuple[Equivalent, ...]]
 
 
-class HookIndex:
+class WebhookIndex:
     """Webhooks in an apiserver's order: by configuration name, then as declared."""
 
     def __init__(self, hooks: Iterable[Webhook] = ()) -> None:
         """Hold webhooks; those of one configuration must be adjacent."""
         self._by_configuration: Final[dict[str, tuple[Webhook, ...]]] = {}
         self._names: Final[list[str]] = []
-        self._cache: dict[_Question, tuple[RelevantHook, ...]] = {}
+        self._cache: dict[_Question, tuple[RelevantWebhook, ...]] = {}
         self._cached = 0
         self._problem: str | None = ""
         for name, group in groupby(hooks, key=lambda hook: hook.configuration):
@@ -93,7 +93,7 @@ class HookIndex:
 
     def find_relevant(
         self, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
-    ) -> tuple[RelevantHook, ...]:
+    ) -> tuple[RelevantWebhook, ...]:
         """Return the webhooks whose rules match a request, in order.
 
         The answer depends on the arguments and these webhooks only, so it is cached.
@@ -103,7 +103,7 @@ class HookIndex:
         if found is None:
             known = EquivalentIndex(equivalents)
             found = tuple(
-                RelevantHook(hook._replace(position=position), invocation)
+                RelevantWebhook(hook._replace(position=position), invocation)
                 for position, hook in enumerate(self.each())
                 if (invocation := find_invocation(hook, attributes, kind, known)) is not None
             )
@@ -123,11 +123,11 @@ _SMALL: Final = 1_000
 _CONTAINERS: Final = 40
 
 
-class _ClusterHooks:
+class _ClusterWebhooks:
     """The compiled webhooks of a logical cluster and a phase."""
 
     def __init__(self, documents: dict[str, JSONObject | None]) -> None:
-        self.hooks: Final = HookIndex()
+        self.hooks: Final = WebhookIndex()
         # The configurations to compile, by name; None for a deleted one.
         self.changed: dict[str, JSONObject | None] = documents
         self.lock: Final = asyncio.Lock()
@@ -139,7 +139,7 @@ class Configurations:
     def __init__(self, store: Store) -> None:
         """Subscribe to a store."""
         self._store: Final = store
-        self._hooks: Final[dict[tuple[str, Phase], _ClusterHooks]] = {}
+        self._hooks: Final[dict[tuple[str, Phase], _ClusterWebhooks]] = {}
         self._lasting: Final = GCFreezer()
         store.subscribe(self._record_change)
 
@@ -148,16 +148,16 @@ class Configurations:
             if key.group_kind == group_kind and (known := self._hooks.get((key.cluster, phase))) is not None:
                 known.changed[key.name] = after
 
-    def hooks(self, cluster: str, phase: Phase) -> HookIndex:
+    def hooks(self, cluster: str, phase: Phase) -> WebhookIndex:
         """Return the webhooks of a logical cluster; a change is compiled here, however large it is."""
         known = self._find_hooks(cluster, phase)
         if known is None:
-            return HookIndex()
+            return WebhookIndex()
         if known.changed:
             self._install(known, dict(known.changed), compile_configurations(known.changed, phase, cluster))
         return self._return(known, cluster, phase)
 
-    def find(self, cluster: str, phase: Phase, *, worker: Worker) -> Work[HookIndex]:
+    def find(self, cluster: str, phase: Phase, *, worker: Worker) -> Work[WebhookIndex]:
         """Return the webhooks of a logical cluster; large changes are compiled in a thread.
 
         The result includes every change that the store had at the time of the call. Without a large change, this waits
@@ -169,24 +169,24 @@ class Configurations:
         yield self._compile_in_thread(known, cluster, phase, worker)
         return self._return(known, cluster, phase)
 
-    async def _compile_in_thread(self, known: _ClusterHooks, cluster: str, phase: Phase, worker: Worker) -> None:
+    async def _compile_in_thread(self, known: _ClusterWebhooks, cluster: str, phase: Phase, worker: Worker) -> None:
         async with known.lock:
             taken = dict(known.changed)
             self._install(known, taken, await worker.run(cluster, compile_configurations, taken, phase, cluster))
 
-    def _find_hooks(self, cluster: str, phase: Phase) -> _ClusterHooks | None:
+    def _find_hooks(self, cluster: str, phase: Phase) -> _ClusterWebhooks | None:
         known = self._hooks.get((cluster, phase))
         if known is None:
             documents = {one["metadata"]["name"]: one for one in self._store.each(cluster, PHASES[phase])}
             if not documents:
                 # Clusters without configurations are not stored: a caller can name any number of clusters.
                 return None
-            known = self._hooks[cluster, phase] = _ClusterHooks(dict(documents))
+            known = self._hooks[cluster, phase] = _ClusterWebhooks(dict(documents))
         return known
 
     def _install(
         self,
-        known: _ClusterHooks,
+        known: _ClusterWebhooks,
         taken: Mapping[str, JSONObject | None],
         compiled: Mapping[str, tuple[Webhook, ...]],
     ) -> None:
@@ -197,7 +197,7 @@ class Configurations:
                 known.hooks.replace(name, hooks)
                 self._lasting.add(_CONTAINERS * len(hooks))
 
-    def _return(self, known: _ClusterHooks, cluster: str, phase: Phase) -> HookIndex:
+    def _return(self, known: _ClusterWebhooks, cluster: str, phase: Phase) -> WebhookIndex:
         if not known.hooks and not known.changed:
             self._hooks.pop((cluster, phase), None)
         return known.hooks
@@ -211,6 +211,6 @@ def compile_configurations(
 ) -> dict[str, tuple[Webhook, ...]]:
     """Return the compiled webhooks of configurations by name, none for a deleted configuration."""
     return {
-        name: () if one is None else tuple(compile_hooks(phase, cluster, set_defaults(one)))
+        name: () if one is None else tuple(compile_webhooks(phase, cluster, set_defaults(one)))
         for name, one in documents.items()
     }
