@@ -1,6 +1,6 @@
 """Small but valid objects for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.patch import apply
-from fleethook.work.threads import T, Work
+from fleethook.server.reviews.admission_endpoint import Immediate
 
 API = "apps.openyurt.io/v1alpha1"
 API_V1BETA1 = "apps.openyurt.io/v1beta1"
@@ -181,27 +181,25 @@ def request(
     return msgspec.json.decode(msgspec.json.encode(body), type=AdmissionRequest)
 
 
-def do_at_once(work: Work[T]) -> T:
-    """Do work that waits for nothing, and the functions that it yields, in this thread."""
-    try:
-        step = next(work)
-        while True:
-            step = work.send(step())
-    except StopIteration as end:
-        result: T = end.value
-        return result
+def decide(ask: Callable[[], Immediate]) -> Response:
+    """Ask a handler until it decides, and run its functions in this thread."""
+    while True:
+        decided = ask()
+        found = decided if isinstance(decided, Response) else decided()
+        if found is not None:
+            return found
 
 
 def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Response:
-    return do_at_once(overrider_admission.validate_subject(request, store=store))
+    return decide(lambda: overrider_admission.validate_subject(request, store=store))
 
 
 def validate_overrider(request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0) -> Response:
-    return do_at_once(overrider_admission.validate_overrider(request, store=store, warning_share=warning_share))
+    return decide(lambda: overrider_admission.validate_overrider(request, store=store, warning_share=warning_share))
 
 
 def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Response:
-    return do_at_once(workload_admission.mutate_workload(request, store=store, plans=plans))
+    return decide(lambda: workload_admission.mutate_workload(request, store=store, plans=plans))
 
 
 def review(document: Any, *objects: dict[str, Any], **fields: Any) -> Response:

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from fleethook import __version__
 from fleethook.cluster.followed_cluster import Cluster, Followed
@@ -31,7 +31,7 @@ from fleethook.server.protocol.request_body import BodyBudget
 from fleethook.server.protocol.sending import close_after_answer
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_error
-from fleethook.server.reviews.endpoint import Endpoint, Gate
+from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.server.reviews.recording import RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
@@ -107,9 +107,7 @@ class Fleethook(FastAPI):
         self.engine_of_route: Final = {route.path: name for name, routes in by_engine.items() for route in routes}
         """The engine of each route, by path."""
         self._log: Final = log
-        self.reviews: Final[dict[str, ASGIApp]] = {
-            route.path: self._make_endpoint(route) for route in self.routes_of_reviews
-        }
+        self.reviews: Final = {route.path: self._make_endpoint(route) for route in self.routes_of_reviews}
 
     def _make_engines(self, *, is_replay: bool) -> dict[str, EngineServer]:
         context = ServerContext(
@@ -147,7 +145,7 @@ class Fleethook(FastAPI):
         self.routes_of_reviews.append(route)
         self.reviews[route.path] = self._make_endpoint(route)
 
-    def _make_endpoint(self, route: ReviewRoute) -> ASGIApp:
+    def _make_endpoint(self, route: ReviewRoute) -> Endpoint:
         endpoint = route.make(
             route.path,
             metrics=self.metrics,
@@ -159,25 +157,15 @@ class Fleethook(FastAPI):
             record=self._record,
             trace=self._trace,
         )
-        if self.cluster is None or not route.needs:
-            return endpoint
-        return Gate(endpoint, partial(self.cluster.source.missing, route.needs))
+        if self.cluster is not None and route.needs:
+            endpoint.missing = partial(self.cluster.source.missing, route.needs)
+        return endpoint
 
     def find_direct(self, path: str) -> Endpoint | None:
         """Return the endpoint of a path that may answer without ASGI around it, None if there is none now."""
-        if self.draining:
-            return None
-        endpoint = self.find_endpoint(path)
-        return endpoint if endpoint is not None and endpoint.max_at_once else None
+        return None if self.draining else self.find_endpoint(path)
 
     def find_endpoint(self, path: str) -> Endpoint | None:
-        """Return the endpoint of a path, None if it takes no reviews or waits for the objects that it needs."""
-        endpoint = self._find_review(path)
-        if isinstance(endpoint, Gate):
-            endpoint = endpoint.endpoint
-        return endpoint if isinstance(endpoint, Endpoint) else None
-
-    def _find_review(self, path: str) -> ASGIApp | None:
         """Return the endpoint of a path, None if it takes no reviews."""
         return self.reviews.get(path) or self.reviews.get(find_route(path))
 
@@ -185,7 +173,7 @@ class Fleethook(FastAPI):
         """Answer reviews here and leave everything else to FastAPI."""
         if self.draining:
             send = close_after_answer(send)
-        endpoint = self._find_review(scope["path"]) if scope["type"] == "http" else None
+        endpoint = self.find_endpoint(scope["path"]) if scope["type"] == "http" else None
         if endpoint is not None:
             await endpoint(scope, receive, send)
         else:

@@ -37,6 +37,7 @@ from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
 from fleethook.cli.serve.server import GracefulServer, bind
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
+from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.work.garbage import settle_garbage_collector
@@ -56,9 +57,9 @@ class Timed(AdmissionEndpoint):
         self.__dict__.update(whole.__dict__)
         self.spent = self.count = 0
 
-    def _begin(self, body: bytes, request_id: str, scope: Any) -> Any:
+    def _answer(self, scope: Any, body: bytes, request_id: str) -> Any:
         began = time.thread_time_ns()
-        begun = super()._begin(body, request_id, scope)
+        begun = super()._answer(scope, body, request_id)
         self.spent += time.thread_time_ns() - began
         self.count += 1
         return begun
@@ -73,11 +74,11 @@ class Timers(Endpoint):
         super().__init__(TIMERS, **known)
         self._timed = timed
 
-    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
-        del body, request_id, scope
+    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
+        del scope, body, request_id
         mean = self._timed.spent / max(1, self._timed.count)
         self._timed.spent = self._timed.count = 0
-        return 200, json.dumps(mean).encode()
+        return Reply(200, json.dumps(mean).encode())
 
 
 def options(directory: Path) -> argparse.Namespace:

@@ -23,6 +23,7 @@ from fleethook.server.log_format import encode_line, make_admission_line
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, find_outcome
 from fleethook.server.reviews.codec import decode_review, encode_response
+from fleethook.work.threads import finish
 
 
 class Staged(AdmissionEndpoint):
@@ -32,31 +33,29 @@ class Staged(AdmissionEndpoint):
         self.__dict__.update(whole.__dict__)
         self._stages, self._whole = stages, answer
 
-    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
         del scope
         if self._stages < 1:
-            return 200, self._whole
+            return Reply(200, self._whole)
         started = time.perf_counter()
         read = decode_review(body)
         if self._stages < 2:
-            return 200, self._whole
+            return Reply(200, self._whole)
         response = self._handle(read.request)
         if self._stages < 3:
-            return 200, self._whole
+            return Reply(200, self._whole)
         answer = encode_response(response, uid=read.uid, api_version=read.api_version)
         if self._stages < 4:
-            return 200, answer
+            return Reply(200, answer)
         request_id = request_id or read.uid
         seconds = time.perf_counter() - started
         operation = read.request.operation if read.request else ""
-        self._metrics.count_review(
-            self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id
-        )
+        self.metrics.count_review(self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id)
         if self._stages > 4 and self._log is not None:
             self._log(
                 encode_line(make_admission_line(self._path, read, response, seconds=seconds, request_id=request_id))
             )
-        return 200, answer
+        return Reply(200, answer)
 
 
 class Parsed(AdmissionEndpoint):
@@ -66,8 +65,8 @@ class Parsed(AdmissionEndpoint):
         self.__dict__.update(whole.__dict__)
         self._constant = Reply(200, answer)
 
-    def begin(self, scope: Any, body: bytes, *, client: str) -> Reply:
-        del scope, body, client
+    def answer(self, scope: Any, body: bytes) -> Reply:
+        del scope, body
         return self._constant
 
 
@@ -78,7 +77,7 @@ class Timed(AdmissionEndpoint):
         self.__dict__.update(whole.__dict__)
         self.sums, self.count = [0] * len(ANSWERING), 0
 
-    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
         del scope
         now = time.thread_time_ns
         t0 = now()
@@ -91,9 +90,7 @@ class Timed(AdmissionEndpoint):
         request_id = request_id or read.uid
         seconds = (t3 - t0) / 1e9
         operation = read.request.operation if read.request else ""
-        self._metrics.count_review(
-            self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id
-        )
+        self.metrics.count_review(self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id)
         t4 = now()
         if self._log is not None:
             self._log(
@@ -103,7 +100,7 @@ class Timed(AdmissionEndpoint):
         for number, spent in enumerate((t1 - t0, t2 - t1, t3 - t2, t4 - t3, t5 - t4)):
             self.sums[number] += spent
         self.count += 1
-        return 200, answer
+        return Reply(200, answer)
 
     def report(self) -> dict[str, float]:
         """Return microseconds by stage, minus the cost of reading the clock."""
@@ -145,9 +142,8 @@ async def _serve_connections(directory: Path, answer: bytes) -> None:
 async def _answer(whole: AdmissionEndpoint) -> bytes:
     """Return the complete server's answer; all plans are compiled before, so that no stage has to wait for one."""
     for body in (*reviews("UPDATE"), review("UPDATE")):
-        begun = whole._begin(body, "", {})  # noqa: SLF001 - only the bytes of the answer are needed
-        answer = begun if isinstance(begun, tuple) else await begun
-    return answer[1]
+        reply = await finish(whole.answer({}, body))
+    return reply.body
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from fleethook.engines.interpret.review.interpret_endpoint import (
 from fleethook.model.admission import allowed, patched
 from fleethook.server.log_format import encode_line
 from fleethook.server.log_lines import LogLines
+from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.settings import Settings
@@ -45,7 +46,7 @@ def answer_constantly(app: Fleethook, settings: Settings, form: str) -> None:
 class ConstantAnswer(InterpretEndpoint):
     """Does the minimum of an interpreter: decodes the review, answers with its uid, counts and logs."""
 
-    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
+    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
         del request_id, scope
         started = time.perf_counter()
         asked = decode_review(body)
@@ -56,11 +57,11 @@ class ConstantAnswer(InterpretEndpoint):
             }
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        self._metrics.count_review(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
+        self.metrics.count_review(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
         verdict = Interpreted(None, (), None)
         line = make_interpret_line(self._path, asked, verdict, seconds=seconds, request_id=asked.uid)
         self._log(encode_line(line))
-        return 200, answer
+        return Reply(200, answer)
 
 
 def constant_answer() -> bytes:
@@ -73,8 +74,8 @@ class ConstantBytes(Endpoint):
     """An endpoint with the same app, TLS, routing and body reading that decodes and counts nothing."""
 
     max_at_once = MAX_ON_LOOP
-    _answer = 200, constant_answer()
+    _constant = Reply(200, constant_answer())
 
-    def _begin(self, body: bytes, request_id: str, scope: Any) -> tuple[int, bytes]:
-        del body, request_id, scope
-        return self._answer
+    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
+        del scope, body, request_id
+        return self._constant

@@ -19,8 +19,8 @@ from fleethook.server.health import HealthOnly
 from fleethook.server.log_format import LogSink
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
+from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.endpoint import Answer
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 
@@ -111,7 +111,7 @@ class Failing(AdmissionEndpoint):
 
     error: type[BaseException] = LookupError
 
-    def _begin(self, body: bytes, request_id: str, scope: Any) -> Answer:
+    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
         raise self.error(f"{len(body)} {request_id} {scope['path']}")
 
 
@@ -153,7 +153,7 @@ def app_for_tests(
     app.reviews[EXITING] = Exiting(EXITING, lambda _: patched([]), **known)
     app.reviews[LENGTHY] = AdmissionEndpoint(LENGTHY, patch_at_length, **known)
     for endpoint in app.reviews.values():
-        endpoint._worker = OnLoop()  # type: ignore[attr-defined]
+        endpoint._worker = OnLoop()  # type: ignore[misc, assignment]
     return app
 
 

@@ -25,7 +25,6 @@ from fleethook.server.reviews import admission_endpoint
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
-from fleethook.work.threads import Work
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
 from tests.engines.dispatch.builders import configuration, definition, webhook, widget
@@ -72,23 +71,27 @@ async def test_a_handler_that_reads_only_the_review_runs_in_a_thread(size: str) 
 async def test_functions_of_a_handler_run_in_a_thread(size: str) -> None:
     seen = []
 
-    def handler(_: AdmissionRequest) -> Work[Response]:
+    def prepare() -> None:
         seen.append(on_loop())
-        seen.append((yield on_loop))
+
+    def answer() -> Response:
         seen.append(on_loop())
         return allowed()
 
-    answer = await call(endpoint(handler), "/r", review(workload(), SIZES[size]))
-    assert answer.json()["response"]["allowed"]
-    assert seen == [True, False, True]
+    def handler(_: AdmissionRequest) -> Any:
+        seen.append(on_loop())
+        return prepare if len(seen) == 1 else answer
+
+    response = await call(endpoint(handler), "/r", review(workload(), SIZES[size]))
+    assert response.json()["response"]["allowed"]
+    assert seen == [True, False, True, False]
 
 
 async def test_a_large_review_that_fails_is_answered() -> None:
-    def broken(_: AdmissionRequest) -> Work[Response]:
-        yield allowed
+    def broken() -> Response:
         raise RecursionError
 
-    response = (await call(endpoint(broken), "/r", review(workload(), MAX_ON_LOOP))).json()["response"]
+    response = (await call(endpoint(lambda _: broken), "/r", review(workload(), MAX_ON_LOOP))).json()["response"]
     assert not response["allowed"]
     assert response["status"]["message"] == "the object under review is nested too deep"
 

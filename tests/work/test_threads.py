@@ -7,18 +7,16 @@ import subprocess
 import sys
 import threading
 import weakref
-from typing import Any
 
 import pytest
 
 from fleethook.work.threads import (
     DaemonThreads,
-    Done,
     Work,
     Worker,
     begin,
-    call_in_thread,
     favour_event_loop,
+    finish,
 )
 from tests.waiting import NET, until
 
@@ -177,16 +175,16 @@ def add(*numbers: int) -> Work[int]:
 
 
 def test_work_that_waits_for_nothing_is_done_at_once_without_an_event_loop() -> None:
-    assert begin(add(2, 4)) == Done(6)
+    assert begin(add(2, 4)) == 6
 
 
 @pytest.mark.parametrize("numbers", [(2, 4), (1, 2), (2, 1)])
 async def test_begun_work_can_be_awaited_whether_it_waits_or_not(numbers: tuple[int, ...]) -> None:
-    assert await begin(add(*numbers)) == sum(2 * number if number % 2 else number for number in numbers)
+    assert await finish(begin(add(*numbers))) == sum(2 * number if number % 2 else number for number in numbers)
 
 
 async def test_an_error_is_raised_where_the_work_waits() -> None:
-    assert await begin(add(-1, 3)) == 1_006
+    assert await finish(begin(add(-1, 3))) == 1_006
 
 
 async def test_a_cancellation_ends_the_work_where_it_waits() -> None:
@@ -201,7 +199,7 @@ async def test_a_cancellation_ends_the_work_where_it_waits() -> None:
         return 1
 
     async def run() -> int:
-        return await begin(wait())
+        return await finish(begin(wait()))
 
     task = asyncio.create_task(run())
     await asyncio.sleep(0)
@@ -210,33 +208,3 @@ async def test_a_cancellation_ends_the_work_where_it_waits() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (work_is_waiting, ended) == (True, ["ended"])
-
-
-async def test_functions_of_work_run_in_a_thread() -> None:
-    def work() -> Work[Any]:
-        return (yield lambda: threading.current_thread().name)
-
-    worker = Worker()
-    found = await begin(call_in_thread(work(), lambda function: worker.run("ws2", function)))
-    assert found.startswith("long-work")
-
-
-async def test_work_handles_the_failure_of_a_function_and_of_an_awaitable() -> None:
-    def broken() -> None:
-        raise ValueError("broken")
-
-    async def break_later() -> None:
-        raise ValueError("broken later")
-
-    def work() -> Work[str]:
-        found = []
-        for step in (broken, break_later()):
-            try:
-                yield step
-            except ValueError as error:
-                found.append(str(error))
-        return ", ".join(found)
-
-    worker = Worker()
-    found = await begin(call_in_thread(work(), lambda function: worker.run("ws2", function)))
-    assert found == "broken, broken later"

@@ -8,9 +8,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleethook.server.protocol.sending import RETRY_AFTER, close_after_answer
+from fleethook.server.protocol.sending import RETRY_AFTER, Reply, close_after_answer, send_reply
 from fleethook.server.reviews.codec import encode_error
-from fleethook.server.reviews.endpoint import respond
 
 _PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 _TOO_MANY: Final = encode_error(
@@ -111,4 +110,4 @@ class HealthOnly:
         if scope["path"] in _PATHS:
             await self._app(scope, receive, close_after_answer(send))
         else:
-            await respond(close_after_answer(send), 503, _TOO_MANY, RETRY_AFTER)
+            await send_reply(close_after_answer(send), Reply(503, _TOO_MANY, (RETRY_AFTER,)))

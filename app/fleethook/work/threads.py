@@ -13,7 +13,8 @@ import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import CancelledError, Future
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from types import CoroutineType
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from fleethook.fairness.slots import Limits, Slots
 
@@ -170,57 +171,21 @@ def favour_event_loop() -> None:
     sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
 
-# mypy accepts a bare ``yield`` only if the yield type is None or Any.
 Work = Generator[Any, Any, T]
-"""Work, which yields awaitables, and functions without parameters that take long and read immutable data only. It
-receives their results."""
+"""Work, which yields the awaitables for which it waits. It receives their results, which are never coroutines."""
 
 
-def call_in_thread(work: Work[T], run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Work[T]:
-    """Return work for `begin` that yields only awaitables.
-
-    Args:
-        work: The work.
-        run: Runs a function in a thread.
-    """
-    try:
-        step = next(work)
-        while True:
-            try:
-                found = yield run(step) if callable(step) else step
-            except Exception as error:  # noqa: BLE001 - the work handles it where it waits
-                step = work.throw(error)
-            else:
-                step = work.send(found)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    finally:
-        work.close()
-
-
-class Done(NamedTuple, Generic[T]):
-    """The end of some work. Awaiting it returns the result at once."""
-
-    result: T
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        """Return the result."""
-        return self.result
-        yield  # type: ignore[unreachable]
-
-
-def begin(work: Work[T]) -> Done[T] | Coroutine[Any, Any, T]:
+def begin(work: Work[T]) -> T | Coroutine[Any, Any, T]:
     """Do work until it waits.
 
     Work that does not wait needs no task, no coroutine and no event loop. This function runs no coroutine, because
     `asyncio.timeout` and aiohttp fail outside a task.
 
     Args:
-        work: The work. It yields only awaitables; `call_in_thread` makes such work of any other.
+        work: The work.
 
     Returns:
-        The result, or a coroutine that goes on with the work and returns the result. Both can be awaited.
+        The result, or a coroutine that goes on with the work and returns the result.
 
     Raises:
         Exception: The work has failed before it waited.
@@ -228,8 +193,14 @@ def begin(work: Work[T]) -> Done[T] | Coroutine[Any, Any, T]:
     try:
         waiting = next(work)
     except StopIteration as end:
-        return Done(end.value)
+        result: T = end.value
+        return result
     return _go_on(work, waiting)
+
+
+async def finish(begun: T | Coroutine[Any, Any, T]) -> T:
+    """Return the result of work that `begin` has begun."""
+    return await begun if isinstance(begun, CoroutineType) else cast("T", begun)
 
 
 async def _go_on(work: Work[T], waiting: Awaitable[Any]) -> T:

@@ -12,13 +12,13 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.model.admission import AdmissionRequest
+from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import (
     container,
-    do_at_once,
+    decide,
     entry,
     image,
     node_pool,
@@ -79,17 +79,21 @@ def test_a_change_during_the_compilation_is_in_the_answer_as_a_whole(
     change: str, operation: str, rule: dict[str, Any]
 ) -> None:
     store = store_of(LARGE, rule)
-    work = mutate_workload(make_review(operation), store=store, plans=PlanCache())
-    compilation = next(work)
+    plans = PlanCache()
+    compilation = mutate_workload(make_review(operation), store=store, plans=plans)
+    assert not isinstance(compilation, Response)
     CHANGES[change](store)
-    compilation()
-    expected = do_at_once(mutate_workload(make_review(operation), store=store, plans=PlanCache()))
-    assert do_at_once(work) == expected
+    assert compilation() is None
+    found, expected = (
+        decide(lambda plans=plans: mutate_workload(make_review(operation), store=store, plans=plans))
+        for plans in (plans, PlanCache())
+    )
+    assert found == expected
 
 
 def test_a_small_plan_is_compiled_at_once() -> None:
-    work = mutate_workload(make_review(), store=store_of(yurt_app_set(), RULE), plans=PlanCache())
-    assert [*work] == []
+    decided = mutate_workload(make_review(), store=store_of(yurt_app_set(), RULE), plans=PlanCache())
+    assert isinstance(decided, Response)
 
 
 def body(pool: str) -> bytes:

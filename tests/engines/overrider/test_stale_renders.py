@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import copy
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJEC
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply, merge_patch
 from fleethook.work.queue import sleep
-from fleethook.work.threads import Worker, begin, call_in_thread
+from fleethook.work.threads import Worker
 from tests.builders import container, entry, image, mutate_workload, node_pool, patch, rendered, request
 from tests.engines.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload
 from tests.engines.overrider.running import Fleet
@@ -85,7 +84,7 @@ class World(Fleet):
         self.replica = self._follow(self.reader, self.store)
         of_leader = LateReader(self.server, self.clock, milliseconds) if late_leader else self.server
         self.source = self._follow(of_leader, self.objects)
-        self._reads = FreshReads(self.store, self._of_replica, self.replica)
+        self._reads = FreshReads(self.store, self._of_replica, self.replica, Worker())
 
     def _follow(self, reader: Any, store: Store) -> KubernetesSource:
         return KubernetesSource(RESOURCES, reader, store, absent_seconds=600.0, sleep=self._sleep)
@@ -93,7 +92,7 @@ class World(Fleet):
     async def _admit(self, before: Document | None, after: Document) -> Document:
         asked = request(after, "UPDATE" if before else "CREATE", before)
         if (work := self._reads.ensure(asked)) is not None:
-            await begin(call_in_thread(work, partial(Worker().run, "")))
+            await work
         answer = mutate_workload(asked, store=self.store, plans=self._of_replica)
         assert answer.allowed, answer.message
         return dict(apply(after, answer.patch))

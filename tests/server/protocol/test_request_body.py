@@ -22,7 +22,7 @@ from fleethook.server.protocol.request_body import (
 )
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from tests.asgi_client import call
-from tests.server.direct_connections import LIMIT, TURNS, Neighbour, Wire, app_for_tests, encode, long_review
+from tests.server.direct_connections import LIMIT, Neighbour, Wire, app_for_tests, encode, long_review
 from tests.waiting import settled
 
 AT_ONCE = 0.0
@@ -251,12 +251,3 @@ async def test_a_refused_review_is_answered_before_its_body(head: bytes, status:
     await wire.read(head[:400])
     assert b"".join(wire.transport.writes).split()[1] == status
     await wire.end()
-
-
-async def test_a_review_in_single_bytes_is_kept_in_one_buffer() -> None:
-    _, wire = await arriving()
-    for place in range(HALF, HALF + TURNS):
-        await wire.read(REQUEST[place : place + 1])
-    assert isinstance(wire.protocol._body, bytearray)
-    await wire.read(REQUEST[HALF + TURNS :])
-    assert (await wire.end()).writes == ONE_WRITE

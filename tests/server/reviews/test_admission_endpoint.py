@@ -15,7 +15,6 @@ from fleethook.server.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
-from fleethook.work.threads import Work
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.engines.overrider.controller.test_openyurt_conflicts import render_configuration, upstream
@@ -334,9 +333,14 @@ async def test_writing_an_overrider_warns_about_openyurts_own_renderer(
     assert [one for one in response["warnings"] if text in one and "entries[].items[]" in one]
 
 
-async def test_a_review_gets_503_if_its_objects_are_stale() -> None:
-    def prepare(_: AdmissionRequest) -> Work[None]:
-        yield from ()
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_review_gets_503_if_its_objects_are_stale(waits: bool) -> None:
+    async def read() -> None:
+        raise StaleError("overriders changed and cannot be read just now: refused")
+
+    def prepare(_: AdmissionRequest) -> Any:
+        if waits:
+            return read()
         raise StaleError("overriders changed and cannot be read just now: refused")
 
     endpoint = AdmissionEndpoint(

@@ -1,4 +1,4 @@
-"""The method of a request, clients that leave, and the gate in front of an endpoint."""
+"""The method of a request, clients that leave, and objects that were not read yet."""
 
 import json
 
@@ -9,7 +9,7 @@ from fleethook.model.admission import allowed
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.request_body import RequestError
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.endpoint import MAX_DIGITS, MAX_ON_LOOP, SWITCH_OFF_HINT, Gate, check_numbers
+from fleethook.server.reviews.endpoint import MAX_DIGITS, MAX_ON_LOOP, SWITCH_OFF_HINT, check_numbers
 from fleethook.settings import Settings
 from tests.asgi_client import call
 
@@ -61,7 +61,7 @@ def endpoint() -> AdmissionEndpoint:
 
 async def test_a_client_that_goes_away_is_not_answered(endpoint: AdmissionEndpoint) -> None:
     assert (await call(endpoint, PATH, REVIEW[:20], None)).status == 0
-    assert endpoint._metrics.in_flight == 0
+    assert endpoint.metrics.in_flight == 0
 
 
 async def test_only_post_is_accepted(endpoint: AdmissionEndpoint) -> None:
@@ -69,10 +69,10 @@ async def test_only_post_is_accepted(endpoint: AdmissionEndpoint) -> None:
     assert (answer.status, answer.headers["allow"], answer.json()["reason"]) == (405, "POST", "MethodNotAllowed")
 
 
-async def test_a_gate_stays_open_once_everything_was_read(endpoint: AdmissionEndpoint) -> None:
+async def test_an_endpoint_answers_once_everything_was_read(endpoint: AdmissionEndpoint) -> None:
     problems = iter(["widgets cannot be read: 500", ""])
-    gate = Gate(endpoint, lambda: next(problems))
-    refused = await call(gate, PATH, REVIEW)
+    endpoint.missing = lambda: next(problems)
+    refused = await call(endpoint, PATH, REVIEW)
     assert (refused.status, refused.json()["message"]) == (503, f"widgets cannot be read: 500; {SWITCH_OFF_HINT}")
-    answers = [await call(gate, PATH, REVIEW) for _ in range(3)]
+    answers = [await call(endpoint, PATH, REVIEW) for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 200]

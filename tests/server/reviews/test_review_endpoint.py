@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import CoroutineType
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,7 +19,7 @@ from fleethook.server.reviews.admission_endpoint import find_outcome
 from fleethook.server.reviews.review_endpoint import begin_in_span
 from fleethook.settings import Settings
 from fleethook.tracing.spans import CURRENT
-from fleethook.work.threads import Done, Work
+from fleethook.work.threads import Work, begin
 from tests.asgi_client import Answer, call
 from tests.tracing.test_spans import Noted
 
@@ -178,15 +179,15 @@ def do_in_span(awaits: int, seen: list[str]) -> Work[str]:
 
 def test_work_that_waits_for_nothing_ends_at_once() -> None:
     span, seen = Noted(), list[str]()
-    begun = begin_in_span(span, do_in_span(0, seen))
-    assert begun == Done("done")
+    begun = begin_in_span(span, lambda: begin(do_in_span(0, seen)))
+    assert begun == "done"
     assert (seen, span.ends, CURRENT.get()) == (["root"], [""], None)
 
 
 async def test_the_span_is_current_in_every_step_and_wait_and_nowhere_else() -> None:
     span, seen = Noted(), list[str]()
-    begun = begin_in_span(span, do_in_span(3, seen))
-    assert not isinstance(begun, Done)
+    begun = begin_in_span(span, lambda: begin(do_in_span(3, seen)))
+    assert isinstance(begun, CoroutineType)
     assert CURRENT.get() is None
     # The rest runs in a task of its own, as in the server.
     task = asyncio.create_task(begun)
@@ -208,19 +209,18 @@ async def test_the_work_handles_a_failure_where_it_waits() -> None:
             return f"{error} in {read_current()}"
         return "not raised"
 
-    begun = begin_in_span(Noted(), handled())
-    assert not isinstance(begun, Done)
+    begun = begin_in_span(Noted(), lambda: begin(handled()))
+    assert isinstance(begun, CoroutineType)
     assert await begun == "no in root"
 
 
 def test_a_failure_ends_the_span() -> None:
-    def fail() -> Work[str]:
+    def fail() -> str:
         raise ValueError("broken")
-        yield  # type: ignore[unreachable]
 
     span = Noted()
     with pytest.raises(ValueError, match="broken"):
-        begin_in_span(span, fail())
+        begin_in_span(span, fail)
     assert span.ends == ["broken"]
     assert CURRENT.get() is None
 
@@ -240,8 +240,8 @@ async def test_a_cancellation_ends_the_span_and_the_work() -> None:
         return ""
 
     span = Noted()
-    begun = begin_in_span(span, waits())
-    assert not isinstance(begun, Done)
+    begun = begin_in_span(span, lambda: begin(waits()))
+    assert isinstance(begun, CoroutineType)
     task = asyncio.create_task(begun)
     await started.wait()
     task.cancel()

@@ -37,7 +37,7 @@ from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.work.threads import Work, Worker, begin
+from fleethook.work.threads import Work, Worker, begin, finish
 from fleethook.workload_schema.schema_defaults import find_version
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -130,7 +130,7 @@ class Dispatcher:
             StatusError: An object of the review cannot be forwarded, or the owner has too many webhooks.
         """
         attributes = build_attributes(request, cluster=cluster)
-        return await begin(self._find_target(attributes, phase=phase, vouched=vouched))
+        return await finish(begin(self._find_target(attributes, phase=phase, vouched=vouched)))
 
     def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Work[MatchedRequest]:
         target = self._resolve_owner(attributes, vouched=vouched)
@@ -160,7 +160,7 @@ class Dispatcher:
 
     async def find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> tuple[RelevantWebhook, ...]:
         """Return the webhooks of a cluster whose rules match a request; raises StatusError if it has too many."""
-        return await begin(self._find_relevant(target, cluster, phase))
+        return await finish(begin(self._find_relevant(target, cluster, phase)))
 
     def _find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> Work[tuple[RelevantWebhook, ...]]:
         attributes = target.attributes
@@ -177,7 +177,7 @@ class Dispatcher:
     async def find_hooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Webhook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
-        return () if owner is None else tuple((await begin(self._find_hooks(owner, phase))).each())
+        return () if owner is None else tuple((await finish(begin(self._find_hooks(owner, phase)))).each())
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
@@ -195,7 +195,7 @@ class Dispatcher:
             msgspec.DecodeError: An object of the review is not JSON.
         """
         work = self.dispatch_as_work(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
-        return await begin(work)
+        return await finish(begin(work))
 
     def dispatch_as_work(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False

@@ -11,7 +11,7 @@ from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.work.threads import Done, Work, begin
+from fleethook.work.threads import Work, begin, finish
 
 _NOT_FOUND: Final = 404
 
@@ -139,13 +139,11 @@ class Chain:
         Raises:
             ChainError: No layer has an interpreter, or the interpreter failed. The coroutine raises it, too.
         """
-        begun = begin(self._ask(question, off_loop))
-        return begun.result if isinstance(begun, Done) else begun
+        return begin(self._ask(question, off_loop))
 
     async def answer(self, question: Question, *, off_loop: OffLoop | None = None) -> Explained:
         """Return the answer of the first layer that has an interpreter, as `begin` does."""
-        begun = self.begin(question, off_loop=off_loop)
-        return begun if isinstance(begun, Explained) else await begun
+        return await finish(self.begin(question, off_loop=off_loop))
 
     def _ask(self, question: Question, off_loop: OffLoop | None) -> Work[Explained]:
         """Ask the layers; yields the answers for which it waits, and receives their results."""

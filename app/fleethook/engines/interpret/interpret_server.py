@@ -1,7 +1,7 @@
 """The interpreters of a running server: routes, chain of layers, checks, and the tasks of the leader."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -29,7 +29,6 @@ from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpo
 from fleethook.engines.interpret.webhooks.webhook_configuration import validate_configuration
 from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer, WebhookLayer
 from fleethook.interpret.interpreter import interpreter, load
-from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
@@ -44,10 +43,9 @@ from fleethook.outbound.client import HookClient
 from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
-from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
+from fleethook.server.reviews.admission_endpoint import ReviewHandler, ReviewRoute, make_admission_route
 from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.settings import Settings
-from fleethook.work.threads import Work
 
 _log: Final = logging.getLogger(__name__)
 
@@ -94,7 +92,7 @@ _INTERPRETED_FROM = (
 )  # fmt: skip
 
 
-def interpret_routes(everything: Chain, validate: Callable[[AdmissionRequest], Work[Response]]) -> list[ReviewRoute]:
+def interpret_routes(everything: Chain, validate: ReviewHandler) -> list[ReviewRoute]:
     """Return the routes of interpreters.
 
     Args:

@@ -1,7 +1,7 @@
 """The engine of overriders in a running server: its plans, routes, checks and tasks, and those of the leader."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -58,13 +58,15 @@ from fleethook.server.health import Check
 from fleethook.server.metrics import Gauges
 from fleethook.server.reviews.admission_endpoint import (
     Conclude,
+    Decided,
     ReviewRoute,
+    change_response,
     make_admission_route,
 )
 from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
 from fleethook.work.garbage import pause_garbage_collector
-from fleethook.work.threads import Work, Worker
+from fleethook.work.threads import Worker
 
 
 def overrider_routes(
@@ -87,26 +89,19 @@ def overrider_routes(
         warning_share: The share of a subject's workloads above which a rollout is reported. 1 reports none.
         conclude: Prepares the cluster for an admitted overrider before kube-apiserver stores it.
         findings: Returns warnings about the cluster's treatment of overriders, for each overrider that is written.
-        worker: Renders the workloads of dry runs in a thread; None for a worker of its own.
+        worker: Renders workloads in a thread; None for a worker of its own.
         dry_runs: Sends rendered workloads to the apiserver before an overrider is admitted; None sends none.
     """
+    render = partial(mutate_workload, store=store, plans=plans)
 
-    def render(request: AdmissionRequest) -> Work[Response]:
-        return mutate_workload(request, store=store, plans=plans)
-
-    def validate(request: AdmissionRequest) -> Work[Response]:
-        return validate_and_warn(request, tuple(findings()))
-
-    def validate_and_warn(request: AdmissionRequest, further: Sequence[str]) -> Work[Response]:
-        response = yield from validate_overrider(request, store=store, warning_share=warning_share)
-        return msgspec.structs.replace(response, warnings=(*response.warnings, *further))
-
-    def validate_edit(request: AdmissionRequest) -> Work[Response]:
-        return validate_subject(request, store=store)
+    def validate(request: AdmissionRequest) -> Decided:
+        decided = validate_overrider(request, store=store, warning_share=warning_share)
+        further = tuple(findings())
+        return change_response(decided, lambda made: msgspec.structs.replace(made, warnings=(*made.warnings, *further)))
 
     workloads = overriders = None
     if live is not None:
-        workloads = FreshReads(store, plans, live).ensure
+        workloads = FreshReads(store, plans, live, worker or Worker()).ensure
         overriders = partial(_prepare_overrider, store=store, live=live)
     fits = "Check that a {} still fits its overrider"
     checked = conclude_edit = None
@@ -115,7 +110,7 @@ def overrider_routes(
         conclude_edit = checked.check_subject
     conclude_written = conclude if checked is None else _chain(checked.check_overrider, conclude)
     make_route = partial(make_admission_route, hint=SWITCH_OFF_HINT)
-    edits = partial(make_route, handler=validate_edit, conclude=conclude_edit)
+    edits = partial(make_route, handler=partial(validate_subject, store=store), conclude=conclude_edit)
     # A YurtAppDaemon and a YurtAppSet v1beta1 select node pools by their labels. A YurtAppSet v1alpha1 lists them.
     pool_kinds = (YURT_APP_OVERRIDER, NODE_POOL)
     dry_run = "Validate a YurtAppOverrider and render it for every pool without applying it"
@@ -140,10 +135,9 @@ def _chain(first: Conclude, then: Conclude | None) -> Conclude:
     return conclude
 
 
-def _prepare_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> Work[None]:
-    """Do the work before the validation of an overrider. Every deletion is admitted."""
-    if request.operation != "DELETE":
-        yield ensure_fresh_overrider(request, store=store, live=live)
+def _prepare_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> Awaitable[None] | None:
+    """Return the work before the validation of an overrider. Every deletion is admitted."""
+    return None if request.operation == "DELETE" else ensure_fresh_overrider(request, store=store, live=live)
 
 
 def list_resources(settings: Settings) -> Followed:

@@ -32,7 +32,6 @@ from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerC
 from fleethook.server.health import Check
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.settings import Settings
-from fleethook.work.threads import Work
 
 _log = logging.getLogger("fleethook.rules")
 
@@ -130,7 +129,7 @@ class RulesServer(EngineServer):
         unknown = make_admission_route(UNKNOWN_RULE, summary, _deny_unasked, prepare=self._refuse_unknown)
         return [*(self._make_route(path) for path in self.rules), unknown]
 
-    def _refuse_unknown(self, request: AdmissionRequest) -> Work[None] | None:
+    def _refuse_unknown(self, request: AdmissionRequest) -> None:
         """Raise StaleError: a response with a verdict would decide in place of the failure policy."""
         problem = (
             f"this replica has no such rule for {request.kind.kind}: its files are older or newer than those of the "

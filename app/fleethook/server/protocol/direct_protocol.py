@@ -13,6 +13,7 @@ bytes first.
 import asyncio
 import gc
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import httptools
@@ -21,9 +22,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHeads
-from fleethook.server.protocol.request_body import PartialBody, client_of
-from fleethook.server.protocol.sending import JSON_TYPE, Reply
-from fleethook.server.reviews.endpoint import Endpoint
+from fleethook.server.protocol.request_body import BodyCharge, RequestError, client_of
+from fleethook.server.protocol.sending import JSON_TYPE, PIECE_BYTES, Reply
+from fleethook.server.reviews.endpoint import CHARGE, Endpoint, refuse
 
 FindEndpoint = Callable[[str], Endpoint | None]
 """Returns the endpoint that may answer POSTs to a path at once."""
@@ -89,9 +90,9 @@ class DirectProtocol(ClosingProtocol):
         super().__init__(*args, **kwargs)
         self._find: Final = find_endpoint
         self._pending: Endpoint | None = None
-        self._body: bytes | bytearray = b""
+        self._body = b""
         self._is_complete = False
-        self._partial_body: PartialBody | None = None
+        self._charge: BodyCharge | None = None
         self._client = ""
         self._known: Final = KnownHeads()
         # Of a request that the parser has not read: the head, and the number of bytes of the body still to arrive.
@@ -120,7 +121,7 @@ class DirectProtocol(ClosingProtocol):
     @property
     def is_collecting(self) -> bool:
         """Whether a part of a request has arrived that this protocol has not passed to the app."""
-        return self._partial_body is not None
+        return self._charge is not None
 
     def on_message_begin(self) -> None:
         """Begin with a request. If an earlier request arrived in the same read, the app answers both in their order."""
@@ -150,15 +151,6 @@ class DirectProtocol(ClosingProtocol):
         if self._pending is None:
             super().on_body(body)
         else:
-            self._add_body(body)
-
-    def _add_body(self, body: bytes) -> None:
-        if not self._body:
-            self._body = body
-        else:
-            # One buffer: thousands of tiny parts would take more memory than the budget is charged.
-            if isinstance(self._body, bytes):
-                self._body = bytearray(self._body)
             self._body += body
 
     def on_message_complete(self) -> None:
@@ -203,15 +195,6 @@ class DirectProtocol(ClosingProtocol):
         self.headers = repeated.headers
         scope = {**scope, "headers": repeated.headers}
         self.scope = scope  # type: ignore[assignment]
-        if len(data) - repeated.size == repeated.length:
-            self.note_unparsed(is_complete=True)
-            begun = self._begin(endpoint, data[repeated.size :])
-            if isinstance(begun, Reply):
-                self._send(begun)
-                return True
-            self._unparsed_head, self._body, self._is_complete = data[: repeated.size], data[repeated.size :], True
-            self._start(self.app if begun is None else begun)
-            return True
         self._pending = endpoint
         self._unparsed_head = data[: repeated.size]
         self._missing = repeated.length
@@ -222,8 +205,7 @@ class DirectProtocol(ClosingProtocol):
         """Take a part of the body of a request that the parser does not read."""
         self._missing -= len(data)
         self._is_complete = not self._missing
-        if data:
-            self._add_body(data)
+        self._body += data
         self.note_unparsed(is_complete=self._is_complete)
         self._settle(endpoint)
 
@@ -288,17 +270,16 @@ class DirectProtocol(ClosingProtocol):
             # The connection is being closed, so no client waits for the answer.
             self.forget_pending()
             return
-        if not self._is_complete and self._collect(endpoint):
+        if not self._is_complete:
+            if not self._collect(endpoint):
+                self._start(self.app)
             return
-        is_ready = self._is_complete and (self._partial_body is None or self._may_still_answer(endpoint))
-        # An endpoint that continues with a request charges all of it itself.
-        self._end_collecting()
-        begun = self._begin(endpoint, bytes(self._body)) if is_ready else None
-        if isinstance(begun, Reply):
+        answered = self._answer(endpoint)
+        if isinstance(answered, Reply):
             self.forget_pending()
-            self._send(begun)
+            self._send(answered)
         else:
-            self._start(self.app if begun is None else begun)
+            self._start(answered)
 
     def _send(self, reply: Reply) -> None:
         self.cycle = _ANSWERED
@@ -309,20 +290,46 @@ class DirectProtocol(ClosingProtocol):
 
     def _collect(self, endpoint: Endpoint) -> bool:
         """Keep the part of a body that has arrived; return False if the app has to read it."""
-        if self._partial_body is None:
-            self._partial_body = endpoint.collect(cast("Scope", self.scope), client=self._client)
-        return self._partial_body is not None and self._partial_body.grow(len(self._body))
+        if len(self._body) > endpoint.max_at_once:
+            return False
+        if self._charge is None:
+            scope = cast("Scope", self.scope)
+            try:
+                endpoint.admit(scope)
+            except RequestError:
+                return False
+            self._charge = endpoint.charge(scope, self._client)
+            endpoint.metrics.in_flight += 1
+        return self._charge.take(len(self._body) - self._charge.size)
+
+    def _answer(self, endpoint: Endpoint) -> Reply | ASGIApp:
+        """Return the answer to the pending request, which is complete, or the app that has to answer it."""
+        scope: Any = self.scope
+        app: ASGIApp = self.app
+        body, charge = self._body, self._charge
+        if len(body) > endpoint.max_at_once or (charge is not None and not self._may_still_answer(endpoint)):
+            return app
+        try:
+            if charge is None:
+                endpoint.admit(scope)
+                charge = BodyCharge(endpoint.bodies, self._client)
+            if not charge.has_room(len(body)):
+                return app
+            scope[CHARGE] = charge
+            answered = endpoint.answer(scope, body)
+        except RequestError as error:
+            return refuse(error)
+        except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, even `sys.exit` of an interpreter
+            return _make_failing_app(error)
+        if isinstance(answered, Reply) and len(answered.body) <= PIECE_BYTES:
+            return answered
+        charge.take_decoded(len(body))
+        self._end_collecting(releases=False)
+        return partial(endpoint, begun=answered)
 
     def _may_still_answer(self, endpoint: Endpoint) -> bool:
         """Return whether a request that arrived in several reads may still be answered here."""
         return self._find is not None and self._find(self.scope["path"]) is endpoint and self._is_free()
-
-    def _begin(self, endpoint: Endpoint, body: bytes) -> Reply | ASGIApp | None:
-        scope: Any = self.scope
-        try:
-            return endpoint.begin(scope, body, client=self._client)
-        except BaseException as error:  # noqa: BLE001 - uvicorn logs and answers each, even `sys.exit` of an interpreter
-            return _make_failing_app(error)
 
     def _start(self, app: Any) -> None:
         """Have an app answer the pending request, and pass the bytes that arrived to it, as uvicorn would have."""
@@ -345,10 +352,13 @@ class DirectProtocol(ClosingProtocol):
         self._pending, self._body, self._is_complete = None, b"", False
         self._unparsed_head = None
 
-    def _end_collecting(self) -> None:
-        if self._partial_body is not None:
-            self._partial_body.end()
-            self._partial_body = None
+    def _end_collecting(self, *, releases: bool = True) -> None:
+        """Stop counting a request whose body arrives; release its memory, unless an app goes on with the request."""
+        charge, self._charge = self._charge, None
+        if charge is not None and self._pending is not None:
+            self._pending.metrics.in_flight -= 1
+            if releases:
+                charge.give_back()
 
 
 def _make_failing_app(error: BaseException) -> ASGIApp:

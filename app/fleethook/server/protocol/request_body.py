@@ -13,7 +13,6 @@ from typing import Final, Self
 from starlette.types import Receive
 
 from fleethook.fairness.slots import Shares
-from fleethook.server.metrics import Metrics
 
 DECODED_BYTES_PER_BYTE: Final = 32
 """Maximum bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
@@ -48,10 +47,10 @@ class BodyBudget(Shares):
         """The maximum charge of one request, so that a single request always finds room."""
         return self.limit // 2
 
-    def has_room(self, client: str, body_bytes: int) -> bool:
-        """Return whether a body, and the objects decoded from it, find room at once."""
+    def has_room(self, client: str, body_bytes: int, *, charged: int = 0) -> bool:
+        """Return whether a body, and the objects decoded from it, find room at once beside the charged bytes."""
         size = min((1 + DECODED_BYTES_PER_BYTE) * body_bytes, self.largest)
-        return self.allows(client, size)
+        return self.allows(client, size - charged)
 
     async def wait(self, client: str, size: int) -> None:
         """Charge as soon as there is room; raises OverBudgetError if that takes too long."""
@@ -75,12 +74,16 @@ class BodyBudget(Shares):
 
 
 class BodyCharge:
-    """The memory of one request, from the first byte of its body to the end of its answer."""
+    """The memory of one request, from the first byte of its body to the end of its answer.
+
+    Attributes:
+        size: The charged bytes.
+    """
 
     def __init__(self, budget: BodyBudget, client: str) -> None:
         self._budget: Final = budget
         self._client = client
-        self._size = 0
+        self.size = 0
 
     def assign(self, client: str, body_bytes: int) -> bool:
         """Charge the request to another client from now on, and return True; return False if that client has no room.
@@ -89,10 +92,10 @@ class BodyCharge:
             client: The other client.
             body_bytes: The size of the body, for a request that has not been charged yet.
         """
-        if self._size and self._client == client:
+        if self.size and self._client == client:
             return True
-        if self._size:
-            has_room = self._budget.move(self._size, source=self._client, target=client)
+        if self.size:
+            has_room = self._budget.move(self.size, source=self._client, target=client)
         else:
             has_room = self._budget.has_room(client, body_bytes)
         if has_room:
@@ -101,28 +104,33 @@ class BodyCharge:
 
     async def add(self, size: int) -> None:
         """Charge ``size`` bytes more; raises OverBudgetError if there is no room in time."""
-        size = min(size, self._budget.largest - self._size)
+        size = min(size, self._budget.largest - self.size)
         if not self._budget.take(self._client, size):
             await self._budget.wait(self._client, size)
-        self._size += size
+        self.size += size
 
     def take(self, size: int) -> bool:
         """Charge ``size`` bytes more and return True, or return False if there is no room now."""
-        size = min(size, self._budget.largest - self._size)
+        size = min(size, self._budget.largest - self.size)
         if not self._budget.take(self._client, size):
             return False
-        self._size += size
+        self.size += size
         return True
 
+    def has_room(self, body_bytes: int) -> bool:
+        """Return whether a body, of which a part may be charged, and the objects decoded from it find room at once."""
+        # Without other bodies, there is room for each.
+        return self._budget.total == self.size or self._budget.has_room(self._client, body_bytes, charged=self.size)
+
     def take_decoded(self, body_bytes: int) -> None:
-        """Charge a body and the objects decoded from it, for which `BodyBudget.has_room` has found room."""
-        self.take((1 + DECODED_BYTES_PER_BYTE) * body_bytes)
+        """Charge a body and the objects decoded from it, for which `has_room` has found room."""
+        self.take((1 + DECODED_BYTES_PER_BYTE) * body_bytes - self.size)
 
     def give_back(self) -> None:
         """Release all charged bytes."""
-        if self._size:
-            self._budget.give_back(self._client, self._size)
-            self._size = 0
+        if self.size:
+            self._budget.give_back(self._client, self.size)
+            self.size = 0
 
     async def add_decoded(self, body: bytes) -> None:
         """Charge the objects that will be decoded from a body; raises OverBudgetError if there is no room in time.
@@ -274,30 +282,3 @@ def _too_large(limit: int) -> RequestError:
 def _no_room() -> RequestError:
     text = "the bodies of other requests take all the memory that the setting body_memory allows; try again later"
     return RequestError(503, "ServiceUnavailable", text, retry_after=RETRY_AFTER_SECONDS)
-
-
-class PartialBody:
-    """The part of a body that has arrived."""
-
-    def __init__(self, metrics: Metrics, charge: BodyCharge | None) -> None:
-        """Count a request as in flight, until `end`.
-
-        Args:
-            metrics: Counts the requests in flight.
-            charge: The memory of the request; None to collect it without charging it.
-        """
-        self._metrics: Final = metrics
-        self._charge: Final = charge
-        self._size = 0
-        metrics.in_flight += 1
-
-    def grow(self, size: int) -> bool:
-        """Charge the body, of which ``size`` bytes have arrived; return whether there is room for them."""
-        further, self._size = size - self._size, size
-        return self._charge is None or self._charge.take(further)
-
-    def end(self) -> None:
-        """Release the bytes and stop counting the request; call this once."""
-        self._metrics.in_flight -= 1
-        if self._charge is not None:
-            self._charge.give_back()

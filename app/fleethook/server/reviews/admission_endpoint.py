@@ -3,9 +3,8 @@
 `fleethook.engines.dispatch.review.dispatch_endpoint` has the endpoints of the reviews that webhooks answer.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from types import GeneratorType
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -22,15 +21,24 @@ from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.server.reviews.recording import RecordReview
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
 from fleethook.tracing.spans import StartTrace
-from fleethook.work.threads import Work, Worker, call_in_thread
+from fleethook.work.threads import Worker
 
-ReviewHandler = Callable[[AdmissionRequest], Response | Work[Response] | Awaitable[Response]]
-"""Answers a review: at once, by work that waits, or asynchronously."""
-Prepare = Callable[[AdmissionRequest], Work[None] | None]
-"""Returns the work that precedes the call of the handler, None for no work. The work raises StaleError if it cannot
-provide current objects."""
+Immediate = Response | Callable[[], Response | None]
+"""The response of a handler, or a function that runs in a thread: it returns the response, or None to ask again."""
+Decided = Immediate | Awaitable[Response]
+ReviewHandler = Callable[[AdmissionRequest], Decided]
+Prepare = Callable[[AdmissionRequest], Awaitable[None] | None]
+"""Provides the objects for the call of the handler; None if they are current. It raises StaleError if it cannot, and so
+does the awaitable."""
 Conclude = Callable[[AdmissionRequest, Response], Awaitable[Response | None]]
 """Runs between the decision and the answer, and returns an answer that replaces the handler's, or None."""
+
+
+def change_response(decided: Immediate, change: Callable[[Response], Response]) -> Immediate:
+    """Return the answer of a handler with a change of its response."""
+    if not isinstance(decided, Response):
+        return lambda: None if (found := decided()) is None else change(found)
+    return change(decided)
 
 
 class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response]):
@@ -52,7 +60,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         Args:
             path: The path of the route.
             handler: Answers reviews.
-            prepare: Prepares the call of the handler.
+            prepare: Provides the objects for the call of the handler.
             conclude: Awaited between the decision and the answer.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
             hint: The end of the message of each review that cannot be answered, ``""`` for none.
@@ -77,36 +85,71 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
     def _decode_large(self, body: bytes) -> Decoded:
         return decode_review(body).decode_objects()
 
-    def _decide(self, received: Received[Decoded, None], request: AdmissionRequest) -> Work[tuple[Response, bytes]]:
+    def _decide(
+        self, received: Received[Decoded, None], request: AdmissionRequest
+    ) -> tuple[Response, bytes] | Coroutine[Any, Any, tuple[Response, bytes]]:
+        try:
+            preparing = None if self._prepare is None else self._prepare(request)
+        except StaleError as error:
+            raise self._refuse_stale(error) from error
+        if preparing is not None or self._conclude is not None or received.is_large:
+            return self._decide_later(received, request, preparing)
+        try:
+            decided = self._handle(request)
+        except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
+            decided = self._explain(error, request)
+        if not isinstance(decided, Response):
+            return self._decide_later(received, request, None, decided)
+        response, review = self._add_hint(decided), received.review
+        return response, encode_response(response, uid=review.uid, api_version=review.api_version)
+
+    async def _decide_later(
+        self,
+        received: Received[Decoded, None],
+        request: AdmissionRequest,
+        preparing: Awaitable[None] | None,
+        decided: Decided | None = None,
+    ) -> tuple[Response, bytes]:
         review, is_large = received.review, received.is_large
         off_loop = partial(self._off_loop, turn=f"{self._path} {request.namespace}")
         try:
-            if self._prepare is not None and (work := self._prepare(request)) is not None:
-                yield from call_in_thread(work, off_loop)
+            if preparing is not None:
+                await preparing
         except StaleError as error:
-            # This is an error and no verdict, because clients of an apiserver repeat a write after a failed call.
-            raise RequestError(503, "ServiceUnavailable", f"{error}{self._hint}") from error
+            raise self._refuse_stale(error) from error
         try:
-            decided = off_loop(self._handle, request) if is_large and self._pure else self._handle(request)
-            if isinstance(decided, GeneratorType):
-                response = yield from call_in_thread(decided, off_loop)
-            else:
-                response = decided if isinstance(decided, Response) else (yield decided)
+            if decided is None:
+                decided = await off_loop(self._handle, request) if is_large and self._pure else self._handle(request)
+            while not isinstance(decided, Response):
+                if callable(decided):
+                    found = await off_loop(decided)
+                    decided = self._handle(request) if found is None else found
+                else:
+                    decided = await decided
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
-            response = to_response(explain_failure(error, route=self._path, uid=request.uid))
+            decided = self._explain(error, request)
         if self._conclude is not None:
-            response = (yield self._conclude(request, response)) or response
-        if self._hint and not response.allowed and find_outcome(response) == "errored":
-            response = msgspec.structs.replace(response, message=f"{response.message}{self._hint}")
-        if is_large:
-            encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
-            return response, (yield off_loop(encode))
-        return response, encode_response(response, uid=review.uid, api_version=review.api_version)
+            decided = await self._conclude(request, decided) or decided
+        response = self._add_hint(decided)
+        encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
+        return response, await off_loop(encode) if is_large else encode()
 
-    def _handle(self, request: AdmissionRequest) -> Response | Work[Response] | Awaitable[Response]:
+    def _handle(self, request: AdmissionRequest) -> Decided:
         """Return the answer of the handler, or an error for an object of two logical clusters."""
         conflict = cluster_conflict(request)
         return errored(conflict) if conflict else self._handler(request)
+
+    def _explain(self, error: Exception, request: AdmissionRequest) -> Response:
+        return to_response(explain_failure(error, route=self._path, uid=request.uid))
+
+    def _add_hint(self, response: Response) -> Response:
+        if response.allowed or not self._hint or find_outcome(response) != "errored":
+            return response
+        return msgspec.structs.replace(response, message=f"{response.message}{self._hint}")
+
+    def _refuse_stale(self, error: StaleError) -> RequestError:
+        # This is an error and no verdict, because clients of an apiserver repeat a write after a failed call.
+        return RequestError(503, "ServiceUnavailable", f"{error}{self._hint}")
 
     def _refuse(self, received: Received[Decoded, None], problem: ReviewProblem) -> tuple[Response, bytes]:
         response, review = to_response(problem), received.review

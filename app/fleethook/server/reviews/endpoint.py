@@ -1,27 +1,26 @@
 """The HTTP side of all review routes: checks of method, client, headers and body, and the answers that refuse them."""
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.request_body import (
     BodyBudget,
     BodyCharge,
     ClientGoneError,
-    PartialBody,
     RequestError,
     check_headers,
     client_of,
     name_account,
     read_body,
 )
-from fleethook.server.protocol.sending import PIECE_BYTES, Reply, send_reply
+from fleethook.server.protocol.sending import Reply, send_reply
 from fleethook.server.reviews.codec import encode_error
-from fleethook.work.threads import Worker
+from fleethook.work.threads import Worker, finish
 
 MAX_DIGITS: Final = 309
 """The maximum digits of a number. The largest number in the JSON of Kubernetes, a double (1.8e308), has so many."""
@@ -69,15 +68,26 @@ _T = TypeVar("_T")
 # RFC 9110 section 11.6.1 requires a challenge with each 401.
 _CHALLENGE: Final = (b"www-authenticate", b"Bearer")
 
-Answer = tuple[int, bytes]
-"""An HTTP status and a body."""
+Answered = Reply | Coroutine[Any, Any, Reply]
+"""An answer, or the rest of the work on it, which needs a task to run in."""
 
 
 class Endpoint(ABC):
-    """An endpoint that answers a POSTed JSON body with JSON: as a plain ASGI app, or at once in the protocol."""
+    """An endpoint that answers a POSTed JSON body with JSON.
+
+    Every answer comes from `answer`. As an ASGI app, the endpoint reads the body first. The protocol of the server
+    collects the body of a review itself, and calls `answer` without ASGI around it.
+
+    Attributes:
+        metrics: Counts the requests in flight.
+        bodies: The memory that all bodies share.
+        missing: Returns the objects that answers depend on and the server has not read yet, with the reasons, ``""``
+            once all are read; None if there are none. A refusal for that reason has no Retry-After: with this header,
+            an apiserver's client would repeat the request until its timeout, and the write would hang that long.
+    """
 
     max_at_once: int = 0
-    """Maximum bytes of a body for which `_begin` may return the answer itself; 0 if it always returns an awaitable."""
+    """Maximum bytes of a body that the protocol passes to `answer`; 0 to have all bodies read by ASGI."""
 
     def __init__(
         self,
@@ -97,140 +107,71 @@ class Endpoint(ABC):
             body_limit: Bytes of the largest body that is read.
             known_clients_only: Whether callers need a client certificate.
             worker: Runs the work on large reviews; None for a worker of the endpoint's own.
-            bodies: The memory that all bodies share; None to read them without charging it.
+            bodies: The memory that all bodies share; None for no limit.
         """
+        self.metrics: Final = metrics
+        self.bodies: Final = bodies or BodyBudget(sys.maxsize)
+        self.missing: Callable[[], str] | None = None
         self._path: Final = path
-        self._metrics: Final = metrics
         self._body_limit: Final = body_limit
         self._known_clients_only: Final = known_clients_only
         self._worker: Final = worker or Worker()
-        self._bodies: Final = bodies
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, *, begun: Answered | None = None) -> None:
+        """Answer one HTTP request, as an ASGI app; ``begun`` is its `answer` if that has been called already."""
         if scope["method"] != "POST":
             body = encode_error(405, "MethodNotAllowed", f"{self._path} takes POST, not {scope['method']}")
-            await respond(send, 405, body, (b"allow", b"POST"))
+            await send_reply(send, Reply(405, body, ((b"allow", b"POST"),)))
             return
-        self._metrics.in_flight += 1
+        self.metrics.in_flight += 1
+        if begun is None:
+            scope[CHARGE] = self.charge(scope, client_of(scope.get("client")))
+        charge: BodyCharge = scope[CHARGE]
         try:
-            if self._bodies is None:
-                await send_reply(send, await self._read_and_answer(scope, receive, charge=None))
-            else:
-                with BodyCharge(self._bodies, self._find_account(scope, client_of(scope.get("client")))) as charge:
-                    scope[CHARGE] = charge
-                    await send_reply(send, await self._read_and_answer(scope, receive, charge=charge))
+            reply = self._read_and_answer(scope, receive, charge) if begun is None else begun
+            await send_reply(send, await finish(reply))
         except ClientGoneError:
             return
         finally:
-            self._metrics.in_flight -= 1
+            self.metrics.in_flight -= 1
+            charge.give_back()
 
-    def collect(self, scope: Scope, *, client: str) -> PartialBody | None:
-        """Begin to collect the body of a POST, if `begin` may answer it once it is complete.
+    def admit(self, scope: Scope) -> None:
+        """Check the head of a request, before its body is read; raises RequestError."""
+        if self.missing is not None:
+            if problem := self.missing():
+                raise RequestError(503, "ServiceUnavailable", f"{problem}; {SWITCH_OFF_HINT}")
+            self.missing = None
+        self._check_caller(scope)
+        if _REQUEST_ID not in scope:
+            scope[_REQUEST_ID] = check_headers(scope["headers"], limit=self._body_limit)
 
-        Args:
-            scope: The request.
-            client: The client, as `fleethook.server.protocol.request_body.client_of` returns it.
+    def charge(self, scope: Scope, client: str) -> BodyCharge:
+        """Return a charge for the body of a request; ``client`` is the address of the caller."""
+        consumer = self._find_consumer(scope)
+        return BodyCharge(self.bodies, name_account(consumer) if consumer else client)
 
-        Returns:
-            The body, still empty; its owner calls `PartialBody.end`. None if the request is refused before its body
-            is read, if it has no Content-Length, or if it is too long.
-        """
-        length = next((int(value) for name, value in scope["headers"] if name == b"content-length"), None)
-        if length is None or length > self.max_at_once:
-            return None
-        try:
-            self._check_caller(scope)
-            check_headers(scope["headers"], limit=self._body_limit)
-        except RequestError:
-            return None
-        if self._bodies is None:
-            return PartialBody(self._metrics, None)
-        return PartialBody(self._metrics, BodyCharge(self._bodies, self._find_account(scope, client)))
-
-    def begin(self, scope: Scope, body: bytes, *, client: str) -> Reply | ASGIApp | None:
-        """Answer a complete POST, at once if that needs no waiting.
+    def answer(self, scope: Scope, body: bytes) -> Answered:
+        """Answer a body, at once if that needs no waiting.
 
         Args:
-            scope: The request.
-            body: Its body, as long as the Content-Length says.
-            client: The client, as `fleethook.server.protocol.request_body.client_of` returns it.
-
-        Returns:
-            The answer, if it is short enough to be sent in one piece. An ASGI app that continues without reading the
-            body, if the answer needs a wait, for example until a client has read a long answer. None if the body is
-            large or does not fit into the body memory; then this method has done nothing.
+            scope: The request. A request by HTTP has passed `admit`.
+            body: The complete body.
         """
-        if len(body) > self.max_at_once:
-            return None
-        # Without any body, there is room for each.
-        if self._bodies is not None and self._bodies.total and not self._bodies.has_room(client, len(body)):
-            return None
-        charge = scope[CHARGE] = None if self._bodies is None else BodyCharge(self._bodies, client)
         try:
-            self._check_caller(scope)
-            request_id = scope.get(_REQUEST_ID)
-            if request_id is None:
-                request_id = scope[_REQUEST_ID] = check_headers(scope["headers"], limit=self._body_limit)
-            begun = self._begin(body, request_id, scope)
+            answered = self._answer(scope, body, scope.get(_REQUEST_ID, ""))
         except RequestError as error:
-            return _refuse(error)
-        if isinstance(begun, tuple) and len(begun[1]) <= PIECE_BYTES:
-            return _reply(*begun)
-        if charge is not None:
-            charge.take_decoded(len(body))
-        return partial(self._go_on, begun, charge)
+            return refuse(error)
+        return answered if isinstance(answered, Reply) else _await(answered)
 
-    def answer(self, scope: Scope, body: bytes) -> Reply | Coroutine[Any, Any, Reply]:
-        """Answer a body that did not arrive by HTTP, at once if that needs no waiting.
-
-        Neither the caller nor the headers are checked, and no memory is charged.
-
-        Args:
-            scope: The request; the answer may depend on its members ``path``, ``query_string`` and ``headers``.
-            body: The body.
-        """
-        try:
-            if len(body) > MAX_ON_LOOP:
-                check_numbers(body)
-            begun = self._begin(body, "", scope)
-        except RequestError as error:
-            return _refuse(error)
-        return _reply(*begun) if isinstance(begun, tuple) else _await_reply(begun)
-
-    async def _go_on(
-        self, begun: Answer | Awaitable[Answer], charge: BodyCharge | None, _scope: Scope, _receive: Receive, send: Send
-    ) -> None:
-        """Answer a request that `begin` has started."""
-        self._metrics.in_flight += 1
-        try:
-            try:
-                reply = _reply(*(begun if isinstance(begun, tuple) else await begun))
-            except RequestError as error:
-                reply = _refuse(error)
-            await send_reply(send, reply)
-        finally:
-            self._metrics.in_flight -= 1
-            if charge is not None:
-                charge.give_back()
-
-    async def _read_and_answer(self, scope: Scope, receive: Receive, *, charge: BodyCharge | None) -> Reply:
+    async def _read_and_answer(self, scope: Scope, receive: Receive, charge: BodyCharge) -> Reply:
         """Read a body and return its answer; raises ClientGoneError."""
         try:
-            self._check_caller(scope)
-            request_id = check_headers(scope["headers"], limit=self._body_limit)
+            self.admit(scope)
             body = await read_body(receive, limit=self._body_limit, charge=charge)
-            if len(body) > MAX_ON_LOOP:
-                await self._off_loop(check_numbers, body, turn=self._find_consumer(scope))
-            begun = self._begin(body, request_id, scope)
-            return _reply(*(begun if isinstance(begun, tuple) else await begun))
         except RequestError as error:
-            return _refuse(error)
-
-    def _find_account(self, scope: Scope, client: str) -> str:
-        """Return the client to which a body counts while it is read; ``client`` is the address of the caller."""
-        consumer = self._find_consumer(scope)
-        return name_account(consumer) if consumer else client
+            return refuse(error)
+        return await finish(self.answer(scope, body))
 
     def _find_consumer(self, _scope: Scope) -> str:
         """Return the logical cluster to which a request counts before its body is read, ``""`` if it is not known."""
@@ -246,25 +187,19 @@ class Endpoint(ABC):
         return await self._worker.run(turn or self._path, function, *arguments)
 
     @abstractmethod
-    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
-        """Return the HTTP status and the body of the answer, at once or after a wait.
-
-        Both may raise RequestError. The returned work has not begun, because it needs a task to run in.
-        """
+    def _answer(self, scope: Scope, body: bytes, request_id: str) -> Answered:
+        """Return the answer, or the rest of the work on it. Both may raise RequestError."""
 
 
-def _reply(status: int, body: bytes) -> Reply:
-    return Reply(status, body, (_CHALLENGE,)) if status == 401 else Reply(status, body)
-
-
-async def _await_reply(begun: Awaitable[Answer]) -> Reply:
+async def _await(answered: Coroutine[Any, Any, Reply]) -> Reply:
     try:
-        return _reply(*(await begun))
+        return await answered
     except RequestError as error:
-        return _refuse(error)
+        return refuse(error)
 
 
-def _refuse(error: RequestError) -> Reply:
+def refuse(error: RequestError) -> Reply:
+    """Return the answer to a refused request."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if error.retry_after is not None:
         headers = ((b"retry-after", b"%d" % error.retry_after),)
@@ -277,42 +212,3 @@ def _has_certificate(scope: Scope) -> bool:
     """Return whether the client has a certificate (ASGI's TLS extension); its subject may be empty."""
     name: str | None = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name")
     return name is not None
-
-
-async def respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    """Send a JSON answer."""
-    await send_reply(send, Reply(status, body, headers))
-
-
-class Gate:
-    """Refuses requests until the server has read the objects on which the answers of an endpoint depend.
-
-    The refusal is an HTTP error and no verdict, so that the webhook's failurePolicy decides. It has no Retry-After:
-    with this header, an apiserver's client would repeat the request until its timeout, and the write would hang that
-    long (client-go v0.36, rest/with_retry.go).
-    """
-
-    def __init__(self, endpoint: ASGIApp, missing: Callable[[], str]) -> None:
-        """Guard an endpoint.
-
-        Args:
-            endpoint: Answers the requests.
-            missing: Returns the objects that are not read yet, with the reasons, ``""`` once all are read.
-        """
-        self._endpoint: Final = endpoint
-        self._missing: Final = missing
-        self._open = False
-
-    @property
-    def endpoint(self) -> ASGIApp | None:
-        """The endpoint behind the gate; None until a request has found the gate open."""
-        return self._endpoint if self._open else None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request."""
-        problem = "" if self._open else self._missing()
-        if problem:
-            await respond(send, 503, encode_error(503, "ServiceUnavailable", f"{problem}; {SWITCH_OFF_HINT}"))
-            return
-        self._open = True
-        await self._endpoint(scope, receive, send)

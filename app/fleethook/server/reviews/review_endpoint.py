@@ -1,16 +1,17 @@
 """The edge of every route that takes reviews: decodes the review, has it answered, counts it and logs it.
 
 `fleethook.server.reviews.admission_endpoint`, `fleethook.engines.dispatch.review.dispatch_endpoint` and
-`fleethook.engines.interpret.review.interpret_endpoint` add the decision. The work pauses and waits
-(`fleethook.work.threads`), so that the protocol answers a review that needs no waiting at once, and the ASGI
-app answers every other review by the same code.
+`fleethook.engines.interpret.review.interpret_endpoint` add the decision. A review that needs no waiting is answered by
+plain calls. The first part that has to wait returns a coroutine, and another one goes on with its result.
 """
 
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Coroutine, Generator, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from types import CoroutineType
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 from starlette.types import Scope
@@ -19,8 +20,9 @@ from fleethook.model.json import JSON
 from fleethook.server.log_format import Line, LogSink, encode_line
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.request_body import BodyBudget, RequestError
+from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.codec import BadReviewError, encode_error
-from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answer, Endpoint
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answered, Endpoint, check_numbers
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordReview
 from fleethook.tracing.spans import (
     CURRENT,
@@ -30,7 +32,7 @@ from fleethook.tracing.spans import (
     enter_span,
     find_trace_id,
 )
-from fleethook.work.threads import Done, T, Work, Worker, begin
+from fleethook.work.threads import T, Worker, finish
 
 _log: Final = logging.getLogger(__name__)
 _NO_FACTS: Final[Mapping[str, JSON]] = {}
@@ -66,12 +68,18 @@ class Received(NamedTuple, Generic[ReviewT, CallT]):
         call: The facts of the HTTP request that its answer depends on.
         request_id: The id of the request in log lines and exemplars.
         is_large: Whether work on the bytes of the review has to run in a thread.
+        scope: The HTTP request.
+        body: Its body.
+        started: The time at which the work on it began, by `time.perf_counter`.
     """
 
     review: ReviewT
     call: CallT
     request_id: str
     is_large: bool
+    scope: Scope
+    body: bytes
+    started: float
 
 
 class ReviewProblem(NamedTuple):
@@ -130,45 +138,88 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         self._trace: Final = trace
         self._span_name: Final = f"POST {path}"
 
-    def _begin(self, body: bytes, request_id: str, scope: Scope) -> Answer | Awaitable[Answer]:
-        work = self._answer(body, request_id, scope)
+    def _answer(self, scope: Scope, body: bytes, request_id: str) -> Answered:
         if self._trace is None:
-            begun = begin(work)
-        else:
-            span = self._trace(self._span_name, scope["headers"])
-            begun = begin_in_span(span, _note_refusal(span, work))
-        return begun.result if isinstance(begun, Done) else begun
+            return self._begin(scope, body, request_id)
+        span = self._trace(self._span_name, scope["headers"])
+        return begin_in_span(span, partial(self._begin, scope, body, request_id))
 
-    def _answer(self, body: bytes, request_id: str, scope: Scope) -> Work[Answer]:
+    def _begin(self, scope: Scope, body: bytes, request_id: str) -> Answered:
         started = time.perf_counter()
-        inspected = self._inspect(scope)
-        call = (yield from inspected) if isinstance(inspected, Generator) else inspected
-        is_large = len(body) > self.max_on_loop
+        call = self._inspect(scope)
+        if len(body) > self.max_on_loop or isinstance(call, CoroutineType):
+            return self._begin_later(scope, body, request_id, started=started, inspected=call)
+        try:
+            review = self._decode(body)
+        except BadReviewError as error:
+            raise self._refuse_malformed(error, scope, body, request_id, started=started) from error
+        request_id = request_id or review.uid
+        return self._go_on(Received(review, cast("CallT", call), request_id, False, scope, body, started))
+
+    async def _begin_later(
+        self,
+        scope: Scope,
+        body: bytes,
+        request_id: str,
+        *,
+        started: float,
+        inspected: CallT | Coroutine[Any, Any, CallT],
+    ) -> Reply:
+        call, is_large = await finish(inspected), len(body) > self.max_on_loop
         try:
             if is_large:
-                review = yield self._off_loop(self._decode_large, body, turn=self._find_turn(call))
+                review = await self._off_loop(self._check_and_decode, body, turn=self._find_turn(call))
             else:
                 review = self._decode(body)
         except BadReviewError as error:
-            seconds = self._count("malformed", started=started, request_id=request_id)
-            refusal = RequestError(400, "BadRequest", str(error))
-            self._record_refusal(refusal, body, scope, seconds=seconds)
-            raise refusal from error
-        received = Received(review, call, request_id or review.uid, is_large)
-        request: RequestT | None = review.request
-        if request is None:
+            raise self._refuse_malformed(error, scope, body, request_id, started=started) from error
+        return await finish(
+            self._go_on(Received(review, call, request_id or review.uid, is_large, scope, body, started))
+        )
+
+    def _check_and_decode(self, body: bytes) -> ReviewT:
+        if len(body) > MAX_ON_LOOP:
+            check_numbers(body)
+        return self._decode_large(body)
+
+    def _refuse_malformed(
+        self, problem: BadReviewError, scope: Scope, body: bytes, request_id: str, *, started: float
+    ) -> RequestError:
+        seconds = self._count("malformed", started=started, request_id=request_id)
+        error = RequestError(400, "BadRequest", str(problem))
+        self._record_refusal(error, scope, body, seconds=seconds)
+        return error
+
+    def _go_on(self, received: Received[ReviewT, CallT]) -> Answered:
+        """Decide about a review that has been decoded."""
+        review = received.review
+        if review.request is None:
             problem = ReviewProblem(f"the review cannot be read: {review.problem}")
-            verdict, answer = self._refuse(received, problem)
-        else:
-            try:
-                verdict, answer = yield from self._decide(received, request)
-            except RequestError as error:
-                self._record_refusal(error, body, scope, seconds=time.perf_counter() - started, received=received)
-                raise
-        operation, outcome = self._classify(received.review, verdict)
+            return self._reply(received, self._refuse(received, problem))
+        try:
+            decided = self._decide(received, review.request)
+        except RequestError as error:
+            self._record_refused(error, received)
+            raise
+        return self._reply(received, decided) if isinstance(decided, tuple) else self._finish(received, decided)
+
+    async def _finish(
+        self, received: Received[ReviewT, CallT], deciding: Coroutine[Any, Any, tuple[VerdictT, bytes]]
+    ) -> Reply:
+        try:
+            decided = await deciding
+        except RequestError as error:
+            self._record_refused(error, received)
+            raise
+        return self._reply(received, decided)
+
+    def _reply(self, received: Received[ReviewT, CallT], decided: tuple[VerdictT, bytes]) -> Reply:
+        """Count and log an answered review, and return its answer."""
+        review, request_id, (verdict, answer) = received.review, received.request_id, decided
+        operation, outcome = self._classify(review, verdict)
         trace_id = "" if self._trace is None else find_trace_id()
         seconds = self._count(
-            outcome, operation=operation, started=started, request_id=received.request_id, trace_id=trace_id
+            outcome, operation=operation, started=received.started, request_id=request_id, trace_id=trace_id
         )
         if trace_id:
             self._note_answer(received, operation, outcome)
@@ -181,12 +232,12 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             # By position, because names take 20 % more time.
             self._record(
                 AnsweredReview(
-                    time.time(), self._path, scope["raw_path"], scope["query_string"],
+                    time.time(), self._path, received.scope["raw_path"], received.scope["query_string"],
                     self._name_cluster(received), seconds, 200, self._list_facts(received), review.uid,
-                    body, answer, self._list_calls(verdict),
+                    received.body, answer, self._list_calls(verdict),
                 )
             )  # fmt: skip
-        return 200, answer
+        return Reply(200, answer)
 
     def _note_answer(self, received: Received[ReviewT, CallT], operation: str, outcome: str) -> None:
         """Add the facts about an answered review to its exported span."""
@@ -204,11 +255,15 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
                 }
             )
 
+    def _record_refused(self, error: RequestError, received: Received[ReviewT, CallT]) -> None:
+        seconds = time.perf_counter() - received.started
+        self._record_refusal(error, received.scope, received.body, seconds=seconds, received=received)
+
     def _record_refusal(
         self,
         error: RequestError,
-        body: bytes,
         scope: Scope,
+        body: bytes,
         *,
         seconds: float,
         received: Received[ReviewT, CallT] | None = None,
@@ -254,17 +309,16 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     ) -> float:
         """Count a request and return the seconds since ``started``."""
         seconds = time.perf_counter() - started
-        self._metrics.count_review(
+        self.metrics.count_review(
             self._path, operation, outcome, seconds=seconds, request_id=request_id, trace_id=trace_id
         )
         return seconds
 
     @abstractmethod
-    def _inspect(self, scope: Scope) -> CallT | Work[CallT]:
+    def _inspect(self, scope: Scope) -> CallT | Coroutine[Any, Any, CallT]:
         """Return the facts of a request that its answer depends on, before the review is decoded.
 
-        Most routes do not wait here. They return the facts instead of work, because a generator takes time. Facts are
-        never a generator.
+        Most routes do not wait here, and return the facts, which are never a coroutine.
 
         Raises:
             RequestError: The caller may not ask.
@@ -284,8 +338,10 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         return self._decode(body)
 
     @abstractmethod
-    def _decide(self, received: Received[ReviewT, CallT], request: RequestT) -> Work[tuple[VerdictT, bytes]]:
-        """Return the verdict on a request, and the answer as JSON.
+    def _decide(
+        self, received: Received[ReviewT, CallT], request: RequestT
+    ) -> tuple[VerdictT, bytes] | Coroutine[Any, Any, tuple[VerdictT, bytes]]:
+        """Return the verdict on a request, and the answer as JSON, or a coroutine that returns them.
 
         Raises:
             RequestError: The caller gets an HTTP error instead of a verdict.
@@ -304,48 +360,50 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         """Return the log line of an answered review."""
 
 
-def _note_refusal(span: Span, work: Work[Answer]) -> Work[Answer]:
-    """Answer a review, and add the status of a refusal to its span."""
-    try:
-        return (yield from work)
-    except RequestError as error:
-        span.note({"http.request.method": "POST", "http.response.status_code": error.code})
-        raise
-
-
-def begin_in_span(span: Span, work: Work[T]) -> Done[T] | Coroutine[Any, Any, T]:
-    """Go on with work as `begin` does, while a span is the current one, and end the span with the work.
+def begin_in_span(span: Span, begin: Callable[[], T | Coroutine[Any, Any, T]]) -> T | Coroutine[Any, Any, T]:
+    """Begin work while a span is the current one, and end the span with the work.
 
     The first part runs in the context of a connection, which other reviews share. So the span is not the current one
     between the first part and the rest.
 
     Args:
         span: The span.
-        work: The work.
-
-    Returns:
-        The result, or a coroutine that goes on with the work and returns the result.
+        begin: Returns the result, or a coroutine that goes on with the work and returns the result.
 
     Raises:
         Exception: The work has failed before it waited for anything.
     """
     token = CURRENT.set(span)
     try:
-        begun = begin(work)
+        begun = begin()
     except BaseException as error:
-        span.end(describe_failure(error))
+        _end_failed(span, error)
         raise
     finally:
         CURRENT.reset(token)
-    if isinstance(begun, Done):
-        span.end()
-        return begun
-    return _finish_in_span(span, begun)
+    if isinstance(begun, CoroutineType):
+        return _finish_in_span(span, begun)
+    span.end()
+    return begun
 
 
 async def _finish_in_span(span: Span, begun: Coroutine[Any, Any, T]) -> T:
     with enter_span(span):
-        return await begun
+        try:
+            return await begun
+        except RequestError as error:
+            _note_refusal(span, error)
+            raise
+
+
+def _end_failed(span: Span, error: BaseException) -> None:
+    if isinstance(error, RequestError):
+        _note_refusal(span, error)
+    span.end(describe_failure(error))
+
+
+def _note_refusal(span: Span, error: RequestError) -> None:
+    span.note({"http.request.method": "POST", "http.response.status_code": error.code})
 
 
 def explain_failure(error: Exception, *, route: str, uid: str) -> ReviewProblem:

@@ -18,7 +18,6 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
     container,
-    do_at_once,
     entry,
     image,
     node_pool,
@@ -77,7 +76,7 @@ def find(
         return next((f"{kind.kind} cannot be read" for kind in kinds if kind.kind == unread), "")
 
     doubts = Doubts(reviewed, store=store or store_of(yurt_app_set(), RULE), plans=PlanCache(), missing=missing)
-    while (kind := do_at_once(doubts.find())) is not None:
+    while (kind := doubts.find()) is not None:
         doubts.settled.add(kind)
     asked: list[GroupKind] = [*doubts.settled]
     return sorted(kind.kind for kind in asked)

@@ -21,7 +21,7 @@ from fleethook.engines.overrider.admission.read_your_writes import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
-from fleethook.work.threads import Done, Worker, begin, call_in_thread
+from fleethook.work.threads import Worker
 from tests.builders import (
     container,
     entry,
@@ -94,9 +94,9 @@ async def collect_reads(
 ) -> list[str]:
     live = live or Live()
     asked = request(operation, document, **fields)
-    reads = FreshReads(store or store_of(yurt_app_set()), PlanCache(), live)
+    reads = FreshReads(store or store_of(yurt_app_set()), PlanCache(), live, Worker())
     if (work := reads.ensure(asked)) is not None:
-        await begin(call_in_thread(work, partial(Worker().run, "")))
+        await work
     return live.asked
 
 
@@ -146,16 +146,13 @@ async def test_a_read_that_brings_the_evidence_is_the_last_one() -> None:
 async def test_a_large_plan_is_compiled_in_a_thread_before_the_evidence_is_examined() -> None:
     template = pod_template(containers=[container(env=[{"name": f"V{n}", "value": "x"} for n in range(2_000)])])
     store, plans, live = store_of(yurt_app_set(template=template), RULE), PlanCache(), Live()
-    reads, run = FreshReads(store, plans, live), partial(Worker().run, "")
+    reads = FreshReads(store, plans, live, Worker())
     made = workload()
     made["spec"]["template"]["spec"] = copy.deepcopy(template["spec"])
-    first, second = (reads.ensure(request("CREATE", made)) for _ in range(2))
-    assert first is not None
-    assert second is not None
-    waiting = begin(call_in_thread(first, run))
-    assert not isinstance(waiting, Done)
-    await waiting
-    assert begin(call_in_thread(second, run)) == Done(None)
+    work = reads.ensure(request("CREATE", made))
+    assert work is not None
+    await work
+    assert reads.ensure(request("CREATE", made)) is None
     assert live.asked == []
 
 

@@ -4,6 +4,7 @@ The annotation of the objects names the cluster, so the caller has to be an apis
 Only callers that the setting ``dispatch_callers`` names by client certificate get answers.
 """
 
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
 
@@ -110,7 +111,9 @@ class AnnotatedEndpoint(DispatchEndpoint):
         yield from ()
         return self._callers.find(scope)
 
-    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Work[tuple[DispatchResult, bytes]]:
+    def _decide(
+        self, received: ReceivedReview, request: AdmissionRequest
+    ) -> tuple[DispatchResult, bytes] | Coroutine[Any, Any, tuple[DispatchResult, bytes]]:
         try:
             cluster = find_annotated_cluster(request)
         except StatusError as error:
@@ -119,7 +122,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
             response = self._fail(error, received)
         else:
             call = received.call._replace(cluster=cluster)
-            return (yield from super()._decide(received._replace(call=call), request))
+            return super()._decide(received._replace(call=call), request)
         review = received.review
         answer = encode_response(response, uid=review.uid, api_version=review.api_version)
         return DispatchResult(response, None), answer

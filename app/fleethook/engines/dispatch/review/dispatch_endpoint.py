@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -37,7 +37,7 @@ from fleethook.server.reviews.codec import Decoded, decode_review, encode_respon
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
-from fleethook.work.threads import Work
+from fleethook.work.threads import Work, begin
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
 # timeToWaitForReady).
@@ -119,7 +119,10 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     def _check_caller(self, scope: Scope) -> None:
         self._context.access.check_credentials(scope)
 
-    def _inspect(self, scope: Scope) -> Work[ClusterCall]:
+    def _inspect(self, scope: Scope) -> ClusterCall | Coroutine[Any, Any, ClusterCall]:
+        return begin(self._authorize_call(scope))
+
+    def _authorize_call(self, scope: Scope) -> Work[ClusterCall]:
         deadline = Deadline(time.monotonic() + find_budget(scope["query_string"]))
         cluster = self._find_cluster(scope)
         caller = yield from self._authorize(scope, cluster, deadline)
@@ -145,7 +148,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
             connection.assign(cluster)
         return cluster
 
-    async def _read_and_answer(self, scope: Scope, receive: Receive, *, charge: BodyCharge | None) -> Reply:
+    async def _read_and_answer(self, scope: Scope, receive: Receive, charge: BodyCharge) -> Reply:
         """Read a body and answer it; a request counts to the quota while its body is read.
 
         Bodies of requests beyond the quota are read one at a time. Before the consumer is known, a few bodies are read
@@ -169,7 +172,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
             if not has_place:
                 await _wait_to_read(slots, lane, _find_connection(scope))
                 held.callback(slots.release, lane)
-            return await super()._read_and_answer(scope, receive, charge=charge)
+            return await super()._read_and_answer(scope, receive, charge)
 
     def _find_turn(self, call: ClusterCall) -> str:
         return call.cluster
@@ -192,7 +195,12 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     def _decode_large(self, body: bytes) -> Decoded:
         return decode_review(body).decode_objects()
 
-    def _decide(self, received: ReceivedReview, request: AdmissionRequest) -> Work[tuple[DispatchResult, bytes]]:
+    def _decide(
+        self, received: ReceivedReview, request: AdmissionRequest
+    ) -> tuple[DispatchResult, bytes] | Coroutine[Any, Any, tuple[DispatchResult, bytes]]:
+        return begin(self._hold_quota(received, request))
+
+    def _hold_quota(self, received: ReceivedReview, request: AdmissionRequest) -> Work[tuple[DispatchResult, bytes]]:
         started, cluster, context = time.perf_counter(), received.call.cluster, self._context
         metrics, is_known = context.metrics, context.store.knows(cluster)
         if (connection := received.call.connection) is not None:

@@ -29,7 +29,6 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.work.threads import Work
 
 Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[CustomizationRule, ...]]
 
@@ -271,7 +270,9 @@ def list_problems(found: ParsedRules, runner: Runner) -> Iterator[FieldError]:
                 yield FieldError(rule.place, f"there is no function {name} after its top level has run")
 
 
-def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str) -> Work[Response]:
+def validate_scripts(
+    request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str
+) -> Response | Callable[[], Response]:
     """Answer the review of an object with scripts, with all of its problems.
 
     Suspicious code is a warning. Every ConfigMap except ``karmada-config`` is admitted without reading it.
@@ -295,8 +296,7 @@ def validate_scripts(request: AdmissionRequest, *, store: StoreView, runner: Run
         "metadata": {**metadata, "name": metadata.get("name") or request.name},
     }
     others = list(store.each("", CUSTOMIZATION)) if group_kind == CUSTOMIZATION else []
-    response: Response = yield partial(_judge_scripts, completed, others, runner)
-    return response
+    return partial(_judge_scripts, completed, others, runner)
 
 
 def _judge_scripts(document: JSONObject, others: Iterable[JSONObject], runner: Runner) -> Response:

@@ -4,7 +4,7 @@ The shapes are ``ExploreReview`` and ``ResourceInterpreterContext``.
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import parse_qs
 
@@ -34,7 +34,7 @@ from fleethook.server.reviews.codec import BadReviewError, salvage
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
-from fleethook.work.threads import Work
+from fleethook.work.threads import Work, begin
 
 KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)
 
@@ -220,8 +220,11 @@ class InterpretEndpoint(ReviewEndpoint[InterpreterReview, InterpretRequest, bool
 
     def _decide(
         self, received: Received[InterpreterReview, bool], request: InterpretRequest
-    ) -> Work[tuple[Interpreted, bytes]]:
+    ) -> tuple[Interpreted, bytes] | Coroutine[Any, Any, tuple[Interpreted, bytes]]:
         del request
+        return begin(self._interpret(received))
+
+    def _interpret(self, received: Received[InterpreterReview, bool]) -> Work[tuple[Interpreted, bytes]]:
         review, explain = received.review, received.call
         question: Question | None = None
         steps: tuple[ChainStep, ...] = ()

@@ -52,7 +52,6 @@ from fleethook.model.openyurt import (
     TRIGGER_ANNOTATION,
     YURT_APP_OVERRIDER,
 )
-from fleethook.work.threads import Work
 
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 
@@ -143,8 +142,8 @@ class Doubts:
         self._change = UNKNOWN_CHANGE
         self._refused = False
 
-    def find(self) -> Work[GroupKind | None]:
-        """Return the kind to read next, None if the store is new enough; yields a compilation that takes long.
+    def find(self) -> GroupKind | LongCompilation | None:
+        """Return the kind to read next, None if the store is new enough, or a compilation that must end before.
 
         Raises:
             StaleError: The store lacks a kind that the answer depends on.
@@ -170,9 +169,10 @@ class Doubts:
         selects = workload.is_new and any(map(uses_labels, bound)) and self._lacks_node_pool()
         if selects and NODE_POOL not in self.settled:
             return NODE_POOL
-        if (yield from self._is_proven()):
-            return None
-        return next((kind for kind in self._list_suspects() if kind not in self.settled), None)
+        proven = self._is_proven()
+        if isinstance(proven, LongCompilation):
+            return proven
+        return None if proven else next((kind for kind in self._list_suspects() if kind not in self.settled), None)
 
     def _changes_template(self, bound: Collection[JSONObject]) -> bool:
         """Return whether the review is of a write that a change of the template may have caused."""
@@ -183,20 +183,19 @@ class Doubts:
         self._change = compare_workload(self.workload.request)
         return self._change.spec or self._change.revision
 
-    def _is_proven(self) -> Work[bool]:
-        """Return whether the workload shows that the store is new enough."""
+    def _is_proven(self) -> bool | LongCompilation:
+        """Return whether the workload shows that the store is new enough, or a compilation that must end before."""
         request, document, owner = self.workload.request, self.workload.document, self.workload.owner
         memory = read_memory(request, document)
         target = RenderTarget(request.kind.kind, self.workload.namespace, owner, self.workload.is_new)
         try:
             found = select_plan(document, target, memory=memory, store=self._store, plans=self._plans)
-            while isinstance(found, LongCompilation):
-                yield found.run
-                found = select_plan(document, target, memory=memory, store=self._store, plans=self._plans)
         except (SubjectError, RenderError) as error:
             self._refused = isinstance(error, RenderError)
             return False
-        return found is None or is_proven(found.plan, self.workload, memory=memory, change=self._change)
+        if found is None or isinstance(found, LongCompilation):
+            return found or True
+        return is_proven(found.plan, self.workload, memory=memory, change=self._change)
 
     def _list_inputs(self, bound: Iterable[JSONObject]) -> tuple[GroupKind, ...]:
         """Return the kinds that a workload depends on, apart from overriders."""

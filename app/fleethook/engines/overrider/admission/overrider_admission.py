@@ -4,7 +4,7 @@ Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ import msgspec
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
-from fleethook.engines.overrider.rollout.guard import warn_of_rollout
+from fleethook.engines.overrider.rollout.guard import find_rollout
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.rules.validation import (
@@ -31,15 +31,17 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import API_VERSION, SUBJECT_KINDS, SUBJECT_VERSIONS, YURT_APP_OVERRIDER
-from fleethook.work.threads import Work, Worker
+from fleethook.work.threads import Worker
 
 # kubectl prints every warning; more than these hide each other.
 _MAX_FINDINGS: Final = 50
 _POOLS: Final = re.compile(r"^node pools? [^:]*: | \(node pools? [^()]*\)$")
 
 
-def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Work[Response]:
+def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Response | Callable[[], Response]:
     """Answer the review of a YurtAppSet or YurtAppDaemon with the entries of its overrider that no longer fit.
+
+    Returns a function that checks the entries in a thread.
 
     Each is a warning. Updates that do not change spec are not checked, and neither are subjects without an overrider.
 
@@ -67,8 +69,7 @@ def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Work[Res
         text = f"not checked: {name} is rendered from {stored['apiVersion']}, and this edit is in {version}"
         return admission.allowed(warnings=[text])
     node_pools = NodePools(store, key.cluster)
-    response: Response = yield partial(_compare_edit, bound[0], key, document, old, node_pools=node_pools)
-    return response
+    return partial(_compare_edit, bound[0], key, document, old, node_pools=node_pools)
 
 
 def key_of_subject(request: AdmissionRequest) -> ObjectKey:
@@ -153,11 +154,14 @@ def _refuse_other_kinds(request: AdmissionRequest, overrider: JSON) -> Response 
     return None
 
 
-def validate_overrider(request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0) -> Work[Response]:
+def validate_overrider(
+    request: AdmissionRequest, *, store: StoreView, warning_share: float = 1.0
+) -> Response | Callable[[], Response]:
     """Answer the review of a YurtAppOverrider with all findings, not only the first one.
 
-    Updates that change neither subject nor entries are admitted, and so are all updates of an overrider that is being
-    deleted. A deletion, after which the controller reverts the workloads to their template, gets a warning at most.
+    Returns a function that judges a changed overrider in a thread. Updates that change neither subject nor entries are
+    admitted, and so are all updates of an overrider that is being deleted. A deletion, after which the controller
+    reverts the workloads to their template, gets a warning at most.
 
     Args:
         request: The review.
@@ -168,29 +172,35 @@ def validate_overrider(request: AdmissionRequest, *, store: StoreView, warning_s
     if (refusal := _refuse_other_kinds(request, overrider)) is not None:
         return refusal
     if request.operation == "DELETE" and not request.sub_resource:
-        return (yield from _warn_of_deletion(request, store=store, warning_share=warning_share))
+        return _warn_of_deletion(request, store=store, warning_share=warning_share)
     if not changes_overrider(request):
         return admission.allowed()
     namespace = request.namespace or overrider["metadata"].get("namespace") or ""
     inputs = read_inputs(overrider, cluster=cluster_of(overrider), namespace=namespace, store=store)
-    found: tuple[Finding, ...] = yield partial(judge_overrider, overrider, inputs)
-    causes = [
-        finding.cause()
-        for finding in (*_check_immutable_fields(request, overrider), *found)
-        if finding.level == "error"
-    ]
-    warnings = _shorten([finding.text for finding in found if finding.level == "warning"])
-    if causes:
-        return refuse_overrider(overrider, namespace, causes, warnings)
-    text = yield from warn_of_rollout(request, store=store, share=warning_share)
-    return admission.allowed(warnings=[*([text] if text else []), *warnings])
+    warn = find_rollout(request, store=store, share=warning_share)
+
+    def judge() -> Response:
+        found = judge_overrider(overrider, inputs)
+        causes = [
+            finding.cause()
+            for finding in (*_check_immutable_fields(request, overrider), *found)
+            if finding.level == "error"
+        ]
+        warnings = _shorten([finding.text for finding in found if finding.level == "warning"])
+        if causes:
+            return refuse_overrider(overrider, namespace, causes, warnings)
+        return admission.allowed(warnings=[*warn(), *warnings])
+
+    return judge
 
 
-def _warn_of_deletion(request: AdmissionRequest, *, store: StoreView, warning_share: float) -> Work[Response]:
+def _warn_of_deletion(
+    request: AdmissionRequest, *, store: StoreView, warning_share: float
+) -> Response | Callable[[], Response]:
     if not isinstance(as_object(request.old_object).get("metadata"), dict):
         return admission.allowed()
-    text = yield from warn_of_rollout(request, store=store, share=warning_share)
-    return admission.allowed(warnings=[text] if text else [])
+    warn = find_rollout(request, store=store, share=warning_share)
+    return lambda: admission.allowed(warnings=warn())
 
 
 def _shorten(warnings: list[str]) -> list[str]:

@@ -29,7 +29,7 @@ from fleethook.cluster.kubernetes.resources import FieldSelection
 from fleethook.cluster.store import ObjectKey, StaleError, StoreView
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.workload_admission import changes_overrider
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
 from fleethook.engines.overrider.subject.owner_index import (
     Binding,
     overriders_of,
@@ -42,7 +42,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.work.threads import Work
+from fleethook.work.threads import Worker
 
 _log: Final = logging.getLogger(__name__)
 
@@ -93,25 +93,32 @@ class FreshReads(NamedTuple):
     store: StoreView
     plans: PlanCache
     live: LiveSource
+    worker: Worker
 
-    def ensure(self, request: AdmissionRequest) -> Work[None] | None:
-        """Return work that updates the inputs of a workload's review in the store, None if there is none.
+    def ensure(self, request: AdmissionRequest) -> Coroutine[Any, Any, None] | None:
+        """Return work that updates the inputs of a workload's review in the store, None if they are new enough.
 
         If a read fails, the review uses the store, because there is no evidence that it is behind. The work raises
-        StaleError if the store is behind, or lacks a kind that the answer depends on.
+        StaleError if the store is behind, and so does this function if the store lacks a kind.
         """
         workload = ReviewedWorkload.of(request)
-        return None if workload is None else self._dispel_doubts(workload)
-
-    def _dispel_doubts(self, workload: ReviewedWorkload) -> Work[None]:
-        """Read one kind after the other, until the workload shows that the store is new enough."""
+        if workload is None:
+            return None
         if problem := self.live.missing(_OVERRIDERS):
             raise StaleError(problem)
         doubts = Doubts(workload, store=self.store, plans=self.plans, missing=self.live.missing)
-        if workload.trigger and (late := [*self._find_late(workload)]):
-            yield self._catch_up(late, doubts)
-        while (kind := (yield from doubts.find())) is not None:
-            if (yield _read([self._read_kind(kind, workload)])):
+        late = [*self._find_late(workload)] if workload.trigger else []
+        return self._dispel(doubts, late) if late or doubts.find() is not None else None
+
+    async def _dispel(self, doubts: Doubts, late: list[tuple[GroupKind, int]]) -> None:
+        """Read one kind after the other, until the workload shows that the store is new enough."""
+        if late:
+            await self._catch_up(late, doubts)
+        while (kind := doubts.find()) is not None:
+            if isinstance(kind, LongCompilation):
+                await self.worker.run(doubts.workload.namespace, kind.run)
+                continue
+            if await _read([self._read_kind(kind, doubts.workload)]):
                 return
             doubts.settled.add(kind)
 

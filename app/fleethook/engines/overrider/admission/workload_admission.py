@@ -36,8 +36,8 @@ from fleethook.model.openyurt import (
     TRIGGER_ANNOTATION,
 )
 from fleethook.patch import apply, format_pointer
+from fleethook.server.reviews.admission_endpoint import Immediate, change_response
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
-from fleethook.work.threads import Work
 
 _ABSENT: Final = msgspec.Raw(b"")
 
@@ -148,8 +148,10 @@ class _Annotated(TypedDict, total=False):
 _decode_annotations: Final = msgspec.json.Decoder(_Annotated).decode
 
 
-def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Work[Response]:
-    """Answer the review of a Deployment or StatefulSet. It yields the compilation of a plan that takes long.
+def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanCache) -> Immediate:
+    """Answer the review of a Deployment or StatefulSet.
+
+    Returns a function for a thread if a plan has to be compiled for long, and for the rendering of a large workload.
 
     Admitted unchanged: subresources (scale, status), objects being deleted, workloads that no YurtAppSet or
     YurtAppDaemon owns, and workloads whose pool no entry selects and none selected before. If
@@ -168,12 +170,17 @@ def mutate_workload(request: AdmissionRequest, *, store: StoreView, plans: PlanC
     owner = find_owner(metadata) if isinstance(workload.get("spec"), dict) else None
     if owner is None or metadata.get("deletionTimestamp"):
         return admission.allowed()
+    if not has_trigger(metadata):
+        return _mutate_owned(request, workload, owner=owner, store=store, plans=plans)
     # Without its trigger, an unchanged workload stays as it is, and the controller knows that this webhook was called.
-    removals = [_REMOVE_TRIGGER] if has_trigger(metadata) else []
-    workload = apply(workload, removals) if removals else workload
-    response = yield from _mutate_owned(request, workload, owner=owner, store=store, plans=plans)
-    is_touched = removals and response.allowed
-    return msgspec.structs.replace(response, patch=[*removals, *response.patch]) if is_touched else response
+    workload = apply(workload, [_REMOVE_TRIGGER])
+    return change_response(_mutate_owned(request, workload, owner=owner, store=store, plans=plans), _remove_trigger)
+
+
+def _remove_trigger(response: Response) -> Response:
+    if not response.allowed:
+        return response
+    return msgspec.structs.replace(response, patch=[_REMOVE_TRIGGER, *response.patch])
 
 
 def has_trigger(metadata: JSONObject) -> bool:
@@ -183,27 +190,30 @@ def has_trigger(metadata: JSONObject) -> bool:
 
 def _mutate_owned(
     request: AdmissionRequest, workload: JSONObject, *, owner: Owner, store: StoreView, plans: PlanCache
-) -> Work[Response]:
+) -> Immediate:
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
     target = RenderTarget(request.kind.kind, namespace, owner, request.operation == "CREATE")
     memory = read_memory(request, workload)
     try:
         found = select_plan(workload, target, memory=memory, store=store, plans=plans)
-        while isinstance(found, LongCompilation):
-            # The objects may change during the compilation, so the plan is selected again.
-            yield found.run
-            found = select_plan(workload, target, memory=memory, store=store, plans=plans)
-        if found is None:
-            return admission.allowed()
-        render = partial(_render_selected, request, workload, found, target=target, memory=memory)
-        response: Response = (yield render) if request.size > MAX_ON_LOOP else render()
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
-        if _keeps_spec(request, workload):
-            return admission.allowed(warnings=[f"not rendered: {error}"])
-        return admission.denied(str(error))
-    return response
+        return _refuse(error, request, workload)
+    if found is None:
+        return admission.allowed()
+    if isinstance(found, LongCompilation):
+        # The objects may change during the compilation, so the plan is selected again.
+        return found.run
+    if request.size > MAX_ON_LOOP:
+        return partial(_render_selected, request, workload, found, target=target, memory=memory)
+    return _render_selected(request, workload, found, target=target, memory=memory)
+
+
+def _refuse(error: RenderError, request: AdmissionRequest, workload: JSONObject) -> Response:
+    if _keeps_spec(request, workload):
+        return admission.allowed(warnings=[f"not rendered: {error}"])
+    return admission.denied(str(error))
 
 
 def _render_selected(
@@ -214,8 +224,11 @@ def _render_selected(
     target: RenderTarget,
     memory: Memory | None,
 ) -> Response:
-    """Return the answer with the operations of a plan. It reads nothing that changes; raises RenderError."""
-    rendering = render_selected(found, workload, target, memory=memory)
+    """Return the answer with the operations of a plan. It reads nothing that changes."""
+    try:
+        rendering = render_selected(found, workload, target, memory=memory)
+    except RenderError as error:
+        return _refuse(error, request, workload)
     if not target.creating and found.plan.leaves_replicas:
         rendering = keep_replicas(rendering, workload, as_object(request.old_object))
     if not rendering.operations:

@@ -4,7 +4,7 @@ A replica that answers reviews stores no workloads (docs/decisions/0005-controll
 workload to be as its overrider rendered it. `fleethook.engines.overrider.rollout.prediction` reads the stored ones.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -25,7 +25,6 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import GROUP
-from fleethook.work.threads import Work
 
 WARNING_MINIMUM: Final = 10
 """Edits that roll fewer workloads get no warning."""
@@ -41,8 +40,10 @@ _MAX_NAMED: Final = 5
 _ROLLED: Final = Effect("rolls")
 
 
-def warn_of_rollout(request: AdmissionRequest, *, store: StoreView, share: float) -> Work[str]:
-    """Return the warning about the rollout that an edit of an overrider causes, ``""`` for none.
+def find_rollout(request: AdmissionRequest, *, store: StoreView, share: float) -> Callable[[], list[str]]:
+    """Return the function that predicts the rollout of an edit of an overrider, and returns the warning about it.
+
+    It returns an empty list if there is nothing to warn about. It takes long, and reads nothing that changes.
 
     Args:
         request: The creation, update or deletion of an overrider. Its objects have metadata.
@@ -53,17 +54,21 @@ def warn_of_rollout(request: AdmissionRequest, *, store: StoreView, share: float
     after: JSON = request.object if request.operation != "DELETE" else None
     changed: JSON = before if after is None else after
     if share >= 1 or (request.operation == "DELETE" and as_object(request.user).get("username") in _COLLECTORS):
-        return ""
+        return list
     namespace = request.namespace or str(changed["metadata"].get("namespace") or "")
     edit = read_edit(before, after, namespace=namespace, store=store)
     if edit is None or edit.workloads < WARNING_MINIMUM:
-        return ""
-    effects = yield partial(predict_edit, edit)
+        return list
+    return partial(_warn_of_rollout, edit, share)
+
+
+def _warn_of_rollout(edit: "Edit", share: float) -> list[str]:
+    effects = predict_edit(edit)
     if effects.rolls < WARNING_MINIMUM or effects.share <= share:
-        return ""
+        return []
     metadata = edit.subject.document["metadata"]
     name = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
-    return f"{edit.subject.group_kind.kind} {name}: this edit {effects.text}"
+    return [f"{edit.subject.group_kind.kind} {name}: this edit {effects.text}"]
 
 
 class Edit(NamedTuple):
