@@ -40,7 +40,7 @@ class World(NamedTuple):
     def bare(self, pool: str) -> dict[str, Any]:
         """Return the workload as OpenYurt's controller creates it."""
         plan = SubjectPlans(self.group_kind, self.subject, None).plan(self.kind, pool, self.pools[pool]).full
-        document = render_with(plan, plan.bare, memory=None, creating=True)
+        document = render_with(plan, plan.create.bare, last_render=None, creating=True)
         metadata = {name: one for name, one in document["metadata"].items() if name != "generateName"}
         for reference in metadata["ownerReferences"]:
             reference.setdefault("uid", "u-1")

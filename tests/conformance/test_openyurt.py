@@ -36,8 +36,10 @@ def bare(case: dict[str, Any]) -> dict[str, Any]:
     plan = compile_plan(YURT_APP_SET, case["subject"], None, kind=kind, pool=case["pool"], node_pool=node_pool)
     shared = SubjectPlans(YURT_APP_SET, case["subject"], None)
     if case["pool"] in case["pools"]:
-        assert shared.plan(kind, case["pool"], node_pool).full.bare == plan.bare, "a shared plan is the pool's own"
-    return plan.bare
+        assert shared.plan(kind, case["pool"], node_pool).full.create.bare == plan.create.bare, (
+            "a shared plan is the pool's own"
+        )
+    return plan.create.bare
 
 
 def written(case: dict[str, Any]) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def test_resources_without_a_binding_are_local() -> None:
 )
 def test_a_plain_cluster_has_no_name(names: list[str], reason: str) -> None:
     store = store_of(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
-    found = find_owner(store, cluster="", group="example.io", resource="widgets", vouched=True)
+    found = find_owner(store, cluster="", group="example.io", resource="widgets", cluster_exists=True)
     assert found.trace == (reason,)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.render import NEVER_RENDERED, render_with
-from fleethook.engines.overrider.render.undo import remembered
+from fleethook.engines.overrider.render.undo import read_last_render
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.patch import apply, identical
 from tests.builders import (
@@ -109,12 +109,14 @@ def _compare_with_rendering(entries: Any, replicas: int, theirs: str, operation:
     plan = plans.plan(YURT_APP_SET, SUBJECT, overriders[0], kind="Deployment", pool="hangzhou", cluster="", store=store)
     if not plan.applies:
         return
-    memory = remembered(document) and (NEVER_RENDERED if old is None else remembered(document))
-    expected = render_with(plan.full, document, memory=memory, creating=old is None)
+    last_render = read_last_render(document) and (NEVER_RENDERED if old is None else read_last_render(document))
+    expected = render_with(plan.full, document, last_render=last_render, creating=old is None)
     for answer in answers:
         assert identical(apply(document, answer.patch), expected)
-    if old is None and memory is None and plan.fast is not None:
-        MET["precompiled"] += plan.fast.operations_for_new(document, wanted=plan.memory, values=plan.values) is not None
+    if old is None and last_render is None and plan.fast is not None:
+        MET["precompiled"] += (
+            plan.fast.operations_for_new(document, wanted=plan.last_render, values=plan.values) is not None
+        )
 
 
 def test_repeated_reviews_have_the_same_result_as_rendering() -> None:

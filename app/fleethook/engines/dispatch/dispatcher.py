@@ -115,7 +115,7 @@ class Dispatcher:
         self._as_kcp: Final = as_kcp
 
     async def find_target(
-        self, request: AdmissionRequest, *, cluster: str, phase: Phase, vouched: bool = False
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, cluster_exists: bool = False
     ) -> MatchedRequest:
         """Find the owner of a request's schema, and the webhooks whose rules match the request.
 
@@ -123,27 +123,32 @@ class Dispatcher:
             request: The review.
             cluster: The name of the consumer's logical cluster.
             phase: The admission phase.
-            vouched: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
+            cluster_exists: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
 
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
             StatusError: An object of the review cannot be forwarded, or the owner has too many webhooks.
         """
         attributes = build_attributes(request, cluster=cluster)
-        return await finish(begin(self._find_target(attributes, phase=phase, vouched=vouched)))
+        return await finish(begin(self._find_target(attributes, phase=phase, cluster_exists=cluster_exists)))
 
-    def _find_target(self, attributes: Attributes, *, phase: Phase, vouched: bool) -> Work[MatchedRequest]:
-        target = self._resolve_owner(attributes, vouched=vouched)
+    def _find_target(self, attributes: Attributes, *, phase: Phase, cluster_exists: bool) -> Work[MatchedRequest]:
+        target = self._resolve_owner(attributes, cluster_exists=cluster_exists)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
             return target
         return target._replace(relevant=(yield from self._find_relevant(target, owner, phase)))
 
-    def _resolve_owner(self, attributes: Attributes, *, vouched: bool) -> MatchedRequest:
+    def _resolve_owner(self, attributes: Attributes, *, cluster_exists: bool) -> MatchedRequest:
         cluster = attributes.cluster
         group, _, resource = attributes.resource
         ownership = find_owner(
-            self._store, cluster=cluster, group=group, resource=resource, as_kcp=self._as_kcp, vouched=vouched
+            self._store,
+            cluster=cluster,
+            group=group,
+            resource=resource,
+            as_kcp=self._as_kcp,
+            cluster_exists=cluster_exists,
         )
         exempt = is_exempt(attributes)
         if ownership.cluster is None:
@@ -180,7 +185,7 @@ class Dispatcher:
         return () if owner is None else tuple((await finish(begin(self._find_hooks(owner, phase)))).each())
 
     async def dispatch(
-        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, cluster_exists: bool = False
     ) -> DispatchResult:
         """Call the webhooks of one phase and return their merged answer.
 
@@ -189,20 +194,24 @@ class Dispatcher:
             cluster: The name of the consumer's logical cluster.
             phase: The admission phase.
             deadline: The deadline of the request.
-            vouched: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
+            cluster_exists: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
 
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
         """
-        work = self.dispatch_as_work(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched)
+        work = self.dispatch_as_work(
+            request, cluster=cluster, phase=phase, deadline=deadline, cluster_exists=cluster_exists
+        )
         return await finish(begin(work))
 
     def dispatch_as_work(
-        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, vouched: bool = False
+        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, cluster_exists: bool = False
     ) -> Work[DispatchResult]:
         """Return the result of `dispatch`; waits for nothing if no webhook's rules match the request."""
         trace = CallTrace() if self._traces else None
-        work = self._dispatch(request, cluster=cluster, phase=phase, deadline=deadline, vouched=vouched, trace=trace)
+        work = self._dispatch(
+            request, cluster=cluster, phase=phase, deadline=deadline, cluster_exists=cluster_exists, trace=trace
+        )
         result = yield from work
         return result if trace is None else result._replace(calls=trace.calls)
 
@@ -213,7 +222,7 @@ class Dispatcher:
         cluster: str,
         phase: Phase,
         deadline: Deadline,
-        vouched: bool,
+        cluster_exists: bool,
         trace: CallTrace | None,
     ) -> Work[DispatchResult]:
         audit, warnings = Audit(), list[str]()
@@ -222,7 +231,7 @@ class Dispatcher:
         made: JSON = None
         try:
             attributes = build_attributes(request, cluster=cluster)
-            target = yield from self._find_target(attributes, phase=phase, vouched=vouched)
+            target = yield from self._find_target(attributes, phase=phase, cluster_exists=cluster_exists)
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
                 warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")

@@ -154,7 +154,7 @@ class Ownership(NamedTuple):
 
 
 def find_owner(
-    store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool = False, vouched: bool = False
+    store: StoreView, *, cluster: str, group: str, resource: str, as_kcp: bool = False, cluster_exists: bool = False
 ) -> Ownership:
     """Return the logical cluster that owns the schema of a resource of a consumer.
 
@@ -164,12 +164,12 @@ def find_owner(
         group: The API group of the resource.
         resource: The plural without a subresource. Bindings know neither subresources nor versions.
         as_kcp: Decide like kcp where kcp calls no webhook.
-        vouched: The caller stores the object in that cluster, so an unknown cluster is one without webhooks. It stays
-            unknown if the store has LogicalClusters: kcp has one for each cluster.
+        cluster_exists: The caller stores the object in that cluster, so an unknown cluster is one without webhooks. It
+            stays unknown if the store has LogicalClusters: kcp has one for each cluster.
     """
     named = f"{resource}.{group}" if group else resource
     if not as_kcp and not store.knows(cluster):
-        if vouched and not store.has(LOGICAL_CLUSTER):
+        if cluster_exists and not store.has(LOGICAL_CLUSTER):
             trace = f"the store has no objects of {cluster or 'the cluster'}, so no webhooks"
             return Ownership(OwnerStatus.LOCAL, cluster, (trace,))
         unknown = f"logical cluster {cluster or '(none)'} is unknown{hint_at_shards(store)}"

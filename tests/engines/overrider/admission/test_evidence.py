@@ -266,7 +266,7 @@ def test_a_render_from_an_older_subject_ends_as_one_from_the_newest(
         edit(newer["spec"]["workloadTemplate"]["deploymentTemplate"]["spec"]["template"]["spec"])
     try:
         bare = [
-            compile_plan(YURT_APP_SET, one, rule, kind="Deployment", pool="hangzhou", node_pool=None).bare
+            compile_plan(YURT_APP_SET, one, rule, kind="Deployment", pool="hangzhou", node_pool=None).create.bare
             for one in (older, newer)
         ]
     except (SubjectError, RenderError):

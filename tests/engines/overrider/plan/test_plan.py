@@ -62,8 +62,10 @@ def test_annotations_of_openyurt_survive_a_replacement_of_all() -> None:
     plan = compile_for(
         entry("*", patches=[patch("add", "/metadata/annotations", {"a": "b"})]), pools=[pool("hangzhou", patch={})]
     )
-    kept = {name for name in plan.bare["metadata"].get("annotations", {}) if name.startswith("apps.openyurt.io/")}
-    assert plan.rendered["metadata"]["annotations"].keys() == {"a", *kept}
+    kept = {
+        name for name in plan.create.bare["metadata"].get("annotations", {}) if name.startswith("apps.openyurt.io/")
+    }
+    assert plan.create.rendered["metadata"]["annotations"].keys() == {"a", *kept}
 
 
 def test_an_invalid_result_names_the_steps_of_its_findings() -> None:
@@ -80,7 +82,7 @@ def test_an_invalid_result_names_the_steps_of_its_findings() -> None:
 
 def test_mistakes_of_the_template_alone_are_not_those_of_the_overrider() -> None:
     template = pod_template(containers=[container("nginx", args="x")])
-    assert compile_for(entry("*", items=[{"replicas": 3}]), template=template).rendered["spec"]["replicas"] == 3
+    assert compile_for(entry("*", items=[{"replicas": 3}]), template=template).create.rendered["spec"]["replicas"] == 3
 
 
 POD = "/spec/template/spec"

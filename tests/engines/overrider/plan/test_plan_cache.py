@@ -93,7 +93,7 @@ def drop_equal_values(delta: ObjectDelta) -> ObjectDelta:
 
 
 def same_plan(shared: Plan, alone: Plan) -> None:
-    for name in ("bare", "rendered", "base", "digest", "undo", "undo_text", "warnings"):
+    for name in ("digest", "undo", "undo_text", "warnings"):
         assert getattr(shared, name) == getattr(alone, name), name
     changes = (one._replace(before=None, after=None) if one.before == one.after else one for one in shared.sources)
     assert tuple(changes) == alone.sources
@@ -258,7 +258,7 @@ def test_a_daemons_pools_share_a_plan_where_their_taints_are_the_same() -> None:
     }
     assert found["a"].shared is found["b"].shared
     assert found["a"].shared is not found["c"].shared
-    assert found["b"].full.bare["spec"]["template"]["spec"]["nodeSelector"] == {"apps.openyurt.io/nodepool": "b"}
+    assert found["b"].full.create.bare["spec"]["template"]["spec"]["nodeSelector"] == {"apps.openyurt.io/nodepool": "b"}
 
 
 def test_labels_of_node_pools_choose_entries_and_pools_share_their_plan() -> None:
@@ -272,7 +272,7 @@ def test_labels_of_node_pools_choose_entries_and_pools_share_their_plan() -> Non
         return cache.plan(YURT_APP_SET, subject, rule, kind="Deployment", pool=name, cluster="", store=store)
 
     found = {name: find(name) for name in "abcde"}
-    replicas = {name: found[name].full.rendered["spec"].get("replicas") for name in found}
+    replicas = {name: found[name].full.create.rendered["spec"].get("replicas") for name in found}
     assert replicas == {"a": 7, "b": 2, "c": 7, "d": 7, "e": 2}
     assert found["a"].shared is found["c"].shared is found["d"].shared
     store.put(node_pool("d", {"region": "west"}))
@@ -285,8 +285,8 @@ def test_a_subject_that_uses_the_marks_itself_is_compiled_without_them() -> None
     odd = yurt_app_set(pools=[pool("p0", REPLICAS_MARK), pool("p1")])
     rule = overrider(entry("*", items=[image("nginx", POOL_MARK)]))
     cache = PlanCache()
-    assert plan(cache, odd, rule, "p0").full.bare["spec"]["replicas"] == REPLICAS_MARK
-    rendered = plan(cache, odd, rule, "p1").full.rendered
+    assert plan(cache, odd, rule, "p0").full.create.bare["spec"]["replicas"] == REPLICAS_MARK
+    rendered = plan(cache, odd, rule, "p1").full.create.rendered
     assert rendered["spec"]["template"]["spec"]["containers"][0]["image"] == POOL_MARK
 
 
@@ -301,7 +301,7 @@ def test_a_plan_that_was_compiled_before_its_node_pool_changed_is_not_used(name:
             one.plan(YURT_APP_DAEMON, subject, RULE, kind="Deployment", pool="p0", cluster="", store=store)
             for one in (cache, PlanCache())
         )
-        assert (found.full.rendered, found.digest) == (own.full.rendered, own.digest)
+        assert (found.full.create.rendered, found.digest) == (own.full.create.rendered, own.digest)
 
 
 @pytest.mark.parametrize(
@@ -323,8 +323,8 @@ def test_settings_with_the_name_of_a_pool_are_rendered_for_that_pool(
             one.plan(YURT_APP_SET, subject, RULE, kind="Deployment", pool=name, cluster="", store=store_of())
             for one in (cache, PlanCache())
         )
-        assert (found.full.rendered, found.digest) == (own.full.rendered, own.digest)
-        assert pod_spec(found.full.rendered)["tolerations"] == [make(name)]
+        assert (found.full.create.rendered, found.digest) == (own.full.create.rendered, own.digest)
+        assert pod_spec(found.full.create.rendered)["tolerations"] == [make(name)]
 
 
 def test_plans_of_a_subject_with_different_pools_stay_within_the_limit() -> None:

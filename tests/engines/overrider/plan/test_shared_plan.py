@@ -23,7 +23,7 @@ def share(name: str = POOL_MARK, rule: dict[str, Any] | None = RULE) -> SharedPl
 
 
 def image_of(plan: PoolPlan) -> str:
-    name: str = plan.full.rendered["spec"]["template"]["spec"]["containers"][0]["image"]
+    name: str = plan.full.create.rendered["spec"]["template"]["spec"]["containers"][0]["image"]
     return name
 
 
@@ -33,7 +33,7 @@ def test_each_pool_has_its_values_and_its_hash() -> None:
     assert {name: image_of(plan) for name, plan in plans.items()} == {"a": "r.io/a:1", "b": "r.io/b:1"}
     alone = {name: share(name).plan.digest for name in plans}
     assert {name: plan.digest for name, plan in plans.items()} == alone
-    assert plans["a"].memory == (alone["a"], plans["a"].undo_text, "")
+    assert plans["a"].last_render == (alone["a"], plans["a"].undo_text, "")
     assert plans["a"].applies
 
 

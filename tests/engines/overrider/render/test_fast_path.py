@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.engines.overrider.plan.plan import compile_patch, compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.undo import Memory, remembered
+from fleethook.engines.overrider.render.undo import LastRender, read_last_render
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
 from fleethook.workload_schema.value_marks import PoolValues
@@ -44,7 +44,7 @@ def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     fast = compile_patch(plan)
     assert fast is not None
-    wanted = Memory(plan.digest, plan.undo_text)
+    wanted = LastRender(plan.digest, plan.undo_text)
     operations = fast.operations_for(make_workload(), wanted=wanted, values=HANGZHOU)
     assert operations is not None
     paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
@@ -58,13 +58,13 @@ def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
     rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
     plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     stored = rendered(make_workload(), SUBJECT, rule)
-    memory = remembered(stored)
+    last_render = read_last_render(stored)
     fast = compile_patch(plan)
     assert fast is not None
-    assert memory is not None
-    assert fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+    assert last_render is not None
+    assert fast.is_settled(stored, last_render, wanted=last_render, values=HANGZHOU)
     stored["spec"]["replicas"] = 8
-    assert not fast.is_settled(stored, memory, wanted=memory, values=HANGZHOU)
+    assert not fast.is_settled(stored, last_render, wanted=last_render, values=HANGZHOU)
 
 
 def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:

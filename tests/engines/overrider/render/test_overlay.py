@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fleethook.engines.overrider.plan.plan import Plan, compile_patch, compile_plan
 from fleethook.engines.overrider.render.overlay import matches, overlay, settle
 from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.render.undo import Memory, remembered
+from fleethook.engines.overrider.render.undo import LastRender, read_last_render
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, diff
@@ -123,14 +123,14 @@ def test_the_fast_path_equals_the_rule(sample: Sample) -> None:
     fast = compile_patch(plan)
     if fast is None:
         return
-    wanted, values = Memory(plan.digest, plan.undo_text), PoolValues("hangzhou")
+    wanted, values = LastRender(plan.digest, plan.undo_text), PoolValues("hangzhou")
     for document in (sample.never, sample.stored):
-        memory = remembered(document)
-        made = fast.operations_for(document, wanted=wanted, values=values) if memory is None else None
-        if memory is not None and fast.is_settled(document, memory, wanted=wanted, values=values):
+        last_render = read_last_render(document)
+        made = fast.operations_for(document, wanted=wanted, values=values) if last_render is None else None
+        if last_render is not None and fast.is_settled(document, last_render, wanted=wanted, values=values):
             made = []
         if made is not None:
-            assert apply(document, made) == render_with(plan, document, memory=memory, creating=False)
+            assert apply(document, made) == render_with(plan, document, last_render=last_render, creating=False)
 
 
 @pytest.mark.parametrize(

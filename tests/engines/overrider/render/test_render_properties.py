@@ -140,7 +140,7 @@ def stored_template(cell: PoolWorkload, plans: PlanCache, store: Any) -> Any:
     group_kind, document, cluster = cell.subject
     return plans.plan(
         group_kind, document, None, kind=cell.kind, pool=cell.pool, cluster=cluster, store=store
-    ).full.bare
+    ).full.create.bare
 
 
 def written_template(cell: PoolWorkload) -> Any:

@@ -52,7 +52,7 @@ def plan_of(subject: Any, rule: Any) -> Plan:
     except (RenderError, SubjectError):
         assume(condition=False)
         raise
-    assume(can_exist(plan.bare))
+    assume(can_exist(plan.create.bare))
     return plan
 
 
@@ -67,7 +67,7 @@ def remove_own_annotations(document: dict[str, Any]) -> dict[str, Any]:
 @given(SUBJECTS, OVERRIDERS, st.data())
 def test_foreign_members_survive_an_overrider_and_its_deletion(subject: Any, rule: Any, data: Any) -> None:
     plan = plan_of(subject, rule)
-    before = stored_by_owner(plan.bare)
+    before = stored_by_owner(plan.create.bare)
     Foreign(data.draw).add(before)
     answer = review(before, subject, rule, operation="UPDATE", old=before)
     assert answer.allowed, answer.message
@@ -100,7 +100,7 @@ def test_preview_admission_and_validation_agree(subject: Any, rule: Any) -> None
         shown = preview(cell, store, PlanCache())
     except (RenderError, SubjectError):
         shown = None
-    bare = stored_by_owner(plan_of(subject, None).bare)
+    bare = stored_by_owner(plan_of(subject, None).create.bare)
     answer = review(bare, subject, rule)
     if shown is None:
         assert not answer.allowed or answer.warnings
@@ -121,7 +121,7 @@ def test_preview_admission_and_validation_agree(subject: Any, rule: Any) -> None
 def test_an_edited_overrider_removes_all_earlier_changes(subject: Any, first: Any, second: Any, data: Any) -> None:
     plan_of(subject, first)
     plan = plan_of(subject, second)
-    before = stored_by_owner(plan.bare)
+    before = stored_by_owner(plan.create.bare)
     Foreign(data.draw).add(before)
     once = rendered(before, subject, first, operation="UPDATE", old=before)
     edited = rendered(once, subject, second, operation="UPDATE", old=once)
@@ -174,7 +174,7 @@ def list_leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...],
 def test_each_edit_that_a_review_replaces_is_a_warning_and_no_other(subject: Any, rule: Any, data: Any) -> None:
     plan = plan_of(subject, rule)
     assume(plan.steps)
-    written = stored_by_owner(plan.bare)
+    written = stored_by_owner(plan.create.bare)
     stored = rendered(written, subject, rule, operation="UPDATE", old=written)
     asked = copy.deepcopy(stored)
     for _ in range(data.draw(st.integers(1, 3))):

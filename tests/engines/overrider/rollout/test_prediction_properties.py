@@ -29,9 +29,9 @@ def make_stored(subject: Document, rule: Document | None) -> Document | None:
         plan = compile_plan(YURT_APP_SET, subject, rule, kind="Deployment", pool="hangzhou", node_pool=None)
     except (SubjectError, RenderError):
         return None
-    if not can_exist(plan.bare):
+    if not can_exist(plan.create.bare):
         return None
-    return touch(stored_by_owner(plan.bare), subject, rule, operation="CREATE")
+    return touch(stored_by_owner(plan.create.bare), subject, rule, operation="CREATE")
 
 
 def touch(stored: Document, subject: Document, rule: Document | None, operation: str = "UPDATE") -> Document | None:

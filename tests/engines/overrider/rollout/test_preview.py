@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.undo import remembered
+from fleethook.engines.overrider.render.undo import read_last_render
 from fleethook.engines.overrider.rollout.preview import (
     CellKey,
     FieldChange,
@@ -85,7 +85,7 @@ def test_a_removed_default_is_gone_from_the_workload_as_from_the_changes(path: s
     assert shown.changes == (FieldChange(path, default, None, "entries[0].patches[0]"),)
     with pytest.raises(LookupError):
         resolve_pointer(shown.workload, path)
-    assert remembered(shown.workload) is not None
+    assert read_last_render(shown.workload) is not None
 
 
 def render(*objects: dict[str, Any]) -> dict[CellKey, Preview]:

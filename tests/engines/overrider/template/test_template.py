@@ -147,7 +147,7 @@ def test_replicas_that_differ_from_a_tweak_are_no_finding() -> None:
 def test_a_tweaked_template_names_only_members_that_were_set() -> None:
     """OpenYurt encodes empty members before it patches. Values of other writers in them are not the template's."""
     subject = yurt_app_set_v1beta1(tweaks=[tweak("hangzhou", patches=[patch("add", "/spec/minReadySeconds", 5)])])
-    assert "strategy" not in plan(subject, None, "hangzhou", store_of()).full.bare["spec"]
+    assert "strategy" not in plan(subject, None, "hangzhou", store_of()).full.create.bare["spec"]
     living = make_workload()
     living["spec"] |= {"minReadySeconds": 5, "replicas": 1, "strategy": {"type": "RollingUpdate"}}
     rule = overrider(entry("*", patches=[patch("add", "/spec/strategy", {"type": "Recreate"})]))

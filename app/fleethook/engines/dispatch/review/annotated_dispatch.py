@@ -88,7 +88,7 @@ class AnnotatedEndpoint(DispatchEndpoint):
             callers: The callers that are answered.
             rest: As in `DispatchEndpoint`.
         """
-        super().__init__(path, vouched=True, **rest)
+        super().__init__(path, cluster_exists=True, **rest)
         self._callers: Final = callers
 
     def _check_caller(self, scope: Scope) -> None:

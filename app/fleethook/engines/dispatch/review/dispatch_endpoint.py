@@ -316,18 +316,18 @@ class DispatchEndpoint(ClusterEndpoint):
 
     max_at_once = MAX_ON_LOOP
 
-    def __init__(self, path: str, *, phase: Phase, vouched: bool = False, **rest: Any) -> None:
+    def __init__(self, path: str, *, phase: Phase, cluster_exists: bool = False, **rest: Any) -> None:
         """Prepare.
 
         Args:
             path: The path of the route.
             phase: The admission phase.
-            vouched: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
+            cluster_exists: As in `fleethook.engines.dispatch.schema_owner.find_owner`.
             rest: As in `ClusterEndpoint`.
         """
         super().__init__(path, **rest)
         self._phase: Final = phase
-        self._vouched: Final = vouched
+        self._cluster_exists: Final = cluster_exists
 
     def _decide_within_quota(
         self, received: ReceivedReview, request: AdmissionRequest
@@ -345,7 +345,11 @@ class DispatchEndpoint(ClusterEndpoint):
             else:
                 dispatcher = self._context.dispatcher
                 dispatched = yield from dispatcher.dispatch_as_work(
-                    request, cluster=call.cluster, phase=self._phase, deadline=call.deadline, vouched=self._vouched
+                    request,
+                    cluster=call.cluster,
+                    phase=self._phase,
+                    deadline=call.deadline,
+                    cluster_exists=self._cluster_exists,
                 )
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
             dispatched = DispatchResult(self._fail(error, received), None)

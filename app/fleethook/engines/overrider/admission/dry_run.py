@@ -142,9 +142,9 @@ def _join_pools(names: Sequence[str]) -> str:
 def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[Remark]:
     """Yield the remarks about a plan, with the mark in place of the pool's name."""
     shared = plan.shared.plan
-    unknown = frozenset(warn_about_unknown_containers(shared.bare, shared.steps))
+    unknown = frozenset(warn_about_unknown_containers(shared.create.bare, shared.steps))
     yield from (Remark("unknown-container" if text in unknown else "dropped", text) for text in shared.warnings)
-    before = shared.bare["spec"].get("replicas")
+    before = shared.create.bare["spec"].get("replicas")
     topology = plan.values.replicas if before == REPLICAS_MARK else before
     counting = [step for step in shared.steps if step.path == REPLICAS]
     yield from _find_idle_steps(plan, counting, topology)
@@ -156,7 +156,7 @@ def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterat
 
 def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -> Iterator[Remark]:
     """Yield remarks about steps that change nothing; steps of replicas depend on the pool's own count."""
-    known = {step.idle_remark: step for step in counting if step.idle}
+    known = {step.no_effect_remark: step for step in counting if step.no_effect}
     yield from (one for one in plan.shared.plan.remarks if one not in known)
     counted: JSONObject = {"spec": {} if topology is None else {"replicas": topology}}
     for remark, step in known.items():
@@ -168,7 +168,7 @@ def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -
 
 def _compare_with_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[str]:
     shared = plan.shared.plan
-    if shared.leaves_replicas or plan.values.fill(shared.rendered["spec"].get("replicas")) != topology:
+    if shared.leaves_replicas or plan.values.fill(shared.create.rendered["spec"].get("replicas")) != topology:
         yield (
             f"{shared.source_of(('spec', 'replicas'))}: while replicas differ from spec.topology.pools, OpenYurt 1.4 "
             f"writes the {kind} at each reconcile, which undoes restarts and pauses; set them in the topology as well"
@@ -177,6 +177,6 @@ def _compare_with_topology(plan: PoolPlan, topology: int, *, kind: str) -> Itera
 
 def _find_immutable_changes(plan: Plan) -> Iterator[str]:
     for name in sorted(CREATE_ONLY - {"replicas", "selector"}):
-        if plan.bare["spec"].get(name) != plan.rendered["spec"].get(name):
+        if plan.create.bare["spec"].get(name) != plan.create.rendered["spec"].get(name):
             source = plan.source_of(("spec", name))
             yield f"{source}: /spec/{name} can only be set at creation; existing workloads keep their value"

@@ -24,7 +24,7 @@ from fleethook.engines.overrider.admission.workload_admission import (
     UNKNOWN_CHANGE,
     WorkloadChange,
     compare_workload,
-    read_memory,
+    find_last_render,
 )
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.entry_steps import RenderError
@@ -36,7 +36,7 @@ from fleethook.engines.overrider.render.render import (
     has_template,
     select_plan,
 )
-from fleethook.engines.overrider.render.undo import Memory
+from fleethook.engines.overrider.render.undo import LastRender
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
 from fleethook.engines.overrider.template.node_affinity import SubjectError
@@ -186,16 +186,16 @@ class Doubts:
     def _is_proven(self) -> bool | LongCompilation:
         """Return whether the workload shows that the store is new enough, or a compilation that must end before."""
         request, document, owner = self.workload.request, self.workload.document, self.workload.owner
-        memory = read_memory(request, document)
+        last_render = find_last_render(request, document)
         target = RenderTarget(request.kind.kind, self.workload.namespace, owner, self.workload.is_new)
         try:
-            found = select_plan(document, target, memory=memory, store=self._store, plans=self._plans)
+            found = select_plan(document, target, last_render=last_render, store=self._store, plans=self._plans)
         except (SubjectError, RenderError) as error:
             self._refused = isinstance(error, RenderError)
             return False
         if found is None or isinstance(found, LongCompilation):
             return found or True
-        return is_proven(found.plan, self.workload, memory=memory, change=self._change)
+        return is_proven(found.plan, self.workload, last_render=last_render, change=self._change)
 
     def _list_inputs(self, bound: Iterable[JSONObject]) -> tuple[GroupKind, ...]:
         """Return the kinds that a workload depends on, apart from overriders."""
@@ -218,26 +218,28 @@ class Doubts:
         return bool(pool) and self._store.get(self.workload.cluster, NODE_POOL, "", pool) is None
 
 
-def is_proven(plan: PoolPlan, workload: ReviewedWorkload, *, memory: Memory | None, change: WorkloadChange) -> bool:
+def is_proven(
+    plan: PoolPlan, workload: ReviewedWorkload, *, last_render: LastRender | None, change: WorkloadChange
+) -> bool:
     """Return whether a workload under review results from the template of a plan, or from an older one.
 
     Args:
         plan: The plan of the workload's pool, from the objects in the store.
         workload: The workload.
-        memory: The memory of its last render, None if it was never rendered.
+        last_render: The annotations of its last render, None if it was never rendered.
         change: The members that an update changes.
     """
     document, creating = workload.document, workload.is_new
     if not creating:
         if plan.leaves_replicas and _sets_replicas(plan, document, as_object(workload.request.old_object)):
             return False
-        is_same = memory is not None and plan.applies and memory.digest == plan.digest
+        is_same = last_render is not None and plan.applies and last_render.digest == plan.digest
         if is_same and not change.revision and REVISION_LABEL in as_object(document["metadata"].get("labels")):
             return True
     fast = plan.fast
     if fast is not None and fast.fits(document, creating=creating, values=plan.values):
         return True
-    return has_template(plan.full, document, memory=memory, creating=creating)
+    return has_template(plan.full, document, last_render=last_render, creating=creating)
 
 
 def _sets_replicas(plan: PoolPlan, workload: JSONObject, stored: Mapping[str, JSON]) -> bool:

@@ -115,11 +115,11 @@ class ServerDryRun:
         return found
 
     async def _try(self, trial: DryRunWorkload, subject: Subject) -> list[Finding]:
-        refused = await self._ask(trial, trial.plan.rendered, subject)
+        refused = await self._ask(trial, trial.plan.create.rendered, subject)
         if isinstance(refused, Finding):
             return [refused]
         # The author of an overrider cannot correct the template, and rules report mistakes in it.
-        bare = await self._ask(trial, trial.plan.bare, subject) if refused else ()
+        bare = await self._ask(trial, trial.plan.create.bare, subject) if refused else ()
         known = () if isinstance(bare, Finding) else bare
         return [_describe(trial, *cause) for cause in refused if cause not in known][:_MAX_CAUSES]
 
@@ -167,7 +167,7 @@ def to_pointer(field: str) -> str:
 
 def _describe(trial: DryRunWorkload, field: str, message: str) -> Finding:
     pointer = to_pointer(field)
-    source = find_source(trial.plan.rendered, pointer, trial.plan.sources)
+    source = find_source(trial.plan.create.rendered, pointer, trial.plan.sources)
     text = f"node pool {trial.pool}: kube-apiserver refuses the {trial.kind}: {pointer}: {message}"
     return Finding("does-not-fit", source, text)
 

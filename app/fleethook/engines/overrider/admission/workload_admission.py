@@ -23,7 +23,7 @@ from fleethook.engines.overrider.render.render import (
     render_selected,
     select_plan,
 )
-from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, Memory, remembered
+from fleethook.engines.overrider.render.undo import RESERVED_PREFIX, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model import admission
@@ -193,9 +193,9 @@ def _mutate_owned(
 ) -> Immediate:
     namespace = request.namespace or workload["metadata"].get("namespace") or ""
     target = RenderTarget(request.kind.kind, namespace, owner, request.operation == "CREATE")
-    memory = read_memory(request, workload)
+    last_render = find_last_render(request, workload)
     try:
-        found = select_plan(workload, target, memory=memory, store=store, plans=plans)
+        found = select_plan(workload, target, last_render=last_render, store=store, plans=plans)
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
@@ -206,8 +206,8 @@ def _mutate_owned(
         # The objects may change during the compilation, so the plan is selected again.
         return found.run
     if request.size > MAX_ON_LOOP:
-        return partial(_render_selected, request, workload, found, target=target, memory=memory)
-    return _render_selected(request, workload, found, target=target, memory=memory)
+        return partial(_render_selected, request, workload, found, target=target, last_render=last_render)
+    return _render_selected(request, workload, found, target=target, last_render=last_render)
 
 
 def _refuse(error: RenderError, request: AdmissionRequest, workload: JSONObject) -> Response:
@@ -222,11 +222,11 @@ def _render_selected(
     found: SelectedPlan,
     *,
     target: RenderTarget,
-    memory: Memory | None,
+    last_render: LastRender | None,
 ) -> Response:
     """Return the answer with the operations of a plan. It reads nothing that changes."""
     try:
-        rendering = render_selected(found, workload, target, memory=memory)
+        rendering = render_selected(found, workload, target, last_render=last_render)
     except RenderError as error:
         return _refuse(error, request, workload)
     if not target.creating and found.plan.leaves_replicas:
@@ -234,12 +234,12 @@ def _render_selected(
     if not rendering.operations:
         return admission.allowed(warnings=rendering.warnings)
     # A workload that was not rendered before has no overridden values that a user could have changed.
-    replaced = [] if memory in (None, NEVER_RENDERED) else _warn_about_replaced_edits(request, workload, rendering)
+    replaced = [] if last_render in (None, NEVER_RENDERED) else _warn_about_replaced_edits(request, workload, rendering)
     return admission.patched(rendering.operations, warnings=(*rendering.warnings, *replaced))
 
 
-def read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | None:
-    """Return the memory of the last render, None if the workload was never rendered.
+def find_last_render(request: AdmissionRequest, workload: JSONObject) -> LastRender | None:
+    """Return the annotations of the last render, None if the workload was never rendered.
 
     An update is judged by the stored object. A client that replaces the object may lose the annotations, and a template
     may forge them. Forged annotations are removed.
@@ -249,8 +249,8 @@ def read_memory(request: AdmissionRequest, workload: JSONObject) -> Memory | Non
             stored = _decode_annotations(request.old_object_raw)
         except msgspec.DecodeError:
             stored = {}
-        return remembered(stored)
-    return None if remembered(workload) is None else NEVER_RENDERED
+        return read_last_render(stored)
+    return None if read_last_render(workload) is None else NEVER_RENDERED
 
 
 def _warn_about_replaced_edits(request: AdmissionRequest, workload: JSONObject, rendering: Rendering) -> list[str]:

@@ -32,7 +32,7 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.render import RenderTarget, render
-from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION, Memory, remembered
+from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT, find_owner
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject, as_object
@@ -77,25 +77,25 @@ class Restorer:
 
     def plan(self, workload: JSONObject) -> Restoration:
         """Return the restoration of a stored Deployment or StatefulSet."""
-        memory = remembered(workload)
+        last_render = read_last_render(workload)
         if workload["metadata"].get("deletionTimestamp"):
             return Restoration()
-        if memory is None:
+        if last_render is None:
             return Restoration(diff(workload, _remove_trigger(workload)))
         try:
-            rendered = self._render(workload, memory)
+            rendered = self._render(workload, last_render)
         except (SubjectError, RenderError) as error:
             return Restoration(problem=str(error), rendered=True)
         return Restoration(diff(workload, _remove_trigger(rendered)), rendered=True)
 
-    def _render(self, workload: JSONObject, memory: Memory) -> JSONObject:
-        if memory.undo_text and not _is_object(memory.undo_text):
+    def _render(self, workload: JSONObject, last_render: LastRender) -> JSONObject:
+        if last_render.undo_text and not _is_object(last_render.undo_text):
             raise SubjectError(f"its annotation {UNDO_ANNOTATION} is damaged")
         owner = find_owner(workload["metadata"])
         if owner is None:
             raise SubjectError("it has no owner")
         target = RenderTarget(workload["kind"], workload["metadata"].get("namespace") or "", owner, creating=False)
-        rendering = render(workload, target, memory=memory, store=self._store, plans=self._plans)
+        rendering = render(workload, target, last_render=last_render, store=self._store, plans=self._plans)
         restored: JSONObject = apply(workload, rendering.operations)
         return restored
 

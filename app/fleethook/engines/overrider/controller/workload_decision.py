@@ -20,7 +20,7 @@ from fleethook.engines.overrider.render.render import (
     compute_patch,
     render,
 )
-from fleethook.engines.overrider.render.undo import TWEAKS_ANNOTATION, Memory, remembered
+from fleethook.engines.overrider.render.undo import TWEAKS_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject, as_object, list_objects
@@ -122,7 +122,7 @@ def plan_workload(
 
 
 def render_stored(
-    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
+    workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None, store: StoreView, plans: PlanCache
 ) -> Rendering:
     """Return the rendering of a stored workload, or of a write to it; arguments as of `render`.
 
@@ -132,7 +132,7 @@ def render_stored(
         RenderError: The overrider does not fit the workload.
     """
     try:
-        return render(workload, target, memory=memory, store=store, plans=plans)
+        return render(workload, target, last_render=last_render, store=store, plans=plans)
     except SubjectError:
         return NOTHING_TO_RENDER
 
@@ -151,7 +151,7 @@ def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: Pl
         return NO_DRIFT
     target = RenderTarget(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
     try:
-        rendering = render_stored(workload, target, memory=remembered(workload), store=store, plans=plans)
+        rendering = render_stored(workload, target, last_render=read_last_render(workload), store=store, plans=plans)
     except RenderError as error:
         return Drift((), str(error))
     if not rendering.operations:
@@ -166,15 +166,15 @@ def _find_former_template(workload: JSONObject, rendering: Rendering) -> Drift:
     """Return the drift of a workload with all overrides: the reason if its template is not that of its owner."""
     if not rendering.keeps_template or rendering.plan is None:
         return NO_DRIFT
-    laid = compute_patch(rendering.plan, workload, memory=remembered(workload), creating=False)
+    laid = compute_patch(rendering.plan, workload, last_render=read_last_render(workload), creating=False)
     differences = find_differences(workload, apply(workload, laid))
     return FORMER_TEMPLATE if any(one.address[0] == "spec" for one in differences) else NO_DRIFT
 
 
 def _describe_scale(workload: JSONObject, differences: Sequence[MemberDifference], rendering: Rendering) -> str:
     scale = next((one for one in differences if one.address == ("spec", "replicas")), None)
-    memory, plan = remembered(workload), rendering.plan
-    if scale is None or memory is None or plan is None or memory.digest != plan.digest:
+    last_render, plan = read_last_render(workload), rendering.plan
+    if scale is None or last_render is None or plan is None or last_render.digest != plan.digest:
         return ""
     source = plan.values.fill_text(plan.shared.plan.source_of(("spec", "replicas")))
     scaler = _find_scaler(workload)

@@ -58,7 +58,7 @@ class Step(NamedTuple):
     """The path of the step in the overrider, such as ``entries[0].items[1]``."""
     run: Callable[[JSONObject], JSONObject]
     """Returns the workload with the step applied, the same object if nothing changes; raises RenderError."""
-    idle: str
+    no_effect: str
     """The text if the step changes nothing, ``""`` for a step that has an effect beyond changes."""
     container: str = ""
     """The container that an item changes, ``""`` for other steps."""
@@ -70,9 +70,9 @@ class Step(NamedTuple):
     """Whether the step leaves the replicas of existing workloads to another owner."""
 
     @property
-    def idle_remark(self) -> Remark:
+    def no_effect_remark(self) -> Remark:
         """The remark if the step changes nothing, with the path of the step."""
-        return Remark("no-effect", f"{self.field}: {self.idle}")
+        return Remark("no-effect", f"{self.field}: {self.no_effect}")
 
 
 def compile_steps(
@@ -125,7 +125,7 @@ def _compile_entry(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator
         if effect is not None:
             path, leaves = REPLICAS if "replicas" in item or effect.leaves_replicas else "", effect.leaves_replicas
             yield Step(
-                f"{field}.items[{number}]", effect.apply, effect.idle, effect.container, path=path, leaves=leaves
+                f"{field}.items[{number}]", effect.apply, effect.no_effect, effect.container, path=path, leaves=leaves
             )
     for number, patch in enumerate(_read_list(entry, "patches", field)):
         yield _compile_patch(f"{field}.patches[{number}]", as_object(_fill_pool(patch, pool)))
@@ -264,8 +264,8 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
             kept = f"to keep them, write add {step.path}/KEY for each key"
             text = f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}"
             remarks.append(Remark("removed-keys", text))
-        if not made and step.idle and not (step.container and step.container not in container_names(before)):
-            remarks.append(step.idle_remark)
+        if not made and step.no_effect and not (step.container and step.container not in container_names(before)):
+            remarks.append(step.no_effect_remark)
         states.append(before := after)
     return Traced(_keep_bookkeeping(bare, before), sources, remarks, states)
 

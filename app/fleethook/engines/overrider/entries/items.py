@@ -23,7 +23,7 @@ class ItemEffect(NamedTuple):
     """Returns the workload with the item applied, or the same workload if nothing changes."""
     container: str
     """The name of the container that the item changes, ``""`` for an item of the workload."""
-    idle: str
+    no_effect: str
     """The message for an item that changes nothing, ``""`` for an item that has an effect beyond changes."""
     leaves_replicas: bool = False
     """Whether the item leaves the replicas of existing workloads to another owner."""
@@ -71,7 +71,7 @@ def _make_leave(value: JSON) -> ItemEffect:
 _EFFECTS: Final[dict[str, Callable[[JSON], ItemEffect]]] = {
     "image": _make_image,
     "replicas": _make_replicas,
-    "initialReplicas": lambda value: _make_replicas(value)._replace(idle="", leaves_replicas=True),
+    "initialReplicas": lambda value: _make_replicas(value)._replace(no_effect="", leaves_replicas=True),
     "leave": _make_leave,
 }
 ITEMS: Final = tuple(_EFFECTS)

@@ -313,7 +313,7 @@ def compare_with_template(plan: Plan, *, context: int = CONTEXT) -> PoolDiff:
         plan: The plan of the workload.
         context: Unchanged lines to show around changes; negative for all lines.
     """
-    left, right = plan.bare, plan.new_workload
+    left, right = plan.create.bare, plan.new_workload
     before, after = list_lines(left), list_lines(right)
     if max(len(before), len(after)) > MAX_LINES:
         return PoolDiff(plan.warnings, (), is_too_long=True)

@@ -159,12 +159,16 @@ _RULES_VERSION: Final = 2
 class Variant(NamedTuple):
     """The changes to a workload that is created, or to one that is updated."""
 
-    named: JSONObject
+    template_fields: JSONObject
     """The members that the template names."""
     pool_delta: ObjectDelta
-    """The changes that the pool's own patch makes to ``named``."""
+    """The changes that the pool's own patch makes to ``template_fields``."""
+    bare: JSONObject
+    """The workload without overrides: that of the template, with the pool's settings and patch."""
+    rendered: JSONObject
+    """``bare`` with the overrider's entries applied."""
     delta: ObjectDelta
-    """The changes that the overrider makes to the result."""
+    """The changes from ``bare`` to ``rendered``."""
     places: bool
     """Whether the pool's node affinity is added to existing terms; False if the overrider sets the terms."""
     removes: bool
@@ -181,16 +185,9 @@ class Plan(msgspec.Struct, frozen=True):
     """Empty if no entry applies to the pool."""
     create: Variant
     update: Variant
-    bare: JSONObject
-    """The workload of the bare template, with the pool's settings and patch."""
-    rendered: JSONObject
-    """``bare`` with the overrider's entries applied."""
-    base: JSONObject
-    """``bare`` without the fields of `CREATE_ONLY`."""
-    target: JSONObject
-    """``base`` with the overrider's entries applied."""
+    """Without the fields of `CREATE_ONLY`."""
     digest: str
-    """Hash over ``rendered``, stored on the workload as ``fleethook.io/rendered``.
+    """Hash over the rendered workload, stored on the workload as ``fleethook.io/rendered``.
 
     Two overriders with the same result have the same hash. A workload with another hash must be rendered again.
     """
@@ -216,12 +213,13 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def new_workload(self) -> JSONObject:
-        """``rendered`` without this alias."""
-        template: JSONObject = self.rendered["spec"]["template"]
+        """The rendered workload without this alias."""
+        rendered = self.create.rendered
+        template: JSONObject = rendered["spec"]["template"]
         if not self._sets_alias or _ALIAS[-1] not in template["spec"]:
-            return self.rendered
+            return rendered
         pod = {member: value for member, value in template["spec"].items() if member != _ALIAS[-1]}
-        return {**self.rendered, "spec": {**self.rendered["spec"], "template": {**template, "spec": pod}}}
+        return {**rendered, "spec": {**rendered["spec"], "template": {**template, "spec": pod}}}
 
     @property
     def _sets_alias(self) -> bool:
@@ -232,14 +230,12 @@ class BarePlan(NamedTuple):
     """The part of a plan that does not depend on entries."""
 
     template: PoolTemplate
-    given: JSONObject
-    """The workload of the bare template, with values as the user wrote them."""
+    written: JSONObject
+    """The workload without overrides, with values as the user wrote them."""
     parts: DecodedParts
-    """``given`` in the form that kube-apiserver stores."""
-    base: JSONObject
-    """See `Plan`."""
-    restored: JSONObject
-    """The part of ``base`` that a workload gets back when the template is laid over it."""
+    """``written`` in the form that kube-apiserver stores."""
+    restored_fields: JSONObject
+    """The members that a workload gets back when the template is laid over it."""
     create: "_BareVariant"
     update: "_BareVariant"
 
@@ -278,37 +274,33 @@ def compile_plan_of_steps(
     steps: tuple[Step, ...], subject: JSONObject, *, bare: BarePlan, kind: str, pool: str
 ) -> Plan:
     """Return the plan of a bare plan and steps; arguments and errors as in `compile_plan`."""
-    traced = run_traced(bare.given, steps)
+    traced = run_traced(bare.written, steps)
     rendered, sources = traced.rendered, traced.sources
-    wanted = bare.parts.decode(rendered, kind_of(rendered))
-    unknown = check_rendered(traced, steps, stored=wanted) if steps else ()
+    created = bare.parts.decode(rendered, kind_of(rendered))
+    unknown = check_rendered(traced, steps, stored=created) if steps else ()
     counting = next((step for step in reversed(steps) if step.path == REPLICAS), None)
     claims = counting is not None and not counting.leaves
-    stored, base = bare.parts.document, bare.base
+    bare_created, bare_updated = bare.create.bare, bare.update.bare
     if accounts := [source for source in sources if source.tokens == _ACCOUNT]:
         sources += [source._replace(tokens=_ALIAS) for source in accounts]
-        stored, base, wanted = map(_set_alias, (stored, base, wanted))
-    target = on_update(wanted)
+        bare_created, bare_updated, created = map(_set_alias, (bare_created, bare_updated, created))
+    updated = on_update(created)
     if claims and "replicas" in rendered["spec"]:
-        target = {**target, "spec": {**target["spec"], "replicas": rendered["spec"]["replicas"]}}
-    restored = restored_by_base(base) if accounts else bare.restored
-    undo = undo_of(base, target, named=restored, schema=WORKLOAD, marks=True)
+        updated = {**updated, "spec": {**updated["spec"], "replicas": rendered["spec"]["replicas"]}}
+    restored = list_template_fields(bare_updated) if accounts else bare.restored_fields
+    undo = undo_of(bare_updated, updated, template_fields=restored, schema=WORKLOAD, marks=True)
     undo_text = as_annotation(undo)
     return Plan(
         template=bare.template,
         of_v1beta1=is_v1beta1(subject),
         steps=steps,
-        create=_compile_variant(bare.create, stored, wanted),
-        update=_compile_variant(bare.update, base, target),
-        bare=stored,
-        rendered=wanted,
-        base=base,
-        target=target,
-        digest=hash_text(digest_text(kind, pool, wanted, undo_text, tweaks=bare.template.tweaks)) if steps else "",
+        create=_compile_variant(bare.create, bare_created, created),
+        update=_compile_variant(bare.update, bare_updated, updated),
+        digest=hash_text(digest_text(kind, pool, created, undo_text, tweaks=bare.template.tweaks)) if steps else "",
         undo=undo,
         undo_text=undo_text,
         sources=tuple(sources),
-        warnings=(*warn_about_unknown_containers(bare.given, steps), *unknown),
+        warnings=(*warn_about_unknown_containers(bare.written, steps), *unknown),
         remarks=tuple(traced.remarks),
         leaves_replicas=counting is not None and counting.leaves,
     )
@@ -334,8 +326,8 @@ def compile_patch(plan: Plan) -> PrecompiledPatch | None:
     """Return the patch of workloads that match the template of a plan, None if every workload must be rendered."""
     if not plan.steps:
         return None
-    created = _select_created(plan.bare["spec"], plan.rendered["spec"])
-    return compile_fast_path(plan.template, plan.base, plan.target, plan.update.delta, created=created)
+    created = _select_created(plan.create.bare["spec"], plan.create.rendered["spec"])
+    return compile_fast_path(plan.template, plan.update.bare, plan.update.rendered, plan.update.delta, created=created)
 
 
 def _select_created(bare: JSONObject, rendered: JSONObject) -> CreatedMembers | None:
@@ -357,41 +349,41 @@ def compile_bare(
     """Return the part of a plan that does not depend on entries; arguments and SubjectError as in `compile_plan`."""
     template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
     placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
-    given = patch_pool(placed, template)
+    written = patch_pool(placed, template)
     # Compare documents in stored form: kube-apiserver drops zero values and rewrites quantities, and neither is a
     # difference to a workload.
-    parts = DecodedParts(given, kind_of(given))
-    stored, named = (parts.decode(one, kind_of(given)) for one in (placed, {"kind": kind, **template.named}))
-    base = on_update(parts.document)
-    left = without_owner_marks(named) if is_v1beta1(subject) else named
+    parts = DecodedParts(written, kind_of(written))
+    stored, fields = (parts.decode(one, kind_of(written)) for one in (placed, {"kind": kind, **template.fields}))
+    updated = on_update(parts.document)
+    left = without_owner_marks(fields) if is_v1beta1(subject) else fields
     return BarePlan(
         template=template,
-        given=given,
+        written=written,
         parts=parts,
-        base=base,
-        restored=restored_by_base(base),
-        create=_compile_bare_variant(named, stored, parts.document),
-        update=_compile_bare_variant(on_update(left), on_update(stored), base),
+        restored_fields=list_template_fields(updated),
+        create=_compile_bare_variant(fields, stored, parts.document),
+        update=_compile_bare_variant(on_update(left), on_update(stored), updated),
     )
 
 
 class _BareVariant(NamedTuple):
-    named: JSONObject
+    template_fields: JSONObject
     pool_delta: ObjectDelta
+    bare: JSONObject
 
 
-def _compile_bare_variant(named: JSONObject, placed: JSONObject, bare: JSONObject) -> _BareVariant:
+def _compile_bare_variant(fields: JSONObject, placed: JSONObject, bare: JSONObject) -> _BareVariant:
     pool_delta = delta_of(placed, bare, WORKLOAD)
-    return _BareVariant(without_removed(named, pool_delta), pool_delta)
+    return _BareVariant(without_removed(fields, pool_delta), pool_delta, bare)
 
 
 def _compile_variant(of: _BareVariant, bare: JSONObject, rendered: JSONObject) -> Variant:
     delta = delta_of(bare, rendered, WORKLOAD)
-    kept: JSONObject = without_removed(of.named, delta)
+    kept: JSONObject = without_removed(of.template_fields, delta)
     changes = list(leaves(delta))
     places = not any(_sets_terms(leaf.tokens) for leaf in changes)
     removes = any(leaf.after is ABSENT or (type(leaf.before) is type(leaf.after) is dict) for leaf in changes)
-    return Variant(kept, of.pool_delta, delta, places, removes)
+    return Variant(kept, of.pool_delta, bare, rendered, delta, places, removes)
 
 
 _TERMS: Final = (*("spec", "template", "spec", "affinity", "nodeAffinity"), REQUIRED, "nodeSelectorTerms")
@@ -407,7 +399,7 @@ def place_template(
 ) -> JSONObject:
     """Return the workload that the template and the pool's placement describe, without the pool's own patch."""
     seeded = seed(group_kind, subject, kind=kind, pool=pool)
-    return place(overlay(seeded, template.named, WORKLOAD), template)
+    return place(overlay(seeded, template.fields, WORKLOAD), template)
 
 
 def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
@@ -430,15 +422,15 @@ def kind_of(workload: JSONObject) -> Kind:
     return "StatefulSet" if workload["kind"] == "StatefulSet" else "Deployment"
 
 
-def restored_by_base(base: JSONObject) -> JSONObject:
-    """Return ``base`` without the required node affinity, to which placement only adds.
+def list_template_fields(bare: JSONObject) -> JSONObject:
+    """Return a workload without the required node affinity, to which placement only adds.
 
     Laying the template over a workload restores the other members.
     """
     change: Change = Assign(None, ABSENT, WORKLOAD)
     for name in (REQUIRED, "nodeAffinity", "affinity", "spec", "template", "spec"):
         change = ObjectDelta(((name, change),), WORKLOAD)
-    kept: JSONObject = without_removed(base, change)
+    kept: JSONObject = without_removed(bare, change)
     return kept
 
 

@@ -219,7 +219,7 @@ class SubjectPlans:
             plan = compile_plan_of_steps(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
             shared = SharedPlan(plan, kind=kind, pool=of.pool)
             # A tweak may name an element of the template after the pool. Then entries find it only in that pool.
-            in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.bare,))
+            in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.create.bare,))
         except (SubjectError, RenderError) as error:
             # An entry that names the pool may fit in another pool, and the error contains the name.
             is_named = of.pool == POOL_MARK and self._has_pool_token

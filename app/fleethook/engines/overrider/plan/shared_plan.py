@@ -13,7 +13,7 @@ import msgspec
 
 from fleethook.engines.overrider.plan.plan import Plan, compile_patch, digest_text
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
-from fleethook.engines.overrider.render.undo import Memory, hash_text
+from fleethook.engines.overrider.render.undo import LastRender, hash_text
 from fleethook.model.formats.field_errors import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.workload_schema.value_marks import (
@@ -49,11 +49,11 @@ class SharedPlan:
         """
         self.plan: Final = plan
         self.is_marked: Final = pool == POOL_MARK
-        self.names: Final = find_names((plan.bare, plan.rendered)) if self.is_marked else _NO_NAMES
+        self.names: Final = find_names((plan.create.bare, plan.create.rendered)) if self.is_marked else _NO_NAMES
         """The names of elements with the mark, and the other names; None if no pool can share the plan."""
-        self._longest: Final = _find_longest_name(plan.rendered) if self.is_marked else MAX_SUBDOMAIN
+        self._longest: Final = _find_longest_name(plan.create.rendered) if self.is_marked else MAX_SUBDOMAIN
         self._text: Final = (
-            digest_text(kind, pool, plan.rendered, plan.undo_text, tweaks=plan.template.tweaks)
+            digest_text(kind, pool, plan.create.rendered, plan.undo_text, tweaks=plan.template.tweaks)
             if self.is_marked and plan.steps
             else b""
         )
@@ -155,9 +155,9 @@ class PoolPlan:
         return self.shared.plan.leaves_replicas
 
     @property
-    def memory(self) -> Memory:
+    def last_render(self) -> LastRender:
         """The annotations that a render sets on a workload without changes by other writers."""
-        return Memory(self.digest, self.undo_text, self.shared.plan.template.tweaks)
+        return LastRender(self.digest, self.undo_text, self.shared.plan.template.tweaks)
 
     @property
     def fast(self) -> PrecompiledPatch | None:
@@ -174,7 +174,7 @@ class PoolPlan:
     @property
     def rendered(self) -> JSONObject:
         """See `Plan`; takes less time than `full` if nothing else is needed."""
-        rendered = self.shared.plan.rendered
+        rendered = self.shared.plan.create.rendered
         filled: JSONObject = self.values.fill(rendered) if self.shared.is_marked else rendered
         return filled
 

@@ -218,13 +218,13 @@ def _apply_list(present: JSON, change: ListDelta) -> JSON:
     return present if made is current else made
 
 
-def without_removed(named: JSON, change: Change, schema: MergeSchema = WORKLOAD) -> JSON:
+def without_removed(template_fields: JSON, change: Change, schema: MergeSchema = WORKLOAD) -> JSON:
     """Return a template without the members and elements that a difference removes.
 
     If an overlay added these elements only to remove them later, other elements could change their order.
     """
-    if type(change) is ObjectDelta and isinstance(named, dict):
-        made = dict(named)
+    if type(change) is ObjectDelta and isinstance(template_fields, dict):
+        made = dict(template_fields)
         for name, inner in change.members:
             if name not in made:
                 continue
@@ -233,9 +233,9 @@ def without_removed(named: JSON, change: Change, schema: MergeSchema = WORKLOAD)
             else:
                 made[name] = without_removed(made[name], inner, schema.fields.get(name, _NO_SCHEMA))
         return made
-    elements = index_elements(named, schema)
+    elements = index_elements(template_fields, schema)
     if type(change) is not ListDelta or elements is None:
-        return named
+        return template_fields
     for one in change.elements:
         if one.after_at is None:
             elements.pop(one.identity, None)

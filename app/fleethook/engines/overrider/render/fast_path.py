@@ -11,9 +11,9 @@ from typing import Final, NamedTuple, TypeVar
 from fleethook.engines.overrider.render.delta import Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches, value_of
 from fleethook.engines.overrider.render.undo import (
-    MEMORY_ANNOTATIONS,
-    Memory,
-    remembered,
+    RENDER_ANNOTATIONS,
+    LastRender,
+    read_last_render,
 )
 from fleethook.engines.overrider.template.node_affinity import PoolTemplate, is_placed
 from fleethook.model.admission import find_template
@@ -24,8 +24,8 @@ from fleethook.workload_schema.value_marks import PoolValues, has_mark
 T = TypeVar("T")
 
 _REPLICAS: Final = "/spec/replicas"
-_MEMORY_NAMES: Final = frozenset(MEMORY_ANNOTATIONS)
-_ANNOTATION_POINTERS: Final = {name: format_pointer(("metadata", "annotations", name)) for name in MEMORY_ANNOTATIONS}
+_MEMORY_NAMES: Final = frozenset(RENDER_ANNOTATIONS)
+_ANNOTATION_POINTERS: Final = {name: format_pointer(("metadata", "annotations", name)) for name in RENDER_ANNOTATIONS}
 
 
 class Expected(NamedTuple):
@@ -104,28 +104,32 @@ class PrecompiledPatch(NamedTuple):
             return False
         return any(one.fits(workload, self.template, values) for one in (self.bare, self.rendered))
 
-    def is_settled(self, workload: JSONObject, memory: Memory, *, wanted: Memory, values: PoolValues) -> bool:
+    def is_settled(
+        self, workload: JSONObject, last_render: LastRender, *, wanted: LastRender, values: PoolValues
+    ) -> bool:
         """Return whether ``workload`` is already rendered by this plan; False if only rendering can tell."""
-        if memory != wanted or remembered(workload) != memory:
+        if last_render != wanted or read_last_render(workload) != last_render:
             return False
         if not self.rendered.fits(workload, self.template, values):
             return False
         return self.replicas is None or workload["spec"].get("replicas") == values.fill_number(self.replicas)
 
-    def operations_for(self, workload: JSONObject, *, wanted: Memory, values: PoolValues) -> list[JSONObject] | None:
+    def operations_for(
+        self, workload: JSONObject, *, wanted: LastRender, values: PoolValues
+    ) -> list[JSONObject] | None:
         """Return the operations for an update of ``workload``, None if it has to be rendered."""
         annotations = workload["metadata"].get("annotations")
         if type(annotations) is not dict or not self.bare.fits(workload, self.template, values):
             return None
         if not _MEMORY_NAMES.isdisjoint(annotations) and any(
-            name in annotations and not text for name, text in zip(MEMORY_ANNOTATIONS, wanted, strict=True)
+            name in annotations and not text for name, text in zip(RENDER_ANNOTATIONS, wanted, strict=True)
         ):
             return None  # A client has forged the annotation; only rendering removes it.
         made = map(values.fill, self.operations) if self.is_marked else self.operations
         return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]
 
     def operations_for_new(
-        self, workload: JSONObject, *, wanted: Memory, values: PoolValues
+        self, workload: JSONObject, *, wanted: LastRender, values: PoolValues
     ) -> list[JSONObject] | None:
         """Return the operations for the creation of ``workload``, None if it has to be rendered."""
         if self.created is None or not matches(workload["spec"], self.created.spec, values):
@@ -144,9 +148,9 @@ class PrecompiledPatch(NamedTuple):
         return self._replace(is_marked=False, bare=bare, rendered=rendered)
 
 
-def _annotate(annotations: JSONObject, wanted: Memory) -> Iterator[JSONObject]:
+def _annotate(annotations: JSONObject, wanted: LastRender) -> Iterator[JSONObject]:
     """Yield the operations that set the annotations of a render."""
-    for name, value in zip(MEMORY_ANNOTATIONS, wanted, strict=True):
+    for name, value in zip(RENDER_ANNOTATIONS, wanted, strict=True):
         if value and (known := annotations.get(name)) != value:
             yield {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
 
@@ -167,8 +171,8 @@ class _Collected(NamedTuple):
 
 def compile_fast_path(
     template: PoolTemplate,
-    base: JSONObject,
-    target: JSONObject,
+    bare: JSONObject,
+    rendered: JSONObject,
     delta: ObjectDelta,
     *,
     created: CreatedMembers | None,
@@ -177,10 +181,10 @@ def compile_fast_path(
 
     Args:
         template: The pool's template.
-        base: The workload that the template describes, without the members that only a creation can set.
-        target: The rendered form of ``base``.
-        delta: The difference between ``base`` and ``target``.
-        created: The members of new workloads that ``base`` does not have, None to have each of them rendered.
+        bare: The workload that the template describes, without the members that only a creation can set.
+        rendered: The same with overrides.
+        delta: The difference between ``bare`` and ``rendered``.
+        created: The members of new workloads that ``bare`` does not have, None to have each of them rendered.
     """
     collected = _Collected([], [], [], [])
     if not _collect(delta, (), collected):
@@ -192,9 +196,9 @@ def compile_fast_path(
         has_mark(operations),
         replicas,
         created,
-        template._replace(named={}, named_on_update={}, pool_patch=None),
-        _expect(base, collected.lists, [place for place in collected.absent if place != (("spec",), "replicas")]),
-        _expect(target, [], collected.removed),
+        template._replace(fields={}, pool_patch=None),
+        _expect(bare, collected.lists, [place for place in collected.absent if place != (("spec",), "replicas")]),
+        _expect(rendered, [], collected.removed),
     )
 
 

@@ -50,29 +50,29 @@ DEFAULT_STRATEGY: Final = "RollingUpdate"
 """The default type of strategies and update strategies."""
 
 
-def overlay(current: JSON, named: JSON, schema: MergeSchema) -> JSON:
-    """Return ``current`` with all members of ``named`` set.
+def overlay(current: JSON, desired: JSON, schema: MergeSchema) -> JSON:
+    """Return ``current`` with all members of ``desired`` set.
 
     Args:
         current: A stored object or a part of it. It is not modified.
-        named: The desired members of this part.
+        desired: The desired members of this part.
         schema: The merge schema of this part.
 
     Returns:
         ``current`` itself if nothing differs. Otherwise the result shares unchanged branches with ``current``.
     """
-    if type(named) is dict and type(current) is dict:
-        return overlay_object(current, named, schema)
-    if type(named) is list and type(current) is list:
-        return _overlay_list(current, named, schema)
-    return current if current == named else named
+    if type(desired) is dict and type(current) is dict:
+        return overlay_object(current, desired, schema)
+    if type(desired) is list and type(current) is list:
+        return _overlay_list(current, desired, schema)
+    return current if current == desired else desired
 
 
-def overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) -> JSONObject:
+def overlay_object(current: JSONObject, desired: JSONObject, schema: MergeSchema) -> JSONObject:
     """Return the result of `overlay` for two objects."""
     result: JSONObject | None = None
     fields = schema.fields
-    for name, value in named.items():
+    for name, value in desired.items():
         present = current.get(name, ABSENT)
         # `==` compares equal branches in C, and most branches are equal. In Python 1 equals 1.0 and True, but a field
         # of the API has one type, so these never meet.
@@ -90,25 +90,25 @@ def overlay_object(current: JSONObject, named: JSONObject, schema: MergeSchema) 
             result[name] = new
     if result is None:
         return current
-    if schema.retain_keys and chooses_anew(current, named, schema):
-        return {name: value for name, value in result.items() if name in named}
+    if schema.retain_keys and chooses_anew(current, desired, schema):
+        return {name: value for name, value in result.items() if name in desired}
     return result
 
 
-def chooses_anew(current: JSONObject, named: JSONObject, schema: MergeSchema) -> bool:
-    """Return whether ``named`` chooses another member of a union, which removes the members of the former choice.
+def chooses_anew(current: JSONObject, desired: JSONObject, schema: MergeSchema) -> bool:
+    """Return whether ``desired`` chooses another member of a union, which removes the members of the former choice.
 
     If the choice is the same, members that an apiserver defaulted stay.
 
     Args:
         current: The union as it is.
-        named: The wanted union.
+        desired: The wanted union.
         schema: Its schema. An element of a list chooses by its members, a strategy by its type.
     """
     if schema.identity:
-        chosen, wanted = (set(one) - {member for member, _ in schema.identity} for one in (current, named))
+        chosen, wanted = (set(one) - {member for member, _ in schema.identity} for one in (current, desired))
         return not wanted <= chosen
-    return bool(current.get("type", DEFAULT_STRATEGY) != named.get("type", DEFAULT_STRATEGY))
+    return bool(current.get("type", DEFAULT_STRATEGY) != desired.get("type", DEFAULT_STRATEGY))
 
 
 def _make_room(target: JSONObject, group: frozenset[str]) -> None:
@@ -116,14 +116,14 @@ def _make_room(target: JSONObject, group: frozenset[str]) -> None:
         target.pop(other, None)
 
 
-def _overlay_list(current: list[JSON], named: list[JSON], schema: MergeSchema) -> list[JSON]:
-    wanted = index_elements(named, schema)
+def _overlay_list(current: list[JSON], desired: list[JSON], schema: MergeSchema) -> list[JSON]:
+    wanted = index_elements(desired, schema)
     present = None if wanted is None else index_elements(current, schema)
     if wanted is not None and present is not None:
         return _overlay_elements(current, present, wanted, schema)
-    if len(current) == len(named) and all(map(covers, current, named)):
+    if len(current) == len(desired) and all(map(covers, current, desired)):
         return current
-    return named
+    return desired
 
 
 def _overlay_elements(
@@ -142,16 +142,16 @@ def _overlay_elements(
     return merge_elements(current, present, merged, list(wanted))
 
 
-def covers(current: JSON, named: JSON) -> bool:
-    """Return whether ``current`` equals ``named``, except for members that the apiserver may have defaulted."""
-    if current == named:
+def covers(current: JSON, desired: JSON) -> bool:
+    """Return whether ``current`` equals ``desired``, except for members that the apiserver may have defaulted."""
+    if current == desired:
         return True
-    if type(named) is dict:
+    if type(desired) is dict:
         return type(current) is dict and all(
-            name in current and covers(current[name], value) for name, value in named.items()
+            name in current and covers(current[name], value) for name, value in desired.items()
         )
-    if type(named) is list:
-        return type(current) is list and len(current) == len(named) and all(map(covers, current, named))
+    if type(desired) is list:
+        return type(current) is list and len(current) == len(desired) and all(map(covers, current, desired))
     return False
 
 
@@ -162,40 +162,42 @@ _DEFAULTS_IN_LISTS: Final[Mapping[str, JSON]] = {
 }  # fmt: skip
 
 
-def differs_by_defaults(current: JSON, named: JSON) -> bool:
-    """Return whether ``current``, an element of an atomic list, equals ``named`` except for defaults."""
-    if current == named:
+def differs_by_defaults(current: JSON, desired: JSON) -> bool:
+    """Return whether ``current``, an element of an atomic list, equals ``desired`` except for defaults."""
+    if current == desired:
         return True
-    if type(named) is dict:
+    if type(desired) is dict:
         return (
             type(current) is dict
-            and named.keys() <= current.keys()
+            and desired.keys() <= current.keys()
             and all(
-                differs_by_defaults(value, named[name]) if name in named else _DEFAULTS_IN_LISTS.get(name) == value
+                differs_by_defaults(value, desired[name]) if name in desired else _DEFAULTS_IN_LISTS.get(name) == value
                 for name, value in current.items()
             )
         )
-    if type(named) is list:
-        return type(current) is list and len(current) == len(named) and all(map(differs_by_defaults, current, named))
+    if type(desired) is list:
+        return (
+            type(current) is list and len(current) == len(desired) and all(map(differs_by_defaults, current, desired))
+        )
     return False
 
 
 Path = tuple[str | int, ...]
 
 
-def matches(current: JSON, named: JSONObject, values: PoolValues) -> bool:
-    """Return whether ``current`` has all members of ``named`` with the same values. It may have others.
+def matches(current: JSON, desired: JSONObject, values: PoolValues) -> bool:
+    """Return whether ``current`` has all members of ``desired`` with the same values. It may have others.
 
     Args:
         current: A workload, or any other value.
-        named: The desired object, with or without marks.
+        desired: The desired object, with or without marks.
         values: The values of the workload's node pool.
     """
-    return type(current) is dict and _matches_object(current, named, values)
+    return type(current) is dict and _matches_object(current, desired, values)
 
 
-def _matches_object(current: JSONObject, named: JSONObject, values: PoolValues) -> bool:
-    for name, value in named.items():
+def _matches_object(current: JSONObject, desired: JSONObject, values: PoolValues) -> bool:
+    for name, value in desired.items():
         if name not in current:
             return False
         present = current[name]
@@ -220,11 +222,11 @@ def _matches_value(present: JSON, value: JSON, values: PoolValues) -> bool:
     return filled is not None and type(present) is type(filled) and bool(present == filled)
 
 
-def _matches_list(current: list[JSON], named: list[JSON], values: PoolValues) -> bool:
+def _matches_list(current: list[JSON], desired: list[JSON], values: PoolValues) -> bool:
     """Compare lists by index. A longer list may have foreign elements, which only `overlay` matches by merge key."""
-    if len(current) != len(named):
+    if len(current) != len(desired):
         return False
-    for present, value in zip(current, named, strict=True):
+    for present, value in zip(current, desired, strict=True):
         if present != value and not _matches_value(present, value, values):
             return False
     return True

@@ -5,19 +5,19 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import Plan, Variant, restored_by_base
+from fleethook.engines.overrider.plan.plan import Plan, Variant, list_template_fields
 from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.delta import apply_delta, foreign_container
 from fleethook.engines.overrider.render.overlay import overlay, settle
 from fleethook.engines.overrider.render.undo import (
-    Memory,
+    LastRender,
     as_annotation,
     merge_undos,
     restored_values,
     retract,
     select_restored,
-    set_memory,
+    set_last_render,
     undo_of,
 )
 from fleethook.engines.overrider.subject.owner_index import Owner, overriders_of
@@ -33,7 +33,7 @@ from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON
 from fleethook.patch import diff
 
-NEVER_RENDERED: Final = Memory("", "")
+NEVER_RENDERED: Final = LastRender("", "")
 
 
 class Rendering(NamedTuple):
@@ -63,14 +63,14 @@ class RenderTarget(NamedTuple):
 
 
 def render(
-    workload: JSONObject, target: RenderTarget, *, memory: Memory | None, store: StoreView, plans: PlanCache
+    workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None, store: StoreView, plans: PlanCache
 ) -> Rendering:
     """Return the operations that render ``workload`` for its pool.
 
     Args:
         workload: The requested or the stored object; never changed.
         target: Its kind and its owner.
-        memory: The memory of its last render (`remembered`), None if it was never rendered.
+        last_render: The annotations of its last render (`remembered`), None if it was never rendered.
         store: Overriders, subjects and NodePools.
         plans: The plans compiled from them.
 
@@ -78,9 +78,11 @@ def render(
         SubjectError: The owner or its template is missing or broken.
         RenderError: The overrider does not fit the workload; the text names both and the pool.
     """
-    while isinstance(found := select_plan(workload, target, memory=memory, store=store, plans=plans), LongCompilation):
+    while isinstance(
+        found := select_plan(workload, target, last_render=last_render, store=store, plans=plans), LongCompilation
+    ):
         found.run()
-    return NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, memory=memory)
+    return NOTHING_TO_RENDER if found is None else render_selected(found, workload, target, last_render=last_render)
 
 
 class SelectedPlan(NamedTuple):
@@ -98,7 +100,7 @@ def select_plan(
     workload: JSONObject,
     target: RenderTarget,
     *,
-    memory: Memory | None,
+    last_render: LastRender | None,
     store: StoreView,
     plans: PlanCache,
 ) -> SelectedPlan | LongCompilation | None:
@@ -111,7 +113,7 @@ def select_plan(
     overriders = overriders_of(
         store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name
     )
-    if not overriders and memory is None:
+    if not overriders and last_render is None:
         return None
     pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)
     if not isinstance(pool, str) or not pool:
@@ -128,12 +130,12 @@ def select_plan(
         )
 
     try:
-        plan = find_plan("" if memory is None else memory.tweaks)
+        plan = find_plan("" if last_render is None else last_render.tweaks)
     except RenderError as error:
         raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
-    if isinstance(plan, LongCompilation) or (not plan.applies and memory is None):
+    if isinstance(plan, LongCompilation) or (not plan.applies and last_render is None):
         return plan if isinstance(plan, LongCompilation) else None
-    if memory is None and not target.creating and plan.shared.plan.template.tweaks:
+    if last_render is None and not target.creating and plan.shared.plan.template.tweaks:
         plan = _select_by_content(plan, workload, subject, find_plan)
         if isinstance(plan, LongCompilation):
             return plan
@@ -155,8 +157,8 @@ def _select_by_content(
 
     def rate(one: PoolPlan) -> tuple[bool, bool]:
         full = one.full
-        fits = shape_problem(workload) is None and has_template(full, workload, memory=None, creating=False)
-        return fits, fits and workload["spec"].get("replicas", 1) == full.bare["spec"].get("replicas", 1)
+        fits = shape_problem(workload) is None and has_template(full, workload, last_render=None, creating=False)
+        return fits, fits and workload["spec"].get("replicas", 1) == full.create.bare["spec"].get("replicas", 1)
 
     best, rating = plan, rate(plan)
     present = decode_tweaks(subject, plan.shared.plan.template.tweaks) or ()
@@ -175,13 +177,15 @@ def _select_by_content(
 
 
 def render_selected(
-    found: SelectedPlan, workload: JSONObject, target: RenderTarget, *, memory: Memory | None
+    found: SelectedPlan, workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None
 ) -> Rendering:
     """Return the operations that the plan of a workload results in; raises RenderError."""
     plan, overriders, pool, keeps = found
     overrider = overriders[0] if overriders else None
     try:
-        operations = compute_patch(plan, workload, memory=memory, creating=target.creating, keeps_template=keeps)
+        operations = compute_patch(
+            plan, workload, last_render=last_render, creating=target.creating, keeps_template=keeps
+        )
     except RenderError as error:
         raise _add_location(error, overrider, namespace=target.namespace, pool=pool) from error
     name = overrider["metadata"]["name"] if overrider else ""
@@ -207,31 +211,31 @@ def other_version(owner: Owner, subject: JSONObject) -> str:
     )
 
 
-def has_template(plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool) -> bool:
+def has_template(plan: Plan, workload: JSONObject, *, last_render: LastRender | None, creating: bool) -> bool:
     """Return whether ``workload`` has all members of its template, so that a render restores none.
 
     Args:
         plan: As in `render_with`.
         workload: As in `render_with`.
-        memory: As in `render_with`.
+        last_render: As in `render_with`.
         creating: As in `render_with`.
     """
     if shape_problem(workload) is not None:
         return True  # The render reports it.
     variant = plan.create if creating else plan.update
-    before = _retract_last(workload, plan, variant, memory).workload
-    return bool(_lay_template(before, plan, variant) == before)
+    unrendered = _retract_last(workload, plan, variant, last_render).workload
+    return bool(_lay_template(unrendered, plan, variant) == unrendered)
 
 
 def render_with(
-    plan: Plan, workload: JSONObject, *, memory: Memory | None, creating: bool, keeps_template: bool = False
+    plan: Plan, workload: JSONObject, *, last_render: LastRender | None, creating: bool, keeps_template: bool = False
 ) -> JSONObject:
     """Return ``workload`` rendered by ``plan``.
 
     Args:
         plan: The plan of the workload's pool.
         workload: The requested object; never changed.
-        memory: The memory of the last render, None if the workload was never rendered.
+        last_render: The annotations of the last render, None if the workload was never rendered.
         creating: Whether the workload is new, so that the fields of `CREATE_ONLY` can be set.
         keeps_template: See `SelectedPlan`.
 
@@ -240,57 +244,57 @@ def render_with(
     """
     variant = plan.create if creating else plan.update
     if keeps_template:
-        return _render_keeping_template(plan, workload, memory)
-    before, undo, target = _retract_last(workload, plan, variant, memory)
-    bare = _lay_template(before, plan, variant)
+        return _render_keeping_template(plan, workload, last_render)
+    unrendered, undo, last_target = _retract_last(workload, plan, variant, last_render)
+    bare = _lay_template(unrendered, plan, variant)
     if not creating and _claims_replicas(undo) and not _claims_replicas(plan.undo) and not plan.leaves_replicas:
         bare = _restore_replicas(bare, plan)
     if not plan.steps:
-        return set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
+        return set_last_render(settle(workload, unrendered, bare, target=None), NEVER_RENDERED)
     if (name := foreign_container(variant.delta, bare)) is not None:
         raise _make_name_conflict(name, plan)
     rendered = apply_delta(bare, variant.delta)
     # This template may be older than the one of the owner's controller, and restore members that the owner dropped. So
     # the undo of an update removes these, too; if the next template names them, it restores them.
-    first = bare if creating else before
+    to_restore = bare if creating else unrendered
     if not creating and "[]" in as_annotation(undo):
-        first = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target, empties=False)
+        to_restore = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=last_target, empties=False)
     # The first render lays nothing anew, so there are defaults to keep only for members that it removes.
-    unsettled = memory is None and not variant.removes
-    kept = rendered if unsettled else settle(workload, before, rendered, target=None)
-    settled = kept if target is None else settle(workload, before, rendered, target=target)
-    made = undo_of(first, kept, named=restored_by_base(plan.base), schema=WORKLOAD)
-    made = merge_undos(plan.undo, _remove_replicas(made), WORKLOAD)
-    return set_memory(settled, Memory(plan.digest, as_annotation(made), plan.template.tweaks))
+    unsettled = last_render is None and not variant.removes
+    kept = rendered if unsettled else settle(workload, unrendered, rendered, target=None)
+    settled = kept if last_target is None else settle(workload, unrendered, rendered, target=last_target)
+    next_undo = undo_of(to_restore, kept, template_fields=list_template_fields(plan.update.bare), schema=WORKLOAD)
+    next_undo = merge_undos(plan.undo, _remove_replicas(next_undo), WORKLOAD)
+    return set_last_render(settled, LastRender(plan.digest, as_annotation(next_undo), plan.template.tweaks))
 
 
-def _render_keeping_template(plan: Plan, workload: JSONObject, memory: Memory | None) -> JSONObject:
+def _render_keeping_template(plan: Plan, workload: JSONObject, last_render: LastRender | None) -> JSONObject:
     """Return a rendered workload that keeps its template, although its owner may have another one now.
 
     The undo of such a render has the values that the entries replaced, because no template restores them. Where an
     earlier render relied on the template, the present one has to do.
     """
     variant = plan.update
-    undo = _read_undo(memory)
+    undo = _read_undo(last_render)
     claimed = _claims_replicas(undo)
     known = undo["spec"]["replicas"] if claimed else None
     if known is None or plan.leaves_replicas:
         undo = _remove_replicas(undo)
-    before = retract(workload, undo, WORKLOAD)
-    bare = overlay(before, select_restored(plan.base, undo, WORKLOAD), WORKLOAD)
+    unrendered = retract(workload, undo, WORKLOAD)
+    bare = overlay(unrendered, select_restored(plan.update.bare, undo, WORKLOAD), WORKLOAD)
     bare = overlay(bare, restored_values(undo), WORKLOAD)
     if claimed and known is None and not plan.leaves_replicas:
         bare = _restore_replicas(bare, plan)
     if not plan.steps:
-        return set_memory(settle(workload, before, bare, target=None), NEVER_RENDERED)
+        return set_last_render(settle(workload, unrendered, bare, target=None), NEVER_RENDERED)
     if (name := foreign_container(variant.delta, bare)) is not None:
         raise _make_name_conflict(name, plan)
     # The order of added elements depends on the template of the owner, so the present order stays.
     kept = settle(workload, bare, apply_delta(bare, variant.delta), target=None, keeps_order=True)
-    made = merge_undos(plan.undo, undo_of(bare, kept, named={}, schema=WORKLOAD), WORKLOAD)
+    next_undo = merge_undos(plan.undo, undo_of(bare, kept, template_fields={}, schema=WORKLOAD), WORKLOAD)
     if _claims_replicas(plan.undo):
-        made = {**made, "spec": {**made["spec"], "replicas": bare["spec"].get("replicas")}}
-    return set_memory(kept, Memory(plan.digest, as_annotation(made)))
+        next_undo = {**next_undo, "spec": {**next_undo["spec"], "replicas": bare["spec"].get("replicas")}}
+    return set_last_render(kept, LastRender(plan.digest, as_annotation(next_undo)))
 
 
 class _Retracted(NamedTuple):
@@ -299,19 +303,19 @@ class _Retracted(NamedTuple):
     workload: JSONObject
     undo: JSONObject
     """The undo of the last render."""
-    target: JSONObject | None
+    last_target: JSONObject | None
     """The rendered template if the last render was by the same plan, else None."""
 
 
-def _retract_last(workload: JSONObject, plan: Plan, variant: Variant, memory: Memory | None) -> _Retracted:
-    undo, is_same = _read_undo(memory), memory is not None and memory.digest == plan.digest
-    target = apply_delta(plan.base, variant.delta) if undo and is_same else None
-    return _Retracted(retract(workload, _remove_replicas(undo), WORKLOAD, rendered=target), undo, target)
+def _retract_last(workload: JSONObject, plan: Plan, variant: Variant, last_render: LastRender | None) -> _Retracted:
+    undo, is_same = _read_undo(last_render), last_render is not None and last_render.digest == plan.digest
+    last_target = apply_delta(plan.update.bare, variant.delta) if undo and is_same else None
+    return _Retracted(retract(workload, _remove_replicas(undo), WORKLOAD, rendered=last_target), undo, last_target)
 
 
-def _read_undo(memory: Memory | None) -> JSONObject:
+def _read_undo(last_render: LastRender | None) -> JSONObject:
     """Return the undo of an annotation without the members that no render writes."""
-    undo = {} if memory is None else memory.undo
+    undo = {} if last_render is None else last_render.undo
     spec, metadata = as_object(undo.get("spec")), as_object(undo.get("metadata"))
     kept = {
         "metadata": {name: metadata[name] for name in ("labels", "annotations") if name in metadata},
@@ -323,7 +327,7 @@ def _read_undo(memory: Memory | None) -> JSONObject:
 def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObject:
     """Return ``workload`` with the template laid over it, without overrides; members of other writers stay."""
     template = plan.template if variant.places else plan.template._replace(expressions=())
-    return apply_delta(place(overlay(workload, variant.named, WORKLOAD), template), variant.pool_delta)
+    return apply_delta(place(overlay(workload, variant.template_fields, WORKLOAD), template), variant.pool_delta)
 
 
 def _make_name_conflict(name: str, plan: Plan) -> RenderError:
@@ -336,7 +340,12 @@ def _make_name_conflict(name: str, plan: Plan) -> RenderError:
 
 
 def compute_patch(
-    plan: PoolPlan, workload: JSONObject, *, memory: Memory | None, creating: bool, keeps_template: bool = False
+    plan: PoolPlan,
+    workload: JSONObject,
+    *,
+    last_render: LastRender | None,
+    creating: bool,
+    keeps_template: bool = False,
 ) -> Sequence[JSONObject]:
     """Return the patch that renders a workload: the difference to the result of `render_with`.
 
@@ -346,7 +355,7 @@ def compute_patch(
     Args:
         plan: As in `render_with`.
         workload: As in `render_with`.
-        memory: As in `render_with`.
+        last_render: As in `render_with`.
         creating: As in `render_with`.
         keeps_template: As in `render_with`.
 
@@ -354,22 +363,24 @@ def compute_patch(
         RenderError: As `render_with`, and for a workload with members of a wrong type.
     """
     fast = None if keeps_template else plan.fast
-    if fast is not None and creating and memory is None:
-        new = fast.operations_for_new(workload, wanted=plan.memory, values=plan.values)
+    if fast is not None and creating and last_render is None:
+        new = fast.operations_for_new(workload, wanted=plan.last_render, values=plan.values)
         if new is not None:
             return new
     if fast is not None and not creating:
-        wanted = plan.memory
-        if memory is not None and fast.is_settled(workload, memory, wanted=wanted, values=plan.values):
+        wanted = plan.last_render
+        if last_render is not None and fast.is_settled(workload, last_render, wanted=wanted, values=plan.values):
             return ()
-        if memory is None or memory.undo_text in ("", plan.undo_text):
+        if last_render is None or last_render.undo_text in ("", plan.undo_text):
             operations = fast.operations_for(workload, wanted=wanted, values=plan.values)
             if operations is not None:
                 return operations
     if (problem := shape_problem(workload)) is not None:
         raise RenderError("entries", f"the workload is not valid: {problem}")
     full_plan = plan.full
-    rendered = render_with(full_plan, workload, memory=memory, creating=creating, keeps_template=keeps_template)
+    rendered = render_with(
+        full_plan, workload, last_render=last_render, creating=creating, keeps_template=keeps_template
+    )
     return diff(workload, rendered)
 
 
@@ -379,7 +390,7 @@ def _claims_replicas(undo: JSONObject) -> bool:
 
 def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:
     """Restore the template's replica count after an override that had claimed it."""
-    replicas = plan.bare["spec"].get("replicas", plan.template.default_replicas)
+    replicas = plan.create.bare["spec"].get("replicas", plan.template.default_replicas)
     if replicas is None or workload["spec"].get("replicas") == replicas:
         return workload
     return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
@@ -427,7 +438,7 @@ def keep_replicas(rendering: Rendering, sent: JSONObject, stored: Mapping[str, J
 
 def template_replicas(plan: Plan) -> tuple[int, ...]:
     """Return the numbers of replicas that OpenYurt's controllers may write, with marks."""
-    number = plan.bare["spec"].get("replicas", plan.template.default_replicas)
+    number = plan.create.bare["spec"].get("replicas", plan.template.default_replicas)
     # Without a number, OpenYurt 1.4 writes 0 into an existing workload, and kube-apiserver sets 1 in a new one.
     return (0, 1) if number is None else (number,)
 

@@ -26,7 +26,7 @@ from fleethook.model.openyurt import RENDERED_ANNOTATION
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
 TWEAKS_ANNOTATION: Final = "fleethook.io/tweaks"
 """The tweaks of the last render (`fleethook.engines.overrider.subject.subject_members.encode_tweaks`)."""
-MEMORY_ANNOTATIONS: Final = (RENDERED_ANNOTATION, UNDO_ANNOTATION, TWEAKS_ANNOTATION)
+RENDER_ANNOTATIONS: Final = (RENDERED_ANNOTATION, UNDO_ANNOTATION, TWEAKS_ANNOTATION)
 RESERVED_PREFIX: Final = "fleethook.io/"
 """The prefix of annotations and labels that only fleethook writes."""
 
@@ -45,7 +45,7 @@ _PARTED: Final = frozenset(
 )  # fmt: skip
 
 
-class Memory(NamedTuple):
+class LastRender(NamedTuple):
     """The annotations that the last render set on a workload."""
 
     digest: str
@@ -67,24 +67,24 @@ def hash_text(text: bytes) -> str:
     return _FORMAT + sha256(text).hexdigest()[:16]
 
 
-def remembered(workload: Mapping[str, JSON]) -> Memory | None:
-    """Return the memory of the last render of ``workload``, None if it was never rendered."""
+def read_last_render(workload: Mapping[str, JSON]) -> LastRender | None:
+    """Return the annotations of the last render of ``workload``, None if it was never rendered."""
     annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
-    found = [annotations.get(name) for name in MEMORY_ANNOTATIONS]
+    found = [annotations.get(name) for name in RENDER_ANNOTATIONS]
     if found.count(None) == len(found):
         return None
-    return Memory(*(text if isinstance(text, str) else "" for text in found))
+    return LastRender(*(text if isinstance(text, str) else "" for text in found))
 
 
 def undo_of(
-    before: JSONObject, after: JSONObject, *, named: JSON, schema: MergeSchema, marks: bool = False
+    before: JSONObject, after: JSONObject, *, template_fields: JSON, schema: MergeSchema, marks: bool = False
 ) -> JSONObject:
     """Return the undo from ``after`` to ``before``, without values that the template restores.
 
     Args:
         before: The workload without overrides, or a part of it.
         after: The same with overrides.
-        named: The members that the template names and therefore restores.
+        template_fields: The members that the template names and therefore restores.
         schema: Merge keys.
         marks: Whether to mark the members that the template restores.
     """
@@ -94,19 +94,19 @@ def undo_of(
         if present is value:
             continue
         child = schema.fields.get(name, _NO_SCHEMA)
-        inner = as_object(named).get(name, ABSENT)
+        inner = as_object(template_fields).get(name, ABSENT)
         if present is ABSENT:
             if value or not is_shared(name, value, child):
                 undo[name] = _undo_added(name, value, child)
-        elif (step := _undo_changed(present, value, named=inner, schema=child, marks=marks)) is not ABSENT:
+        elif (step := _undo_changed(present, value, template_fields=inner, schema=child, marks=marks)) is not ABSENT:
             undo[name] = step
     gone = {name: value for name, value in before.items() if name not in after and value is not None}
     if marks:
         identifying = {member for member, _ in schema.identity}
-        undo |= {name: _RESTORED for name in gone if name in as_object(named) and name not in identifying}
-    if schema.retain_keys and isinstance(named, dict) and (schema.identity or "type" in named):
+        undo |= {name: _RESTORED for name in gone if name in as_object(template_fields) and name not in identifying}
+    if schema.retain_keys and isinstance(template_fields, dict) and (schema.identity or "type" in template_fields):
         return undo  # The template restores its choice.
-    return undo | {name: value for name, value in gone.items() if name not in as_object(named)}
+    return undo | {name: value for name, value in gone.items() if name not in as_object(template_fields)}
 
 
 def as_annotation(undo: JSONObject) -> str:
@@ -114,12 +114,12 @@ def as_annotation(undo: JSONObject) -> str:
     return msgspec.json.encode(undo, order="sorted").decode() if undo else ""
 
 
-def set_memory(rendered: JSONObject, memory: Memory) -> JSONObject:
+def set_last_render(rendered: JSONObject, last_render: LastRender) -> JSONObject:
     """Return a rendered workload with the annotations of its render, and without those of a former one."""
     metadata = rendered["metadata"]
     annotations = metadata.get("annotations") or {}
-    wanted = {name: text for name, text in zip(MEMORY_ANNOTATIONS, memory, strict=True) if text}
-    known = {name: annotations[name] for name in MEMORY_ANNOTATIONS if name in annotations}
+    wanted = {name: text for name, text in zip(RENDER_ANNOTATIONS, last_render, strict=True) if text}
+    known = {name: annotations[name] for name in RENDER_ANNOTATIONS if name in annotations}
     if known == wanted:
         return rendered
     kept = {name: value for name, value in annotations.items() if name not in known}
@@ -137,16 +137,16 @@ def _undo_added(name: str, value: JSON, schema: MergeSchema) -> JSON:
     return [_delete(element, schema) for (*_, n), element in elements.items() if n == 0] if elements else None
 
 
-def _undo_changed(before: JSON, after: JSON, *, named: JSON, schema: MergeSchema, marks: bool) -> JSON:
+def _undo_changed(before: JSON, after: JSON, *, template_fields: JSON, schema: MergeSchema, marks: bool) -> JSON:
     """Return the undo of a changed member, ABSENT if none is needed."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return undo_of(before, after, named=named, schema=schema, marks=marks) or ABSENT
+        return undo_of(before, after, template_fields=template_fields, schema=schema, marks=marks) or ABSENT
     present, wanted = index_elements(before, schema), index_elements(after, schema)
     if present is not None and wanted is not None:
-        return _undo_elements(present, wanted, named=named, schema=schema, marks=marks) or ABSENT
+        return _undo_elements(present, wanted, template_fields=template_fields, schema=schema, marks=marks) or ABSENT
     if before == after:
         return ABSENT
-    if named is ABSENT:
+    if template_fields is ABSENT:
         return before
     # Laying the template over a list keeps further members of its elements, which are defaults otherwise.
     if isinstance(after, list) and covers(after, before):
@@ -158,11 +158,11 @@ def _undo_elements(
     before: Mapping[Identity, JSONObject],
     after: Mapping[Identity, JSONObject],
     *,
-    named: JSON,
+    template_fields: JSON,
     schema: MergeSchema,
     marks: bool,
 ) -> list[JSON]:
-    template = index_elements(named, schema) or {}
+    template = index_elements(template_fields, schema) or {}
     undo: list[JSON] = []
     for identity, element in after.items():
         known = before.get(identity)
@@ -170,7 +170,7 @@ def _undo_elements(
             step = _delete(element, schema)
             undo += [] if step in undo else [step]
         elif known is not element and (
-            step := undo_of(known, element, named=template.get(identity, ABSENT), schema=schema, marks=marks)
+            step := undo_of(known, element, template_fields=template.get(identity, ABSENT), schema=schema, marks=marks)
         ):
             identifying = _select_identifying(element, schema)
             # A default that identifies the element may be absent in one of both. The template restores the element.
@@ -283,12 +283,12 @@ def _get_restored(step: JSON) -> JSON:
     return step
 
 
-def select_restored(named: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
+def select_restored(template_fields: JSONObject, undo: Mapping[str, JSON], schema: MergeSchema) -> JSONObject:
     """Return the members of a template, or of a part of it, that an undo marks as those that the template restores."""
     found = {
-        name: _select_restored(named[name], step, schema.fields.get(name, _NO_SCHEMA))
+        name: _select_restored(template_fields[name], step, schema.fields.get(name, _NO_SCHEMA))
         for name, step in undo.items()
-        if name in named
+        if name in template_fields
     }
     return {name: value for name, value in found.items() if value is not ABSENT}
 

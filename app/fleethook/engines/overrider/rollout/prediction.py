@@ -14,7 +14,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.member_differences import MemberDifference
 from fleethook.engines.overrider.render.render import RenderTarget, keep_replicas, render_with
-from fleethook.engines.overrider.render.undo import remembered
+from fleethook.engines.overrider.render.undo import read_last_render
 from fleethook.engines.overrider.rollout.effect import (
     EFFECTS,
     Effect,
@@ -79,7 +79,7 @@ class World:
         plan = self._bare.plan(
             subject.group_kind, document, None, kind=kind, pool=pool, cluster=subject.cluster, store=self.store
         )
-        found: JSONObject = plan.full.bare
+        found: JSONObject = plan.full.create.bare
         return found
 
     def create(self, subject: ObjectKey, document: JSONObject, *, kind: str, pool: str) -> JSONObject:
@@ -94,7 +94,7 @@ class World:
             cluster=subject.cluster,
             store=self.store,
         ).full
-        return render_with(plan, plan.bare, memory=None, creating=True)
+        return render_with(plan, plan.create.bare, last_render=None, creating=True)
 
     def overriders(self, subject: ObjectKey) -> tuple[JSONObject, ...]:
         """Return the overriders of a subject, the effective one first."""
@@ -263,7 +263,9 @@ def _become(
         if is_written(edit, workload, pool, bare=bare, taints=world.taints(subject.cluster, pool)):
             sent = write(edit, workload, kind=kind, bare=bare)
     target = RenderTarget(kind, subject.namespace, owner, creating=False)
-    rendering = render_stored(sent, target, memory=remembered(workload), store=world.store, plans=world.plans)
+    rendering = render_stored(
+        sent, target, last_render=read_last_render(workload), store=world.store, plans=world.plans
+    )
     rendered: JSONObject = apply(sent, keep_replicas(rendering, sent, workload).operations)
     return rendered
 

@@ -10,7 +10,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import PoolPlan
 from fleethook.engines.overrider.render.delta import delta_of, leaves, value_at
 from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.render.undo import MEMORY_ANNOTATIONS, remembered, set_memory
+from fleethook.engines.overrider.render.undo import RENDER_ANNOTATIONS, read_last_render, set_last_render
 from fleethook.engines.overrider.subject.owner_index import overriders_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.model.gvk import GroupKind
@@ -93,13 +93,13 @@ def preview(cell: PoolWorkload, store: StoreView, plans: PlanCache) -> Preview:
     """
     plan = cell.plan(store, plans).full
     # Rendering keeps the defaults of a stored workload. A new one gets them later, so a removed field is absent here.
-    memory = remembered(render_with(plan, plan.bare, memory=None, creating=True))
+    last_render = read_last_render(render_with(plan, plan.create.bare, last_render=None, creating=True))
     return Preview(
         subject=_format_name(*cell.subject[:2]),
         overrider="" if cell.overrider is None else cell.overrider["metadata"]["name"],
         pool=cell.pool,
         kind=cell.kind,
-        workload=plan.new_workload if memory is None else set_memory(plan.new_workload, memory),
+        workload=plan.new_workload if last_render is None else set_last_render(plan.new_workload, last_render),
         changes=tuple(_list_changes(plan)),
         warnings=plan.warnings,
     )
@@ -126,12 +126,12 @@ def _list_changes(plan: Plan) -> Iterator[FieldChange]:
         if identical(before, after):
             continue  # Only other pools that share the plan, with other names and replicas, have this difference.
         if leaf.reorders:
-            before, after = (value_at(one, leaf.tokens) for one in (plan.bare, plan.rendered))
+            before, after = (value_at(one, leaf.tokens) for one in (plan.create.bare, plan.create.rendered))
         yield FieldChange(leaf.pointer, before, after, plan.source_of(leaf.tokens))
 
 
 # The hash changes with each edit of an overrider, and the undo text with the fields that it sets.
-_BOOKKEEPING: Final = frozenset(MEMORY_ANNOTATIONS)
+_BOOKKEEPING: Final = frozenset(RENDER_ANNOTATIONS)
 
 
 class CellKey(NamedTuple):

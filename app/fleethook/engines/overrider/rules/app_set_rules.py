@@ -215,5 +215,5 @@ def _render(subject: JSONObject, kind: str, numbers: tuple[int, ...]) -> list[Fi
         bare = compile_bare(YURT_APP_SET, subject, kind=kind, pool="pool", node_pool=None, settings=settings)
     except SubjectError as error:
         return [Finding("does-not-fit", "", str(error))]
-    found = check_decoded(bare.parts.document, kind_of(bare.given))
+    found = check_decoded(bare.parts.document, kind_of(bare.written))
     return [Finding("refused", "", f"{one.message}, at {one.pointer}") for one in found]

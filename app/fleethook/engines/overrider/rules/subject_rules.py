@@ -188,7 +188,7 @@ def _find_token(subject: JSONObject) -> PoolToken:
 
 def _find_in(bare: BarePlan, subject: JSONObject) -> list[WorkloadFinding]:
     """Return the findings about the bare plan of a template, with the members of the template that Go's types lack."""
-    kind = kind_of(bare.given)
+    kind = kind_of(bare.written)
     template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
     written = {name: template[name] for name in ("metadata", "spec") if isinstance(template.get(name), dict)}
     unknown = [one for one in check_workload({"metadata": {}, **written}, kind) if one.problem == "unknown"]
@@ -227,7 +227,7 @@ def _check_pool_patches(subject: JSONObject, kind: str, *, known: frozenset[Work
         except SubjectError as error:
             yield Finding("does-not-fit", field, f"{error}{where}")
             continue
-        for found in check_decoded(bare.parts.document, kind_of(bare.given)):
+        for found in check_decoded(bare.parts.document, kind_of(bare.written)):
             if found not in known:
                 yield _as_finding(found, field, where=f", at {found.pointer}{where}")
         yield from _check_nulls(unpatched, patch, field, where)
@@ -242,9 +242,9 @@ def _check_nulls(unpatched: BarePlan, patch: JSONObject, field: str, where: str)
     """Yield the nulls that set a key of a map in place of removing it (`apply_pool_patch`)."""
     if b":null" not in msgspec.json.encode(patch):
         return
-    kind = kind_of(unpatched.given)
+    kind = kind_of(unpatched.written)
     dropped, kept = (
-        decode_workload(strategic_merge(unpatched.given, patch, WORKLOAD, keeps_nulls=keeps), kind)
+        decode_workload(strategic_merge(unpatched.written, patch, WORKLOAD, keeps_nulls=keeps), kind)
         for keeps in (False, True)
     )
     for one in find_differences(dropped, kept):

@@ -29,10 +29,8 @@ class SubjectError(ValueError):
 class PoolTemplate(NamedTuple):
     """The template of one pool: the members to set, and the placement to add."""
 
-    named: JSONObject
+    fields: JSONObject
     """The members that a new workload gets."""
-    named_on_update: JSONObject
-    """``named`` without the fields of `CREATE_ONLY`."""
     expressions: tuple[JSONObject, ...]
     """Node affinity expressions that every required term must have."""
     tolerations: tuple[JSONObject, ...]
@@ -95,12 +93,6 @@ def workload_prefix(controller: str, pool: str) -> str:
     """Return the generateName of a pool's workload; it omits the pool if the name would be invalid."""
     prefix = f"{controller}-{pool}-"
     return prefix if pool == POOL_MARK or is_dns1123_subdomain(prefix + "x") else f"{controller}-"
-
-
-def without_create_only(named: JSONObject) -> JSONObject:
-    """Return the metadata and spec of a template without the fields of `CREATE_ONLY`."""
-    spec = {name: value for name, value in named["spec"].items() if name not in CREATE_ONLY}
-    return {"metadata": named["metadata"], "spec": spec}
 
 
 def _remove_nulls(value: JSON) -> JSON:

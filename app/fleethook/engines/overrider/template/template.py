@@ -39,7 +39,6 @@ from fleethook.engines.overrider.template.node_affinity import (
     seed,
     shape_problem,
     tolerate,
-    without_create_only,
     without_reserved,
 )
 from fleethook.model.gvk import GroupKind
@@ -182,13 +181,12 @@ def build_app_set_template(
         bare = apply_tweaks(bare, subject, tweaks, kind=kind, pool=pool)
         if (problem := shape_problem(bare)) is not None:
             raise SubjectError(f"spec.workload.workloadTweaks: the patched workload is not valid: {problem}")
-    named: JSONObject = {
+    fields: JSONObject = {
         "metadata": {name: without_reserved(bare["metadata"].get(name)) for name in ("labels", "annotations")},
         "spec": bare["spec"],
     }
     return PoolTemplate(
-        named=named,
-        named_on_update=without_create_only(named),
+        fields=fields,
         expressions=(),
         tolerations=(),
         dropped_affinity=None,
@@ -198,7 +196,7 @@ def build_app_set_template(
     )
 
 
-def without_owner_marks(named: JSONObject) -> JSONObject:
+def without_owner_marks(fields: JSONObject) -> JSONObject:
     """Return the template without the labels and the annotation by which OpenYurt's controller finds its workloads.
 
     A workload has them from its creation. A user removes the label to release the workload, and rendering must not add
@@ -206,9 +204,9 @@ def without_owner_marks(named: JSONObject) -> JSONObject:
     """
     metadata = {
         group: {name: value for name, value in members.items() if name not in _OWNER_MARKS}
-        for group, members in named["metadata"].items()
+        for group, members in fields["metadata"].items()
     }
-    return {**named, "metadata": metadata}
+    return {**fields, "metadata": metadata}
 
 
 def _build_spec(template: JSONObject, *, kind: str, pool: str) -> JSONObject:
@@ -271,13 +269,13 @@ def build_template(
         except SubjectError as error:
             raise SubjectError(f"{name}: {error}") from error
     spec = as_object(subject.get("spec"))
-    named = _build_common_members(template, spec=spec, pool=pool)
+    fields = _build_common_members(template, spec=spec, pool=pool)
     if group_kind == YURT_APP_SET:
         config = topology(spec).get(pool) if settings.config is None else settings.config
         if config is None:
             raise SubjectError(lacks_pool(group_kind, subject, pool))
-        return _build_set_template(named, spec=spec, config=config)
-    return _build_daemon_template(named, node_pool=node_pool, pool=pool)
+        return _build_set_template(fields, spec=spec, config=config)
+    return _build_daemon_template(fields, node_pool=node_pool, pool=pool)
 
 
 def lacks_pool(group_kind: GroupKind, subject: JSONObject, pool: str) -> str:
@@ -314,8 +312,8 @@ def _build_common_members(template: Mapping[str, JSON], *, spec: Mapping[str, JS
     }
 
 
-def _build_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: JSONObject) -> PoolTemplate:
-    workload_spec = named["spec"]
+def _build_set_template(fields: JSONObject, *, spec: Mapping[str, JSON], config: JSONObject) -> PoolTemplate:
+    workload_spec = fields["spec"]
     workload_spec["selector"] = {
         "matchLabels": {
             **as_object(as_object(spec.get("selector")).get("matchLabels")),
@@ -328,11 +326,10 @@ def _build_set_template(named: JSONObject, *, spec: Mapping[str, JSON], config: 
     if spec.get("revisionHistoryLimit") is not None:
         workload_spec["revisionHistoryLimit"] = spec["revisionHistoryLimit"]
     patch = config.get("patch")
-    named["metadata"]["annotations"][POOL_PATCH_ANNOTATION] = _encode_patch(patch)
+    fields["metadata"]["annotations"][POOL_PATCH_ANNOTATION] = _encode_patch(patch)
     term = as_object(config.get("nodeSelectorTerm"))
     return PoolTemplate(
-        named=named,
-        named_on_update=without_create_only(named),
+        fields=fields,
         expressions=list_objects(term.get("matchExpressions")),
         tolerations=list_objects(config.get("tolerations")),
         dropped_affinity=None,
@@ -345,9 +342,9 @@ def _encode_patch(patch: JSON) -> str:
     return msgspec.json.encode(patch, order="sorted").decode() if patch else ""
 
 
-def _build_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, pool: str) -> PoolTemplate:
-    named["metadata"]["annotations"][REF_NODEPOOL_ANNOTATION] = pool
-    pod_spec = {**as_object(named["spec"]["template"].get("spec")), "nodeSelector": {NODE_LABEL_NODEPOOL: pool}}
+def _build_daemon_template(fields: JSONObject, *, node_pool: JSONObject | None, pool: str) -> PoolTemplate:
+    fields["metadata"]["annotations"][REF_NODEPOOL_ANNOTATION] = pool
+    pod_spec = {**as_object(fields["spec"]["template"].get("spec")), "nodeSelector": {NODE_LABEL_NODEPOOL: pool}}
     dropped = None
     if node_affinity := as_object(as_object(pod_spec.get("affinity")).get("nodeAffinity")):
         dropped = node_affinity.get(REQUIRED)
@@ -357,11 +354,10 @@ def _build_daemon_template(named: JSONObject, *, node_pool: JSONObject | None, p
             del pod_spec["affinity"]["nodeAffinity"]
         if not pod_spec["affinity"]:
             del pod_spec["affinity"]
-    named["spec"]["template"] = {**named["spec"]["template"], "spec": pod_spec}
+    fields["spec"]["template"] = {**fields["spec"]["template"], "spec": pod_spec}
     taints = list_objects(as_object(as_object(node_pool or {}).get("spec")).get("taints"))
     return PoolTemplate(
-        named=named,
-        named_on_update=without_create_only(named),
+        fields=fields,
         expressions=(),
         tolerations=tuple(tolerate(taint) for taint in taints),
         dropped_affinity=dropped,
