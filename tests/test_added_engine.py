@@ -32,7 +32,7 @@ SERVER = """
     from fleethook.model.admission import allowed
     from fleethook.server.engine_server import EngineServer
     from greeter.greeter_settings import GreeterSettings
-    from fleethook.server.health import Check
+    from fleethook.server.engine_server import Check
     from fleethook.server.metrics import Gauges
     from fleethook.server.reviews.admission_endpoint import make_admission_route
 

@@ -20,9 +20,8 @@ from fleethook.cluster.store import Index, PartState, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background
 from fleethook.outbound.call_errors import log_loop_error
-from fleethook.server.engine_server import EngineServer, ServerContext
-from fleethook.server.health import Check, health_routes
-from fleethook.server.log_format import LogSink, write_line
+from fleethook.server.engine_server import Check, EngineServer, ServerContext, health_routes
+from fleethook.server.log import LogSink, write_line
 from fleethook.server.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
 from fleethook.server.protocol.capacity import EdgeMetrics, find_capacity

@@ -27,7 +27,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint
-from fleethook.fairness.slots import Limits, Slots
+from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.trust import create_context

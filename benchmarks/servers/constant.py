@@ -20,8 +20,7 @@ from fleethook.engines.interpret.review.interpret_endpoint import (
     make_interpret_line,
 )
 from fleethook.model.admission import allowed, patched
-from fleethook.server.log_format import encode_line
-from fleethook.server.log_lines import LogLines
+from fleethook.server.log import LogLines, encode_line
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint

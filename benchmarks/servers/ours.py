@@ -23,8 +23,7 @@ from fleethook.cli.serve.server import GracefulServer, bind
 from fleethook.cluster.certificates.certificate_files import ReloadingContext, ensure_certificates
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store
-from fleethook.server.log_format import configure_logging
-from fleethook.server.log_lines import LogLines
+from fleethook.server.log import LogLines, configure_logging
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import start_otlp
 from fleethook.tracing.spans import StartTrace

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
+from fleethook.engines.dispatch.call.admission_review import Patcher
 from fleethook.engines.dispatch.call.call import Audit, Deadline, WebhookCaller
-from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.factory import build_dispatcher

@@ -15,8 +15,8 @@ from fleethook.cli.serve.server import make_config
 from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.model.admission import AdmissionRequest, Response, patched
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.server.health import HealthOnly
-from fleethook.server.log_format import LogSink
+from fleethook.server.engine_server import HealthOnly
+from fleethook.server.log import LogSink
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from fleethook.server.protocol.sending import Reply

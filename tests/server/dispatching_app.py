@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.app import Fleethook
 from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.server.log_format import LogSink
+from fleethook.server.log import LogSink
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,

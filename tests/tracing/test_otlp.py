@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.server.log_format import JSONFormatter
+from fleethook.server.log import JSONFormatter
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import OTLPTracing, start_otlp
 from fleethook.tracing.spans import enter_span

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from fleethook.fairness.slots import Limits
+from fleethook.fairness import Limits
 from fleethook.work.queue import MAX_PASSED, LoopScheduler, Outcome, WorkQueue, sleep
 from tests.waiting import settled
 from tests.work.clock import FakeClock

@@ -4,13 +4,14 @@ The package data is generated: from a running kube-apiserver, and from the Custo
 (schemas/api_schemas.py).
 """
 
-from fleethook.api_schema.members import check_object, describe_mistake
 from fleethook.api_schema.served_kinds import (
     CODES,
     NO_DEFINITIONS,
     Definitions,
     SchemaFinding,
     check_kind,
+    check_object,
+    describe_mistake,
     load_served,
     read_definitions,
 )

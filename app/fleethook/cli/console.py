@@ -34,8 +34,7 @@ from fleethook.console.process import ConsoleOptions, run_console
 from fleethook.console.server_watch import MetricsTarget, check_target
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error
-from fleethook.server.log_format import configure_logging
-from fleethook.server.log_lines import LogLines, choose_format
+from fleethook.server.log import LogLines, choose_format, configure_logging
 from fleethook.settings import Settings
 
 _HOST: Final = "127.0.0.1"

@@ -21,8 +21,7 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
-from fleethook.fairness.cache import FairCache
-from fleethook.fairness.slots import Limits, Slots
+from fleethook.fairness import FairCache, Limits, Slots
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.endpoint import public_socket
 from fleethook.outbound.trust import CallContext, load_roots
@@ -59,7 +58,7 @@ class FullError(Exception):
 
 
 class CallSlots:
-    """Admits calls within quotas (`fleethook.fairness.slots`).
+    """Admits calls within quotas (`fleethook.fairness`).
 
     The lanes are consumers, and their parts are endpoints.
     """

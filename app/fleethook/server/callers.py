@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import Scope
 
-from fleethook.fairness.slots import Shares
+from fleethook.fairness import Shares
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.server.protocol.request_body import BodyCharge
 

@@ -24,7 +24,7 @@ import sys
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
-from fleethook.fairness.slots import Lanes, Limits, Slots
+from fleethook.fairness import Lanes, Limits, Slots
 
 
 class Timer(Protocol):

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from types import CoroutineType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from fleethook.fairness.slots import Limits, Slots
+from fleethook.fairness import Limits, Slots
 
 T = TypeVar("T")
 

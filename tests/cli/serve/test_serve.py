@@ -18,7 +18,7 @@ from cryptography import x509
 from fleethook.cli.serve import serve
 from fleethook.cli.serve.serve import run_server
 from fleethook.patch import apply
-from fleethook.server.log_lines import LogLines
+from fleethook.server.log import LogLines
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError
 from tests.cli.commands import invoke, run_command

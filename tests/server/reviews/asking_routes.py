@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from fleethook.server.log_format import LogSink
+from fleethook.server.log import LogSink
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import ReviewRoute

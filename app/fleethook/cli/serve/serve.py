@@ -43,8 +43,7 @@ from fleethook.interpret.interpreter import LoadError
 from fleethook.lifetime import run_in_background
 from fleethook.model.formats.text import describe_os_error
 from fleethook.model.json import JSONObject
-from fleethook.server.log_format import configure_logging
-from fleethook.server.log_lines import LogLines, choose_format
+from fleethook.server.log import LogLines, choose_format, configure_logging
 from fleethook.server.metrics import certificate_gauge
 from fleethook.server.reviews.recording import RecordSettingError
 from fleethook.settings import Settings

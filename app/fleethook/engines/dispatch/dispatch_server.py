@@ -25,16 +25,15 @@ from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_o
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
-from fleethook.engines.dispatch.webhooks.own_endpoints import Address, OwnEndpoints, list_own_addresses
-from fleethook.fairness.slots import Limits, Slots
+from fleethook.engines.dispatch.webhooks.webhook import Address, OwnEndpoints, list_own_addresses
+from fleethook.fairness import Limits, Slots
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.server.callers import NamedCallers, RequestQuota
-from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
-from fleethook.server.health import Check
+from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, ServerContext
 from fleethook.server.reviews.admission_endpoint import Make, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 

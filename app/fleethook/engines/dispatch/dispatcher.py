@@ -6,10 +6,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.admission_review import limit_warnings
+from fleethook.engines.dispatch.call.admission_review import Patcher, limit_warnings
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.call.call_trace import CallTrace
-from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
@@ -29,8 +28,7 @@ from fleethook.engines.dispatch.match.should_call import (
     read_labels,
 )
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
-from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.webhooks.webhook import Phase, Webhook
+from fleethook.engines.dispatch.webhooks.webhook import OwnEndpoints, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.formats.labels import NAMESPACE_LABEL

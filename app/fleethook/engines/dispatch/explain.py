@@ -25,8 +25,7 @@ from fleethook.engines.dispatch.match.should_call import (
     match_namespace,
     match_object,
 )
-from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook
+from fleethook.engines.dispatch.webhooks.webhook import PHASES, OwnEndpoints, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind

@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.converter import ConversionError, NeedsWebhook, 
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispatcher
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints
+from fleethook.engines.dispatch.webhooks.webhook import OwnEndpoints
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object

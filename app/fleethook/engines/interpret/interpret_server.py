@@ -40,8 +40,7 @@ from fleethook.model.karmada import (
     InterpretReview,
 )
 from fleethook.outbound.client import HookClient
-from fleethook.server.engine_server import EngineServer, ServerContext
-from fleethook.server.health import Check
+from fleethook.server.engine_server import Check, EngineServer, ServerContext
 from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
 from fleethook.server.reviews.admission_endpoint import ReviewHandler, ReviewRoute, make_admission_route
 from fleethook.server.reviews.endpoint import Endpoint

@@ -28,8 +28,7 @@ from fleethook.engines.rules.rules_settings import RulesSettings
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject
-from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
-from fleethook.server.health import Check
+from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from starlette.types import Receive
 
-from fleethook.fairness.slots import Shares
+from fleethook.fairness import Shares
 
 DECODED_BYTES_PER_BYTE: Final = 32
 """Maximum bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from fleethook.cluster.store import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
-from fleethook.server.log_format import LogSink, ReviewLine, find_cluster, make_admission_line
+from fleethook.server.log import LogSink, ReviewLine, find_cluster, make_admission_line
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.request_body import BodyBudget, RequestError
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response

@@ -17,7 +17,7 @@ import msgspec
 from starlette.types import Scope
 
 from fleethook.model.json import JSON
-from fleethook.server.log_format import Line, LogSink, encode_line
+from fleethook.server.log import Line, LogSink, encode_line
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.request_body import BodyBudget, RequestError
 from fleethook.server.protocol.sending import Reply

@@ -2,11 +2,23 @@
 
 import base64
 import json
-from typing import Any
+import threading
+from typing import Any, Final
 
 import pytest
 
-from fleethook.engines.dispatch.call.admission_review import ReviewError, decode_patch, limit_warnings, parse_response
+from fleethook.engines.dispatch.call import admission_review
+from fleethook.engines.dispatch.call.admission_review import (
+    ReviewError,
+    decode_patch,
+    explain_wrong_kind,
+    limit_warnings,
+    parse_response,
+)
+from fleethook.model.gvk import GroupVersionKind
+from tests.engines.dispatch.builders import configuration, review, store_of, widget
+from tests.engines.dispatch.conftest import Front
+from tests.engines.dispatch.webhook_server import Webhooks, apply_response, hook, patch
 
 PATCH = base64.b64encode(b"[]").decode()
 
@@ -94,3 +106,88 @@ def test_longer_warnings_are_truncated_to_256_characters() -> None:
 
 def test_equal_truncated_warnings_are_returned_once() -> None:
     assert len(limit_warnings(["x" * 3000 + "1", "x" * 3000 + "2"])) == 1
+
+
+CONFIG_MAP: Final = GroupVersionKind("", "v1", "ConfigMap")
+WIDGET: Final = GroupVersionKind("example.org", "v1", "Widget")
+
+
+@pytest.mark.parametrize(
+    ("change", "builtin", "custom"),
+    [
+        ({}, "", ""),
+        ({"kind": 1}, "cannot unmarshal number into Go struct field .kind", "cannot unmarshal number"),
+        ({"apiVersion": 1}, "cannot unmarshal number into Go struct field .apiVersion", "cannot unmarshal number"),
+        ({"kind": None}, "", "Object 'Kind' is missing"),
+        ({"kind": "Other"}, 'no kind "Other" is registered', ""),
+        ({"apiVersion": None}, "", "is unstructured and is not suitable for converting"),
+        ({"apiVersion": "other.io/v9"}, 'is registered for version "other.io/v9"', "is not suitable for converting"),
+        ({"metadata": []}, "", "system metadata was not initialized"),
+    ],
+)
+def test_the_kind_must_stay(change: dict[str, Any], builtin: str, custom: str) -> None:
+    for kind, text in ((CONFIG_MAP, builtin), (WIDGET, custom)):
+        document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **change}
+        found = explain_wrong_kind(document, kind, is_builtin=kind is CONFIG_MAP)
+        assert text in found
+        assert bool(text) == bool(found)
+
+
+async def apply_patch(front: Front, server: Webhooks, document: Any, *operations: dict[str, Any], policy: str) -> Any:
+    server.answers["/w"] = patch(*operations)
+    store = store_of(configuration("ws1", "mutating", hook(server, "/w", "big.example.org", failurePolicy=policy)))
+    return await front.dispatch(store, review(document), cluster="ws1", phase="mutating")
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize(
+    ("operations", "size", "problem"),
+    [
+        (10_001, 0, "it has 10001 operations, and the limit is 10000 operations"),
+        (6_000, 15_000, "the patch moves more than 100000000 elements of lists, which is the limit"),
+    ],
+)
+async def test_patches_above_a_limit_are_refused_even_with_ignore(
+    front: Front, server: Webhooks, operations: int, size: int, problem: str, policy: str
+) -> None:
+    document = widget(list=list(range(size)))
+    insertions = [{"op": "add", "path": "/spec/list/0", "value": 1}] * operations
+    found = await apply_patch(front, server, document, *insertions, policy=policy)
+    assert not found.response.allowed
+    assert 'the patch of admission webhook "big.example.org" does not apply' in found.response.message
+    assert problem in found.response.message
+
+
+async def test_patches_above_the_size_limit_are_refused(front: Front, server: Webhooks) -> None:
+    large = {"op": "add", "path": "/spec/text", "value": "x" * (2 * 1024 * 1024)}
+    found = await apply_patch(front, server, widget(), large, policy="Fail")
+    assert not found.response.allowed
+    assert "and the limit is 2097152 bytes" in found.response.message
+
+
+async def test_patches_of_validating_webhooks_are_invalid_at_any_size(front: Front, server: Webhooks) -> None:
+    server.answers["/w"] = patch({"op": "add", "path": "/spec/text", "value": "x" * (2 * 1024 * 1024)})
+    store = store_of(configuration("ws1", "validating", hook(server, "/w", failurePolicy="Ignore")))
+    assert (await front.dispatch(store, review(), cluster="ws1")).response.allowed
+
+
+@pytest.mark.parametrize(("operations", "size"), [(1, 1), (2_000, 1), (1, 50_000), (10_000, 0)])
+async def test_large_patches_are_applied_in_a_thread(
+    front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, operations: int, size: int
+) -> None:
+    threads: list[str] = []
+    applied = admission_review.patch_object
+
+    def patch_object(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return applied(*arguments)
+
+    monkeypatch.setattr(admission_review, "patch_object", patch_object)
+    document = widget(list=list(range(size)))
+    insertions = [{"op": "add", "path": "/spec/list/0", "value": -number} for number in range(operations)]
+    found = await apply_patch(front, server, document, *insertions, policy="Fail")
+    assert found.response.allowed
+    made = apply_response(found, document)
+    assert made["spec"]["list"] == [*(-number for number in reversed(range(operations))), *range(size)]
+    (thread,) = threads
+    assert (thread == "MainThread") is (operations * size == 1)

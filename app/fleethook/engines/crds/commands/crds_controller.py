@@ -36,9 +36,8 @@ from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.lifetime import run_in_background
 from fleethook.model.formats.text import describe_os_error
-from fleethook.server.health import Check, health_routes
-from fleethook.server.log_format import configure_logging
-from fleethook.server.log_lines import LogLines, choose_format
+from fleethook.server.engine_server import Check, health_routes
+from fleethook.server.log import LogLines, choose_format, configure_logging
 from fleethook.server.metrics import exposition, leader_gauges
 from fleethook.tracing.spans import StartRoot, TracingError, start_tracing
 

@@ -26,7 +26,7 @@ from fleethook.engines.crds.controller.source_reader import Reach, build_downloa
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.source_selection import SelectedSource
-from fleethook.fairness.slots import Limits, Slots
+from fleethook.fairness import Limits, Slots
 from fleethook.model.json import JSONObject, as_object
 from fleethook.tracing.spans import StartRoot, enter_span
 

@@ -50,7 +50,7 @@ from fleethook.engines.crds.instance.karmada_instance import (
 )
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.engines.crds.tarball_source import redact
-from fleethook.fairness.slots import Limits
+from fleethook.fairness import Limits
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA
 from fleethook.tracing.spans import StartRoot

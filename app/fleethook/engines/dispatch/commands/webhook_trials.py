@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 
 from fleethook.api_schema import check_object
 from fleethook.cli.trials import Trial
-from fleethook.engines.dispatch.call.admission_review import ReviewError
+from fleethook.engines.dispatch.call.admission_review import ReviewError, check_patched
 from fleethook.engines.dispatch.call.call import Audit, Deadline
-from fleethook.engines.dispatch.call.patching import check_patched
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.input_request import InputRequest

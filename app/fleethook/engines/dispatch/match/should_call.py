@@ -14,9 +14,8 @@ from typing import Final, NamedTuple, Protocol
 
 from fleethook.cel import Activation, Program
 from fleethook.cel.program import INLINE_LIMITS
-from fleethook.engines.dispatch.call.admission_review import WebhookResponse, build_condition_request
+from fleethook.engines.dispatch.call.admission_review import Patcher, WebhookResponse, build_condition_request
 from fleethook.engines.dispatch.call.call import Audit, Deadline
-from fleethook.engines.dispatch.call.patching import Patcher
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
@@ -28,10 +27,9 @@ from fleethook.engines.dispatch.match.match_conditions import (
     is_short,
 )
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.webhooks.own_endpoints import OwnEndpoints
-from fleethook.engines.dispatch.webhooks.webhook import GROUP, Webhook
+from fleethook.engines.dispatch.webhooks.webhook import GROUP, OwnEndpoints, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
-from fleethook.fairness.cache import FairCache
+from fleethook.fairness import FairCache
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes

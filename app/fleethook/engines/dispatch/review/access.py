@@ -18,7 +18,7 @@ from starlette.types import Scope
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.factory import NamespaceSource
-from fleethook.fairness.cache import ExpiringCache
+from fleethook.fairness import ExpiringCache
 from fleethook.model.json import JSON
 from fleethook.outbound.call_errors import FailureLog
 from fleethook.outbound.pool import CallSlots, FullError, Quotas

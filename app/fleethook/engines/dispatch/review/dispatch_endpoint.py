@@ -22,13 +22,13 @@ from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.engines.dispatch.webhooks.webhook import Phase
-from fleethook.fairness.slots import Slots
+from fleethook.fairness import Slots
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
 from fleethook.server.callers import CONNECTION, EXTENSION, FullQuotaError, RequestQuota
-from fleethook.server.log_format import ReviewLine, make_admission_line
+from fleethook.server.log import ReviewLine, make_admission_line
 from fleethook.server.protocol.connections import ClientConnection
 from fleethook.server.protocol.request_body import BodyCharge, ClientGoneError, RequestError, client_of
 from fleethook.server.protocol.sending import Reply

@@ -29,7 +29,7 @@ from fleethook.model.karmada import (
     proposed_name,
 )
 from fleethook.patch import diff
-from fleethook.server.log_format import InterpretLine, cut_text, milliseconds, stamp
+from fleethook.server.log import InterpretLine, cut_text, milliseconds, stamp
 from fleethook.server.reviews.codec import BadReviewError, salvage
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall

@@ -1,12 +1,21 @@
-"""Conditions, and expressions of rules, that have errors."""
+"""A webhook that excludes its own objects is not locked out."""
 
 from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.lint.condition_errors import condition_errors
+from fleethook.engines.dispatch.lint.webhook_checks import condition_errors
 from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
+from tests.engines.dispatch.lint.builders import list_codes, own, validating
+
+
+def test_object_selectors_and_conditions_count_as_exclusions() -> None:
+    labelled = own(objectSelector={"matchExpressions": [{"key": "hook", "operator": "DoesNotExist"}]})
+    conditional = own(
+        matchConditions=[{"name": "a", "expression": "object == null || object.metadata.labels.hook != 'no'"}]
+    )
+    assert list_codes(validating(labelled, cluster="")) == list_codes(validating(conditional, cluster="")) == []
 
 
 def find_operations(
