@@ -58,7 +58,8 @@ class Probe(NamedTuple):
     def build_path(self, namespace: str) -> str:
         """Return the path of the request that creates the object."""
         scope = f"/namespaces/{namespace}" if self.namespaced else ""
-        return f"/apis/{self.group}/{self.version}{scope}/{self.plural}"
+        prefix = f"/apis/{self.group}" if self.group else "/api"
+        return f"{prefix}/{self.version}{scope}/{self.plural}"
 
 
 class Engine(NamedTuple):

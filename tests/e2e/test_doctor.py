@@ -118,7 +118,7 @@ def test_a_healthy_registration_has_no_fault(
 ) -> None:
     arguments = ("-n", namespace, "--service-account", f"{NAMESPACE}/{ACCOUNT}", "--strict")
     with run_registered_server(plane, tmp_path):
-        code, found, about = examine_until_reached("refused an invalid object", kubeconfig, *arguments)
+        code, found, about = examine_until_reached("refused the object of a dry run", kubeconfig, *arguments)
         text = invoke(["doctor", "--kubeconfig", str(kubeconfig), *arguments])
     assert code == 0
     assert {level for rows in levels(found).values() for level in rows} == {"ok"}
@@ -199,7 +199,7 @@ def test_failure_policy_ignore_does_not_hide_a_server_that_is_gone(
     assert (code, about["level"], levels(found)["failure-policy"]) == (1, "error", ["warning"])
 
 
-def test_checks_without_rights_are_notes(
+def test_checks_without_rights_are_unknown(
     plane: ControlPlane, registration: Registration, server: Server, admin: Api, kubeconfig: Path
 ) -> None:
     registration.write_for(server)
@@ -223,9 +223,12 @@ def test_checks_without_rights_are_notes(
 
     wait_for(has_rights, what="the apiserver knows the new role")
     _, found = examine(reader, "--service-account", f"{NAMESPACE}/{ACCOUNT}")
-    for check in ("reachability", "rights"):
-        assert {one["level"] for one in found[check]} == {"note"}
-        assert all(one["remedy"] for one in found[check])
+    assert {one["level"] for one in found["rights"]} == {"unknown"}
+    # Without the right to create objects, the command calls the URL.
+    assert {one["level"] for one in found["reachability"]} == {"ok", "note"}
+    assert all(one["remedy"] for one in (*found["rights"], *found["reachability"]) if one["level"] != "ok")
+    printed = invoke(["doctor", "--kubeconfig", str(reader), "--service-account", f"{NAMESPACE}/{ACCOUNT}", "--strict"])
+    assert (printed.exit_code, printed.stdout.splitlines()[-1]) == (1, "0 errors, 0 warnings, 2 not examined")
 
 
 def test_the_roles_of_the_chart_have_the_rights_that_are_checked(helm: Path) -> None:

@@ -148,6 +148,8 @@ def test_the_example_is_registered_reloaded_and_removed(
             'admission webhook "needs-owner.rules.fleethook.io" denied the request: '
             "metadata.labels: label `owner` is missing"
         )
+        code, printed = examine(plane)
+        assert (code, printed[-1]) == (0, "0 errors, 0 warnings"), printed
         assert create(admin, team, owner="me")[0] == 201
         assert create(admin, "default")[0] == 201
         pod = {**deployment()["spec"]["template"], "apiVersion": "v1", "kind": "Pod"}
@@ -166,10 +168,22 @@ def test_the_example_is_registered_reloaded_and_removed(
     # During an outage, the failure policy decides.
     message = create(admin, team)[1]
     assert message.startswith('Internal error occurred: failed calling webhook "needs-owner.rules.fleethook.io"')
+    code, (first, *others) = examine(plane)
+    assert (code, first.startswith("error    reachability: the apiserver cannot call needs-owner.rules.fleethook.io")) == (
+        1, True,
+    )  # fmt: skip
+    assert first.endswith("connect: connection refused")
+    assert any("now refused: CREATE, UPDATE of deployments.apps, in namespaces with team=web" in one for one in others)
     assert create(admin, "default")[0] == 201
     removed = invoke(["uninstall", "--kubeconfig", str(kubeconfig_of(plane))])
     assert f"ValidatingWebhookConfiguration {NAME}" in removed.stdout, removed
     assert webhooks(admin, VALIDATING) is None
+
+
+def examine(plane: ControlPlane) -> tuple[int, list[str]]:
+    """Return the exit code and the lines of `fleethook doctor`."""
+    result = invoke(["doctor", "--kubeconfig", str(kubeconfig_of(plane))])
+    return result.exit_code, result.stdout.splitlines()
 
 
 @contextlib.contextmanager

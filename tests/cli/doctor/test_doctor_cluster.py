@@ -117,11 +117,11 @@ async def test_every_object_is_created_as_a_dry_run() -> None:
     assert [path for path, rest in created if rest["query"] != {"dryRun": "All"}] == []
 
 
-async def test_a_check_without_the_right_is_a_note() -> None:
+async def test_a_check_without_the_right_is_unknown() -> None:
     apiserver = Apiserver()
     apiserver.answers["GET", f"{CORE}/services/fleethook"] = APIError(403, "Forbidden", "services is forbidden")
     found = await apiserver.examine()
-    assert [(one.level, one.text) for one in found["service"]] == [("note", "not checked: services is forbidden")]
+    assert [(one.level, one.text) for one in found["service"]] == [("unknown", "not examined: services is forbidden")]
     assert [one.level for one in found["rights"]] == ["note"]
 
 

@@ -74,7 +74,7 @@ def test_missing_kinds_identities_and_rights_have_findings(kcp: Kcp, tmp_path: P
     result = examine(kcp, tmp_path)
     assert result.exit_code == 1
     assert levels(result) == [
-        "note context:", "error kinds:", "error kinds:", "error identity:", "warning rights:", "ok shards:",
+        "error kinds:", "error kinds:", "error identity:", "warning rights:", "note context:", "ok shards:",
     ]  # fmt: skip
     assert "namespaces cannot be read at /clusters/*/api/v1/namespaces: 404: 404 page not found" in result.stdout
     assert "in ws1, the user may not get namespaces, create tokenreviews, create subjectaccessreviews" in result.stdout
@@ -95,14 +95,14 @@ def test_one_of_several_shards_is_a_warning(kcp: Kcp, tmp_path: Path, shards: li
     if shards:
         kcp.single[f"/clusters/root{SHARDS}"] = list_shards(*shards)
     result = examine(kcp, tmp_path)
-    assert (result.exit_code, levels(result)[-1], text in result.stdout) == (0, "warning shards:", True)
+    assert (result.exit_code, levels(result)[0], text in result.stdout) == (0, "warning shards:", True)
     assert examine(kcp, tmp_path, "--strict").exit_code == 1
 
 
 def test_the_cache_server_is_examined(kcp: Kcp, tmp_path: Path) -> None:
     cache = ("--kcp-cache-kubeconfig", str(kcp.kubeconfig(tmp_path)))
     result = examine(kcp, tmp_path, *cache)
-    assert (result.exit_code, levels(result)[-4:]) == (1, ["error shards:"] * len(CACHED))
+    assert (result.exit_code, levels(result)[: len(CACHED)]) == (1, ["error shards:"] * len(CACHED))
     kcp.single |= {f"{EVERY_SHARD}{one.path}": EMPTY for one in CACHED}
     kcp.single[f"{EVERY_SHARD}{SHARDS}"] = list_shards("root", "shard-1")
     result = examine(kcp, tmp_path, *cache)

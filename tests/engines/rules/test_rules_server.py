@@ -86,6 +86,24 @@ async def test_rules_answer_reviews(tmp_path: Path) -> None:
         assert "/rules/validate/needs-owner" in app.openapi()["paths"]
 
 
+async def test_in_a_dry_run_of_doctor_only_the_named_rule_refuses(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (app, _):
+
+        async def find_verdict(path: str, **members: Any) -> Any:
+            document = json.loads(review("Pod", spec={}))
+            document["request"] |= {"dryRun": True, **members}
+            annotations = {"fleethook.io/doctor": "default-seccomp"}
+            document["request"]["object"]["metadata"]["annotations"] = annotations
+            answer = await ask(app, path, json.dumps(document).encode())
+            return answer["allowed"], answer.get("status", {}).get("message", "")
+
+        mutating = "/rules/mutate/default-seccomp"
+        assert await find_verdict(mutating) == (False, "the server answers, as `fleethook doctor` asked")
+        assert await find_verdict("/rules/validate/fails") == (True, "")
+        assert (await find_verdict(mutating, dryRun=False))[0]
+        assert not (await find_verdict("/rules/validate/fails", dryRun=False))[0]
+
+
 async def test_a_failing_rule_names_its_line_and_harms_no_other(tmp_path: Path) -> None:
     async with serving(tmp_path) as (app, _):
         failed = await ask(app, "/rules/validate/fails", review("Pod"))

@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from fleethook.cli.command_line import Option
-from fleethook.cli.doctor.doctor_checks import Diagnosis
+from fleethook.cli.doctor.doctor_checks import Diagnosis, Level
 from fleethook.cli.doctor.doctor_cluster import Doctor
 from fleethook.cli.doctor.kcp_checks import examine_kcp
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
@@ -18,7 +18,7 @@ from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 
-_STYLES: Final = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
+_STYLES: Final = {"ok": "green", "note": "cyan", "unknown": "magenta", "warning": "yellow", "error": "bold red"}
 
 
 def doctor(
@@ -45,16 +45,18 @@ def doctor(
     The checks: the version of the apiserver, clocks, webhook configurations, CAs, failure policies, webhooks of others
     on the same objects, the definition of overriders, the Service, reachability, and the rights of the server. For
     reachability, the command asks the apiserver to create objects that fleethook refuses, as dry runs. It stores
-    nothing.
+    nothing. Without such a dry run, it calls the URLs of the webhooks itself.
 
     Without --kubeconfig, --context and --in-cluster, the cluster is that of kubectl: $KUBECONFIG, or ~/.kube/config.
 
-    A check for which the user has no right is a note.
+    The findings of a text begin with errors. A check that was not possible, for example because the user has no right,
+    is unknown.
 
     With --kcp, the command examines a kcp in place of a registration: whether the user may list, watch and read the
     objects of all logical clusters, whether the user can resolve paths of workspaces, and whether all shards are read.
 
-    Exit codes: 0 success; 1 errors, or warnings with --strict; 2 invalid arguments, or the cluster cannot be read.
+    Exit codes: 0 success; 1 errors, or with --strict also warnings and checks that were not possible; 2 invalid
+    arguments, or the cluster cannot be read.
     """
     if service_account is not None and service_account.count("/") != 1:
         fail(f"--service-account: {service_account!r} is not NAMESPACE/NAME")
@@ -66,7 +68,7 @@ def doctor(
         write_json([one._asdict() for one in found])
     else:
         _print(found)
-    failing = ("error", "warning") if strict else ("error",)
+    failing = ("error", "warning", "unknown") if strict else ("error",)
     if any(one.level in failing for one in found):
         raise SystemExit(CHECK_FAILED)
 
@@ -93,9 +95,10 @@ def _run(examination: Coroutine[Any, Any, list[Diagnosis]]) -> list[Diagnosis]:
 
 
 def _print(found: Sequence[Diagnosis]) -> None:
-    for one in found:
+    for one in sorted(found, key=lambda one: get_args(Level).index(one.level)):
         head = styled(f"{one.level:<8}", _STYLES[one.level])
         write_styled(head, styled(f"{one.check}: {one.text}"))
         if one.remedy:
             write_styled(styled(f"         → {one.remedy}", "dim"))
-    write_styled(styled(count_levels(found)))
+    unknown = sum(one.level == "unknown" for one in found)
+    write_styled(styled(f"{count_levels(found)}{f', {unknown} not examined' if unknown else ''}"))

@@ -16,7 +16,7 @@ from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import RuleAttributes, matches_rule, read_rules
 
-Level = Literal["ok", "note", "warning", "error"]
+Level = Literal["error", "warning", "unknown", "note", "ok"]
 
 _MIN_MINOR: Final = 30  # the chart's kubeVersion
 _MAX_CLOCK_DIFFERENCE: Final = timedelta(seconds=60)
@@ -27,7 +27,7 @@ class Diagnosis(NamedTuple):
     """One finding.
 
     Attributes:
-        level: ``ok``, ``note`` (nothing is wrong, or it could not be checked), ``warning`` or ``error``.
+        level: ``ok``, ``note`` (nothing is wrong), ``unknown`` (it could not be examined), ``warning`` or ``error``.
         check: Name of the check, such as ``registration``.
         text: The finding.
         remedy: The action that corrects it, ``""`` if there is nothing to do.

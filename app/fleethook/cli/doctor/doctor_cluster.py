@@ -13,17 +13,13 @@ from fleethook.cli.doctor.doctor_checks import (
     check_version,
     find_registered,
 )
-from fleethook.cli.doctor.doctor_probes import (
-    judge,
-    judge_rights,
-    list_probes,
-    list_rights,
-)
+from fleethook.cli.doctor.doctor_probes import judge_rights, list_probes, list_rights
+from fleethook.cli.doctor.webhook_calls import CallExaminer
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.configuration_objects import API_VERSION, MUTATING, VALIDATING
 from fleethook.cluster.registration.registrar import get_object
-from fleethook.engine import Probe, enabled_engines, load_reference
+from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object
 
 _CHECK: Final = "service"
@@ -88,7 +84,6 @@ def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
 
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_CREATED: Final = 201
 _FORBIDDEN: Final = 403
 
 
@@ -109,13 +104,13 @@ class EngineChecks(NamedTuple):
 
 
 async def run_allowed(check: str, findings: AsyncIterator[Diagnosis]) -> list[Diagnosis]:
-    """Return the findings of a check, or a note if the user has no right to read its objects."""
+    """Return the findings of a check, or an unknown if the user has no right to read its objects."""
     try:
         return [one async for one in findings]
     except APIError as error:
         if error.code != _FORBIDDEN:
             raise
-        return [Diagnosis("note", check, f"not checked: {error.message}", "give the user this right")]
+        return [Diagnosis("unknown", check, f"not examined: {error.message}", "give the user this right")]
 
 
 class Doctor:
@@ -169,14 +164,15 @@ class Doctor:
         for service in find_services(registered):
             for one in await run_allowed("service", self._examine_service(service)):
                 yield one
-        for probe in list_probes(engines):
-            yield await self._ask(probe)
+        examiner = CallExaminer(self.connection, registered, namespace=self._namespace)
+        async for one in examiner.examine(list_probes(engines)):
+            yield one
         for account in sorted(self.accounts):
             for one in await run_allowed("rights", self._examine_rights(account, engines)):
                 yield one
-        if registered and not self.accounts:
+        if registered and not self.accounts and list_rights(engines):
             remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
-            yield Diagnosis("note", "rights", "not checked: the webhooks name no Service with Pods", remedy)
+            yield Diagnosis("note", "rights", "not examined: the webhooks name no Service with Pods", remedy)
 
     async def _measure_clock(self) -> timedelta:
         """Return the apiserver's time less that of this machine. The apiserver's has whole seconds."""
@@ -215,15 +211,6 @@ class Doctor:
         query = {"labelSelector": selector} if selector else None
         found = as_object(await self.connection.json("GET", path, query=query))
         return list(found.get("items") or ())
-
-    async def _ask(self, probe: Probe) -> Diagnosis:
-        """Return the result of a dry run."""
-        try:
-            path = probe.build_path(self._namespace)
-            await self.connection.request("POST", path, query={"dryRun": "All"}, body=probe.body)
-        except APIError as error:
-            return judge(probe, error.code, error.message, namespace=self._namespace)
-        return judge(probe, _CREATED, "", namespace=self._namespace)
 
     async def _examine_rights(self, account: str, engines: Collection[str]) -> AsyncIterator[Diagnosis]:
         """Yield the finding about the rights of a service account, ``NAMESPACE/NAME``."""

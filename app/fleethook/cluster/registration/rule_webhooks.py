@@ -28,6 +28,10 @@ from fleethook.model.webhook_rules import EVERY
 
 SUFFIX: Final = ".rules.fleethook.io"
 """The end of the name of each webhook: kube-apiserver wants at least three labels."""
+PROBE_ANNOTATION: Final = "fleethook.io/doctor"
+"""In a dry run of `fleethook doctor`, the name of the rule on whose behalf the server refuses the object."""
+DEFAULT_CONDITIONS: Final = frozenset({"not-being-deleted", "not-control-plane", "not-a-mirror"})
+"""The names of the match conditions that rules have without declaring them."""
 SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 """The namespace of the servers that maintain a configuration."""
 

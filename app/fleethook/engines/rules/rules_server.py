@@ -20,14 +20,14 @@ from fleethook.cluster.kubernetes.resources import WatchedResource, decode_objec
 from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference, service_of
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
-from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, build_rule_configurations
 from fleethook.cluster.store import StaleError, StoreView
 from fleethook.engine import EngineStartError
 from fleethook.engines.rules.rule_runner import RuleRunner
 from fleethook.engines.rules.rules_settings import RulesSettings
-from fleethook.model.admission import AdmissionRequest, Response, errored
+from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.gvk import GroupKind, parse_api_version
-from fleethook.model.json import JSONObject
+from fleethook.model.json import JSONObject, as_object
 from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.settings import Settings
@@ -149,6 +149,8 @@ class RulesServer(EngineServer):
         # because the webhook of its new name is registered later.
         runner = self._runners[path]
         rule = runner.rule
+        if request.dry_run and (asked := _read_probe(request)):
+            return denied("the server answers, as `fleethook doctor` asked") if asked == rule.name else allowed()
         if reason := find_rule_mismatch(rule.declaration, request):
             return errored(f"the rule {rule.name} does not decide about this request: {reason}")
         if self.context.cluster is not None and (missing := self.context.cluster.source.missing(rule.followed)):
@@ -228,6 +230,14 @@ def _list_directories(paths: Iterable[Path]) -> set[Path]:
     """Return the directories to watch: editors replace files, and the kubelet replaces links beside them."""
     files = [one for path in paths for one in (path.absolute(), path.resolve(), *find_modules(path.absolute()))]
     return {one.parent for one in files if one.parent.is_dir()}
+
+
+def _read_probe(request: AdmissionRequest) -> str:
+    """Return the rule that `fleethook doctor` asks for, ``""`` for another request."""
+    if PROBE_ANNOTATION.encode() not in bytes(request.object_raw):
+        return ""
+    annotations = as_object(as_object(as_object(request.object).get("metadata")).get("annotations"))
+    return str(annotations.get(PROBE_ANNOTATION) or "")
 
 
 def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:

@@ -1,0 +1,296 @@
+"""Examines whether an apiserver reaches each registered webhook. It creates objects only in dry runs.
+
+A server of rules refuses an object with `PROBE_ANNOTATION` in a dry run on behalf of the named rule, and asks no rule.
+So a refusal proves the call, even of a rule that would admit the object or has failurePolicy Ignore.
+"""
+
+import json
+from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from fleethook.cli.doctor.doctor_checks import Diagnosis, RegisteredWebhook
+from fleethook.cli.doctor.doctor_probes import CHECK, NAME, find_failed, judge, judge_call, unknown
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.rule_webhooks import (
+    DEFAULT_CONDITIONS,
+    PROBE_ANNOTATION,
+    SUFFIX,
+    describe_outage,
+)
+from fleethook.engine import Probe
+from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
+from fleethook.model.webhook_rules import EVERY
+from fleethook.outbound.client import CallError, HookClient
+from fleethook.outbound.endpoint import WebhookEndpoint
+
+_CREATED: Final = 201
+_FORBIDDEN: Final = 403
+_MAX_OUTAGES: Final = 5
+_CALL_SECONDS: Final = 5.0
+_NO_RIGHTS: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+# Admitted at each level of the Pod Security Standards.
+_POD: Final[JSONObject] = {
+    "containers": [{"name": "doctor", "image": "doctor:1", "securityContext": _NO_RIGHTS}],
+    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+}
+_LABELS: Final = {"app": NAME}
+_TEMPLATE: Final[JSONObject] = {"metadata": {"labels": _LABELS}, "spec": _POD}
+_WORKLOAD: Final[JSONObject] = {"selector": {"matchLabels": _LABELS}, "template": _TEMPLATE}
+_JOB: Final[JSONObject] = {"template": {"spec": {**_POD, "restartPolicy": "Never"}}}
+# Members that a kind needs. kube-apiserver calls validating webhooks only about valid objects.
+_MEMBERS: Final[Mapping[str, JSONObject]] = {
+    "Pod": {"spec": _POD},
+    "ReplicationController": {"spec": {"selector": _LABELS, "template": _TEMPLATE}},
+    "Deployment": {"spec": _WORKLOAD},
+    "ReplicaSet": {"spec": _WORKLOAD},
+    "DaemonSet": {"spec": _WORKLOAD},
+    "StatefulSet": {"spec": {**_WORKLOAD, "serviceName": NAME}},
+    "Job": {"spec": _JOB},
+    "CronJob": {"spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": _JOB}}},
+    "Service": {"spec": {"ports": [{"port": 80}]}},
+    "Ingress": {"spec": {"defaultBackend": {"service": {"name": NAME, "port": {"number": 80}}}}},
+    "NetworkPolicy": {"spec": {"podSelector": {}}},
+    "PersistentVolumeClaim": {
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    },
+    "RoleBinding": {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME}},
+    "ClusterRoleBinding": {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME}},
+}
+
+
+class ServedResource(NamedTuple):
+    """A resource of an apiserver, with its kind."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+
+class _Asked(NamedTuple):
+    """The result of a dry run.
+
+    Attributes:
+        diagnosis: Its meaning.
+        failed: The name of the webhook that the apiserver could not call, ``""`` for none.
+        is_silent: Whether a webhook that gets the object was not called, and failurePolicy hides the reason.
+    """
+
+    diagnosis: Diagnosis
+    failed: str = ""
+    is_silent: bool = False
+
+
+class _Address(NamedTuple):
+    """The server that webhooks call: its URL without the path, or its Service, and the CA."""
+
+    name: str
+    ca_bundle: str
+
+
+def find_address(one: RegisteredWebhook) -> _Address:
+    """Return the address that a webhook calls."""
+    service, url = one.service, urlsplit(str(one.client_config.get("url") or ""))
+    named = f"{service.get('namespace')}/{service.get('name')}:{service.get('port')}" if service else url.netloc
+    return _Address(named, str(one.client_config.get("caBundle") or ""))
+
+
+def make_rule_probe(one: RegisteredWebhook, resource: ServedResource) -> Probe:
+    """Return the dry run that a rule's webhook refuses."""
+    selector = as_object(one.found.get("objectSelector"))
+    labels = {**as_object(selector.get("matchLabels"))}
+    for each in list_objects(selector.get("matchExpressions")):
+        if each.get("operator") in ("In", "Exists"):
+            labels[str(each.get("key"))] = next(iter(list_texts(each.get("values"))), "")
+    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+    metadata = {"name": NAME, "labels": labels, "annotations": {PROBE_ANNOTATION: _name_rule(one)}}
+    body = {"apiVersion": version, "kind": resource.kind, "metadata": metadata, **_MEMBERS.get(resource.kind, {})}
+    return Probe(
+        "rules", one.wanted.name, resource.group, resource.version, resource.plural, namespaced=resource.namespaced,
+        body=body,
+    )  # fmt: skip
+
+
+def _name_rule(one: RegisteredWebhook) -> str:
+    return str(one.wanted.name).removesuffix(SUFFIX)
+
+
+class CallExaminer:
+    """Examines whether an apiserver calls webhooks."""
+
+    def __init__(self, connection: Connection, registered: Sequence[RegisteredWebhook], *, namespace: str) -> None:
+        """Store the arguments; ``namespace`` is the preferred one for the dry runs."""
+        self._connection: Final = connection
+        self._registered: Final = registered
+        self._namespace: Final = namespace
+        self._namespaces: dict[str, Mapping[str, str]] | None = None
+
+    async def examine(self, probes: Iterable[Probe]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings.
+
+        Args:
+            probes: The dry runs of engines. Those of rules are made here.
+        """
+        asked = {probe.webhook: await self._ask(probe, self._namespace) for probe in probes}
+        for one in self._registered:
+            if one.wanted.name.endswith(SUFFIX):
+                asked[one.wanted.name] = await self._ask_rule(one)
+        ok = {name for name, each in asked.items() if each.diagnosis.level == "ok"}
+        silent = {name for name, each in asked.items() if each.is_silent}
+        broken = self._find_addresses({each.failed for each in asked.values()})
+        called = await self._call_others(broken | self._find_addresses(ok), self._find_addresses(silent))
+        broken |= {address for address, result in called.items() if result.level == "error"}
+        # The failed call of the same address has the reason.
+        hidden = {one.wanted.name for one in self._registered if find_address(one) in broken} & silent
+        broken |= self._find_addresses(silent)
+        results = sorted(asked.items(), key=lambda each: not each[1].failed)
+        for found in (*called.values(), *_sum_up(one.diagnosis for name, one in results if name not in hidden)):
+            # Another dry run, or a call from this machine, has examined the address.
+            is_known = found.level == "unknown" and not any(one.level == "unknown" for one in called.values())
+            yield found._replace(level="note") if is_known else found
+        for line in self._describe_outage(broken):
+            yield line
+
+    def _find_addresses(self, names: Container[str]) -> set[_Address]:
+        return {find_address(one) for one in self._registered if one.wanted.name in names}
+
+    def _describe_outage(self, broken: Container[_Address]) -> Iterator[Diagnosis]:
+        """Yield the writes that the apiserver refuses or admits unchecked now."""
+        lines = describe_outage(one.found for one in self._registered if find_address(one) in broken)
+        for line in lines[:_MAX_OUTAGES]:
+            yield Diagnosis("note", "outage", f"now {line}")
+        if len(lines) > _MAX_OUTAGES:
+            yield Diagnosis("note", "outage", f"and the requests of {len(lines) - _MAX_OUTAGES} more webhooks")
+
+    async def _call_others(self, known: Container[_Address], silent: Container[_Address]) -> dict[_Address, Diagnosis]:
+        """Call the addresses about which no dry run has told anything, from this machine."""
+        called: dict[_Address, Diagnosis] = {}
+        for one in self._registered:
+            address = find_address(one)
+            if address in known or address in called:
+                continue
+            if one.service and address in silent:
+                continue
+            if one.service:
+                text = f"whether the apiserver can call the Service {address.name}, and trusts its certificate"
+                called[address] = unknown(text, "run this command as a user who may create the objects of the webhooks")
+            else:
+                called[address] = await self._call(one)
+        return called
+
+    async def _call(self, one: RegisteredWebhook) -> Diagnosis:
+        """Send a review to the URL of a webhook."""
+        url = str(one.client_config.get("url"))
+        metadata = {"name": NAME, "annotations": {PROBE_ANNOTATION: _name_rule(one)}}
+        request = {
+            "uid": NAME, "operation": "CREATE", "dryRun": True, "object": {"metadata": metadata},
+            "kind": {"group": one.wanted.group, "version": one.wanted.version, "kind": ""},
+            "resource": {
+                "group": one.wanted.group, "version": one.wanted.version,
+                "resource": next(iter(one.wanted.resources), ""),
+            },
+        }  # fmt: skip
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        endpoint = WebhookEndpoint(url, ca_bundle=find_address(one).ca_bundle)
+        try:
+            async with HookClient(allow_private=True) as client:
+                await client.post(endpoint, json.dumps(body).encode(), seconds=_CALL_SECONDS)
+        except CallError as error:
+            return judge_call(url, error.code, error.reason)
+        return judge_call(url, 200, "")
+
+    async def _ask(self, probe: Probe, namespace: str) -> _Asked:
+        """Return the result of a dry run."""
+        try:
+            path = probe.build_path(namespace)
+            await self._connection.request("POST", path, query={"dryRun": "All"}, body=probe.body)
+        except APIError as error:
+            return _Asked(judge(probe, error.code, error.message, namespace=namespace), find_failed(error.message))
+        return _Asked(judge(probe, _CREATED, "", namespace=namespace))
+
+    async def _ask_rule(self, one: RegisteredWebhook) -> _Asked:
+        """Return the result of the dry run for a rule."""
+        name = one.wanted.name
+        try:
+            resource = await self._find_resource(one)
+        except APIError as error:
+            return _Asked(unknown(f"{name}: {error.message}", "give the user the right to read the resources"))
+        if resource is None:
+            return _Asked(unknown(f"{name}: it gets no request to create an object of a kind that is served", ""))
+        namespace = await self._find_namespace(one) if resource.namespaced else self._namespace
+        if not namespace:
+            text = f"{name}: its namespaceSelector selects no namespace, so it gets no request now"
+            return _Asked(Diagnosis("note", CHECK, text))
+        found = await self._ask(make_rule_probe(one, resource), namespace)
+        if found.diagnosis.level != "error" or found.failed:
+            return found
+        if {str(each.get("name")) for each in list_objects(one.found.get("matchConditions"))} - DEFAULT_CONDITIONS:
+            text = f"{name}: the apiserver did not send the object of the dry run, perhaps because of matchConditions"
+            return _Asked(unknown(text, ""))
+        text = f"the apiserver did not call {name} about a new {resource.kind} in {namespace}, and admitted it"
+        remedy = "failurePolicy Ignore hides the reason: compare address and caBundle, or read kube-apiserver's log"
+        return _Asked(Diagnosis("error", CHECK, text, remedy), is_silent=True)
+
+    async def _find_resource(self, one: RegisteredWebhook) -> ServedResource | None:
+        """Return a resource whose creation a webhook gets; raises APIError."""
+        for rule in list_objects(one.found.get("rules")):
+            named = [each for each in list_texts(rule.get("resources")) if "/" not in each]
+            if not named or not {"CREATE", EVERY} & {*list_texts(rule.get("operations"))}:
+                continue
+            group, version = (next(iter(list_texts(rule.get(each))), "") for each in ("apiGroups", "apiVersions"))
+            plural = named[0]
+            if group == EVERY:
+                group = ""
+            if plural == EVERY and not group:
+                plural = "configmaps"
+            if (found := await self._find_served(group, version, plural)) is not None:
+                return found
+        return None
+
+    async def _find_served(self, group: str, version: str, plural: str) -> ServedResource | None:
+        """Return a resource in discovery, None if it is not served; raises APIError."""
+        try:
+            if version == EVERY:
+                served = await self._connection.json("GET", f"/apis/{group}") if group else {}
+                version = str(as_object(as_object(served).get("preferredVersion")).get("version") or "v1")
+            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            listed = as_object(await self._connection.json("GET", path))
+        except APIError as error:
+            if error.code == _FORBIDDEN:
+                raise
+            return None
+        for one in list_objects(listed.get("resources")):
+            name = str(one.get("name"))
+            if plural in (name, EVERY) and "/" not in name and "create" in list_texts(one.get("verbs")):
+                return ServedResource(group, version, name, str(one.get("kind")), one.get("namespaced") is True)
+        return None
+
+    async def _find_namespace(self, one: RegisteredWebhook) -> str:
+        """Return a namespace that a webhook selects, the preferred one if possible; ``""`` without any."""
+        if self._namespaces is None:
+            try:
+                items = list_objects(as_object(await self._connection.json("GET", "/api/v1/namespaces")).get("items"))
+            except APIError:
+                items = [{"metadata": {"name": self._namespace, "labels": {NAMESPACE_LABEL: self._namespace}}}]
+            named = [as_object(each.get("metadata")) for each in items]
+            self._namespaces = {str(each.get("name")): as_object(each.get("labels")) for each in named}
+        selects = compile_selector(one.found.get("namespaceSelector") or {})
+        found = sorted(name for name, labels in self._namespaces.items() if selects(labels))
+        return self._namespace if self._namespace in found else next(iter(found), "")
+
+
+def _sum_up(found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+    """Yield findings, those with the same remedy about several webhooks of rules as one."""
+    groups: dict[tuple[str, str], list[Diagnosis]] = {}
+    for one in found:
+        groups.setdefault((one.level, one.remedy), []).append(one)
+    for members in groups.values():
+        texts = list(dict.fromkeys(one.text for one in members))
+        if len(texts) == 1 or not all(SUFFIX in text for text in texts):
+            yield from (members[0]._replace(text=text) for text in texts)
+        else:
+            yield members[0]._replace(text=f"{texts[0]} ({len(texts) - 1} more: the same)")

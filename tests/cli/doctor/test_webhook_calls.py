@@ -1,0 +1,141 @@
+"""Whether an apiserver calls webhooks, asked of one in memory; tests/e2e/test_rules.py asks a real one."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from fleethook.admission import mutate, validate
+from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
+from fleethook.cli.doctor.webhook_calls import CallExaminer
+from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.configuration_objects import Reference, ServiceReference, URLReference
+from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, build_rule_configurations
+from tests.e2e.cluster import free_port
+from tests.hook_server import run_hook
+
+SERVICE = ServiceReference("fleet", "fleethook")
+REFUSED = "dial tcp 127.0.0.1:1: connect: connection refused"
+
+
+def closed(_: Any) -> None: ...
+def opened(_: Any) -> None: ...
+
+
+CLOSED = validate("apps/v1", "Deployment", namespace_selector={"matchLabels": {"team": "web"}})(closed)
+OPENED = mutate("v1", "Pod", object_selector={"matchLabels": {"a": "b"}})(opened)
+RESOURCES = {
+    "/apis/apps/v1": {"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": ["create"]},
+    "/api/v1": {"name": "pods", "kind": "Pod", "namespaced": True, "verbs": ["create"]},
+}
+
+
+class Apiserver:
+    """Answers a dry run as kube-apiserver does with a server of rules: by a refusal, or as ``state`` says."""
+
+    def __init__(self, state: str = "reached") -> None:
+        self.state = state
+        self.labels = {"default": {}, "web": {"team": "web"}}
+        self.created: list[str] = []
+
+    async def json(self, method: str, path: str) -> Any:
+        assert method == "GET"
+        if path == "/api/v1/namespaces":
+            items = [
+                {"metadata": {"name": name, "labels": {**labels, "kubernetes.io/metadata.name": name}}}
+                for name, labels in self.labels.items()
+            ]
+            return {"items": items}
+        return {"resources": [RESOURCES[path]]}
+
+    async def request(self, method: str, path: str, *, query: dict[str, str], body: Any) -> bytes:
+        assert (method, query) == ("POST", {"dryRun": "All"})
+        self.created.append(path)
+        name = f"{body['metadata']['annotations'][PROBE_ANNOTATION]}.rules.fleethook.io"
+        opens = name.startswith("opened")
+        assert not opens or body["metadata"]["labels"] == {"a": "b"}
+        if self.state == "no rights":
+            raise APIError(403, "Forbidden", f'user "ann" cannot create resource "{path}"')
+        if self.state == "reached":
+            raise APIError(403, "Forbidden", f'admission webhook "{name}" denied the request: asked')
+        if self.state == "down" and not opens:
+            raise APIError(500, "InternalError", f'Internal error occurred: failed calling webhook "{name}": {REFUSED}')
+        return b"{}"
+
+
+async def examine(apiserver: Apiserver, reference: Reference = SERVICE, *rules: Any, ca: str = "") -> list[Diagnosis]:
+    found = build_rule_configurations(rules or (CLOSED, OPENED), reference, name="n", server="fleet", exempt=["fleet"])
+    for webhook in (one for each in found for one in each["webhooks"]):
+        webhook["clientConfig"]["caBundle"] = ca
+    examiner = CallExaminer(cast("Connection", apiserver), find_registered(found), namespace="default")
+    return [one async for one in examiner.examine([])]
+
+
+def lines(found: list[Diagnosis]) -> list[str]:
+    return [f"{one.level} {one.text}" for one in found]
+
+
+async def test_each_rule_refuses_an_object_that_it_gets() -> None:
+    apiserver = Apiserver()
+    (found,) = await examine(apiserver)
+    assert (found.level, found.text.endswith("(1 more: the same)")) == ("ok", True)
+    assert apiserver.created == [
+        "/api/v1/namespaces/default/pods", "/apis/apps/v1/namespaces/web/deployments",
+    ]  # fmt: skip
+
+
+async def test_an_outage_is_named_with_the_writes_that_it_refuses_and_admits() -> None:
+    found = await examine(Apiserver("down"))
+    failed, *outages = lines(found)
+    assert failed == f"error the apiserver cannot call closed.rules.fleethook.io: {REFUSED}"
+    assert "start the server" in found[0].remedy
+    assert [one.partition(", except")[0] for one in outages] == [
+        "note now refused: CREATE, UPDATE of deployments.apps, in namespaces with team=web",
+        "note now unchecked: CREATE of pods",
+    ]
+
+
+async def test_failure_policy_ignore_does_not_hide_an_outage() -> None:
+    (silent, outage) = await examine(Apiserver("down"), SERVICE, OPENED)
+    assert (silent.level, "did not call opened.rules.fleethook.io about a new Pod in default" in silent.text) == (
+        "error", True,
+    )  # fmt: skip
+    assert outage.text.startswith("now unchecked: CREATE of pods")
+    port = free_port()
+    (called, outage) = await examine(Apiserver("down"), URLReference(f"https://127.0.0.1:{port}"), OPENED)
+    assert (called.level, "cannot be called from this machine" in called.text) == ("error", True)
+    assert outage.text.startswith("now unchecked: CREATE of pods")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        validate("apps/v1", "Deployment", match_conditions={"mine": "false"})(closed),
+        validate("apps/v1", "Deployment", on="UPDATE")(closed),
+        validate("apps/v1", "StatefulSet")(closed),
+    ],
+    ids=["a condition that the object may not fulfil", "no creation", "a kind that is not served"],
+)
+async def test_a_rule_without_a_dry_run_is_not_examined(rule: Any) -> None:
+    texts = lines(await examine(Apiserver("admitted"), SERVICE, rule))
+    assert [one.partition(": ")[0] for one in texts] == ["unknown not examined"] * 2
+    assert "whether the apiserver can call the Service fleet/fleethook:443" in texts[0]
+    assert "closed.rules.fleethook.io" in texts[1]
+
+
+async def test_a_rule_without_a_namespace_gets_nothing() -> None:
+    apiserver = Apiserver()
+    del apiserver.labels["web"]
+    found = await examine(apiserver)
+    assert [one.level for one in found] == ["ok", "note"]
+    assert "selects no namespace" in found[1].text
+
+
+async def test_without_rights_the_url_is_called_instead(tmp_path: Path) -> None:
+    assert [one.level for one in await examine(Apiserver("no rights"))] == ["unknown", "unknown", "unknown"]
+    async with run_hook(tmp_path) as hook:
+        reference = URLReference(f"https://127.0.0.1:{hook.port}/hook?")
+        found = await examine(Apiserver("no rights"), reference, CLOSED, ca=hook.ca_bundle)
+    assert [one.level for one in found] == ["ok", "note"], found
+    assert [one["request"]["dryRun"] for one in hook.reviews] == [True]
