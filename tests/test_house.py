@@ -8,13 +8,17 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
 PACKAGE: Final = Path(__file__).parents[1] / "app" / "fleethook"
-LAYOUT: Final = PACKAGE.parents[1] / "docs" / "explanation" / "layout.md"
+EXPLANATION: Final = PACKAGE.parents[1] / "docs" / "explanation"
+LAYOUT: Final = EXPLANATION / "layout.md"
+GLOSSARY: Final = EXPLANATION / "glossary.md"
+MAX_TERMS: Final = 40
 SMALL: Final = 40
 """Lines of a small module. One with a single importer belongs into that importer."""
 
@@ -88,6 +92,33 @@ def test_each_folder_of_the_drawing_exists() -> None:
     _, drawing, _ = LAYOUT.read_text(encoding="utf-8").split("```", 2)
     folders = {path.name for path in PACKAGE.parent.rglob("*") if path.is_dir()} | {PACKAGE.parent.name}
     assert set(re.findall(r"(\w+)/", drawing)) - folders == set()
+
+
+@cache
+def list_public_classes(package: Path) -> list[tuple[str, str]]:
+    """Return module and name of each public class of a package; modules without the name of the package."""
+    return [
+        (".".join(path.relative_to(package).with_suffix("").parts), node.name)
+        for path in sorted(package.rglob("*.py"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+
+
+def test_each_public_class_has_a_name_of_its_own() -> None:
+    counts = Counter(name for _, name in list_public_classes(PACKAGE))
+    assert {name for name, count in counts.items() if count > 1} == set()
+
+
+def test_the_class_of_each_term_of_the_glossary_exists() -> None:
+    rows = re.findall(
+        r"^\| ([a-z ]+) \| .+ \| `(\w+)` \| `([\w.]+)` \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    terms, classes = [term for term, *_ in rows], list_public_classes(PACKAGE)
+    assert 30 < len(terms) == len(set(terms)) <= MAX_TERMS
+    assert {(module, name) for _, name, module in rows} - set(classes) == set()
+    names = Counter(name.lower() for _, name in classes)
+    assert [term for term in terms if names[term.replace(" ", "")] > 1] == []
 
 
 def test_lines_without_blank_lines_comments_and_docstrings_count() -> None:
