@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from fleethook import __version__
 from fleethook.cluster.followed_cluster import Cluster, Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.registration.paths import find_route
+from fleethook.cluster.registration.paths import find_route, split_consumer_path
 from fleethook.cluster.store import Index, PartState, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background
@@ -166,7 +166,8 @@ class Fleethook(FastAPI):
 
     def find_endpoint(self, path: str) -> Endpoint | None:
         """Return the endpoint of a path, None if it takes no reviews."""
-        return self.reviews.get(path) or self.reviews.get(find_route(path))
+        route = split_consumer_path(path)[0]
+        return self.reviews.get(route) or self.reviews.get(find_route(route))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer reviews here and leave everything else to FastAPI."""

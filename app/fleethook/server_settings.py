@@ -73,6 +73,9 @@ class ServerSettings(BaseSettings):
     kcp_cache_kubeconfig: Path | None = None
     """Kubeconfig of the cache server of a kcp with several shards. APIExports, their schemas and webhook configurations
     of all shards are then read from it. Default: those of one shard are read."""
+    kcp_export: Annotated[str | None, Field(pattern=r"^[a-z0-9.-]+$")] = None
+    """APIExport in the workspace of the kubeconfig whose consumers get the admission rules: kcp then asks this server
+    about writes in each workspace that binds the export and accepts its permission claims."""
     engines: Annotated[frozenset[str], AfterValidator(_check_engines)] = Field(
         default_factory=lambda: frozenset(installed_engines())
     )
@@ -154,6 +157,10 @@ class ServerSettings(BaseSettings):
             raise ValueError("--kcp needs a kubeconfig of the kcp: give --kubeconfig, and --context if needed")
         if self.kcp_cache_kubeconfig is not None and not self.kcp:
             raise ValueError("--kcp-cache-kubeconfig needs the kcp of the cache server: give --kcp and --kubeconfig")
+        if self.kcp_export is not None and (self.kcp or not self.follows_cluster):
+            raise ValueError("--kcp-export needs the workspace of the APIExport: give --kubeconfig, and not --kcp")
+        if self.kcp_export is not None and self.registration == "all" and self.webhook_url is None:
+            raise ValueError("a kcp has no Services: with --kcp-export, give --webhook-url in place of --service")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -168,6 +175,8 @@ class ServerSettings(BaseSettings):
             raise ValueError("--register needs the address of this server: give either --service or --webhook-url")
         if self.unregister_on_exit and self.registration != "all":
             raise ValueError("--unregister-on-exit needs --register")
+        if self.unregister_on_exit and self.kcp_export is not None:
+            raise ValueError("--unregister-on-exit: run fleethook uninstall --kcp-export after the server has stopped")
         return self
 
     @model_validator(mode="after")

@@ -254,6 +254,13 @@ def test_an_object_is_found_by_kind_name_and_namespace() -> None:
     assert [one.metadata.namespace for one in OBJECTS.each("v1", "ConfigMap")] == ["x", "y"]
 
 
+def test_objects_are_those_of_the_logical_cluster_unless_all_are_asked_for() -> None:
+    placed = [{**MAPS[0], "metadata": {"name": one, "annotations": {"kcp.io/cluster": one}}} for one in ("c", "d")]
+    objects = Objects(find_among(placed), frozenset({GroupKind("", "ConfigMap")}), "c")
+    assert [one.metadata.name for one in objects.each("v1", "ConfigMap")] == ["c"]
+    assert [one.metadata.name for one in objects.each("v1", "ConfigMap", cluster="*")] == ["c", "d"]
+
+
 def test_a_kind_that_is_not_declared_cannot_be_read() -> None:
     with pytest.raises(LookupError, match=r"declare it with follows=\('v1', 'Secret'\)"):
         OBJECTS.get("v1", "Secret", "a", namespace="x")

@@ -76,6 +76,7 @@ def test_responses_have_the_codes_of_kubernetes() -> None:
 def test_an_update_must_not_move_an_object_between_clusters(before: str, after: str, *, moved: bool) -> None:
     asked = request(operation="UPDATE", object=in_cluster(after), oldObject=in_cluster(before))
     assert bool(cluster_conflict(asked)) is moved
+    assert bool(cluster_conflict(asked, restored=True)) is (moved and after != "")
     assert cluster_conflict(request(operation="CREATE", object=in_cluster(after))) == ""
 
 

@@ -30,7 +30,8 @@ SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease", "kube-public")
 _CONTROL_PLANE: Final = (
     "/events", "events.k8s.io/events", "coordination.k8s.io/leases", "apiregistration.k8s.io/apiservices",
     "apiextensions.k8s.io/customresourcedefinitions", "authentication.k8s.io/*", "authorization.k8s.io/*",
-    "admissionregistration.k8s.io/*",
+    "admissionregistration.k8s.io/*", "apis.kcp.io/*", "core.kcp.io/*", "tenancy.kcp.io/*", "topology.kcp.io/*",
+    "cache.kcp.io/*",
 )  # fmt: skip
 """The resources that a rule sees only if it names them: a control plane needs them, or the server writes them."""
 NO_CONTROL_PLANE: Final = (

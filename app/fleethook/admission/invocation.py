@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.members import to_plain, view
 from fleethook.admission.typed_objects import PLAIN, Codec, describe_misfit, find_codec, follow_changes
-from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched
+from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched, read_cluster
 from fleethook.model.gvk import (
     GroupKind,
     GroupVersionKind,
@@ -21,6 +21,7 @@ from fleethook.model.gvk import (
     parse_api_version,
 )
 from fleethook.model.json import JSON, as_object, as_text
+from fleethook.model.kcp import cluster_of
 from fleethook.patch.diff import diff, identical
 
 NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
@@ -40,21 +41,53 @@ _NULL: Final = b"null"
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-Lookup = Callable[[GroupKind], Iterable[Mapping[str, Any]]]
-"""Returns all objects of a kind in one cluster."""
+EVERY: Final = "*"
+"""All clusters."""
+
+
+class Lookup(NamedTuple):
+    """The objects beside that of a review, and its logical cluster of kcp.
+
+    Attributes:
+        find: Returns all objects of a kind in a cluster, or in `EVERY` cluster. It raises LookupError if the server may
+            not read them in the cluster.
+        cluster: The name of the cluster, ``""`` if only the annotation of the object has it.
+        workspace: The path of the cluster, ``""`` if it is not known.
+    """
+
+    find: Callable[[GroupKind, str], Iterable[Mapping[str, Any]]]
+    cluster: str = ""
+    workspace: str = ""
 
 
 class Objects:
     """The objects of the kinds that a rule declares with ``follows``. Changes to them have no effect."""
 
-    def __init__(self, lookup: Lookup, followed: frozenset[GroupKind]) -> None:
-        """Prepare; ``followed`` are the declared kinds."""
+    def __init__(self, lookup: Lookup, followed: frozenset[GroupKind], cluster: str = "") -> None:
+        """Prepare.
+
+        Args:
+            lookup: Finds the objects.
+            followed: The declared kinds.
+            cluster: The logical cluster of the review.
+        """
         self._lookup = lookup
         self._followed = followed
+        self._cluster = cluster
 
-    def each(self, api_version: str, kind: str, *, namespace: str | None = None) -> Iterator[Any]:
-        """Yield copies of the objects of a kind, of all namespaces if ``namespace`` is None; raises LookupError."""
-        for document in self._list(api_version, kind, namespace):
+    def each(
+        self, api_version: str, kind: str, *, namespace: str | None = None, cluster: str | None = None
+    ) -> Iterator[Any]:
+        """Yield copies of the objects of a kind; raises LookupError.
+
+        Args:
+            api_version: The apiVersion.
+            kind: The kind.
+            namespace: The namespace; None for all.
+            cluster: ``"*"`` for all logical clusters of a kcp that let the server read the kind; None for that of the
+                review.
+        """
+        for document in self._list(api_version, kind, namespace, cluster):
             yield view(dict(document))
 
     def get(self, api_version: str, kind: str, name: str, *, namespace: str = "") -> Any:
@@ -71,13 +104,15 @@ class Objects:
                 return view(dict(one))
         return None
 
-    def _list(self, api_version: str, kind: str, namespace: str | None) -> Iterator[Mapping[str, Any]]:
+    def _list(
+        self, api_version: str, kind: str, namespace: str | None, cluster: str | None = None
+    ) -> Iterator[Mapping[str, Any]]:
         group_kind = GroupKind(parse_api_version(api_version)[0], kind)
         if group_kind not in self._followed:
             raise LookupError(
                 f"the store has no {kind} of {api_version}: declare it with follows=({api_version!r}, {kind!r})"
             )
-        for document in self._lookup(group_kind):
+        for document in self._lookup.find(group_kind, self._cluster if cluster is None else cluster):
             if namespace is None or document["metadata"].get("namespace", "") == namespace:
                 yield document
 
@@ -88,7 +123,11 @@ def find_among(documents: Iterable[Any]) -> Lookup:
     for one in listed:
         if not isinstance(one, dict) or not {"apiVersion", "kind", "metadata"} <= one.keys():
             raise ValueError(f"store: {shortened_repr(one)} is no object: give apiVersion, kind and metadata")
-    return lambda kind: (one for one in listed if gvk_of(one).group_kind == kind)
+
+    def find(kind: GroupKind, cluster: str) -> Iterator[Any]:
+        return (one for one in listed if gvk_of(one).group_kind == kind and cluster in (EVERY, cluster_of(one)))
+
+    return Lookup(find)
 
 
 FIND_NOTHING: Final = find_among(())
@@ -153,11 +192,14 @@ class Request:
         subresource: The subresource; ``""`` for the object itself.
         kind: Group, version and kind of the object.
         dry_run: Whether the request has no effect.
+        workspace: The path of the logical cluster, such as ``root:team``; ``""`` if it is not known.
     """
 
-    def __init__(self, review: AdmissionRequest, read_object: Callable[[], Any]) -> None:
+    def __init__(self, review: AdmissionRequest, read_object: Callable[[], Any], lookup: Lookup) -> None:
         """Prepare; nothing is decoded before it is read. ``read_object`` returns the object."""
         self._review: Final = review
+        self._lookup: Final = lookup
+        self.workspace: Final = lookup.workspace
         self._read_object: Final = read_object
         self.uid: Final = review.uid
         self.operation: Final[str] = review.operation
@@ -172,6 +214,11 @@ class Request:
         if self._review.name or self.operation != "DELETE":
             return self._review.name
         return as_text(as_object(as_object(self._review.old_object).get("metadata")).get("name"))
+
+    @cached_property
+    def cluster(self) -> str:
+        """The name of the logical cluster of kcp; ``""`` outside kcp."""
+        return self._lookup.cluster or read_cluster(self._review)
 
     @cached_property
     def object(self) -> Any:
@@ -309,13 +356,14 @@ class Invocation:
         self._carry: Callable[[Any], JSON] | None = None
         self.arguments: dict[str, Any] = {}
         self.before: JSON = None
+        lookup = lookup or FIND_NOTHING
         for name in signature.names:
             if name == "request":
-                self.arguments[name] = self._request = Request(review, self._read)
+                self.arguments[name] = self._request = Request(review, self._read, lookup)
             elif name == "warnings":
                 self.arguments[name] = self._warnings
             elif name == "store":
-                self.arguments[name] = Objects(lookup or FIND_NOTHING, followed)
+                self.arguments[name] = Objects(lookup, followed, lookup.cluster or read_cluster(review))
             elif name == "settings":
                 self.arguments[name] = view(dict(settings))
             elif name == "old":

@@ -18,6 +18,7 @@ from fleethook.cli.options import Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.resources import (
     DEFINITIONS,
     HOOK_CONFIGURATIONS,
@@ -30,10 +31,12 @@ from fleethook.cluster.kubernetes.resources import (
 from fleethook.cluster.leader_election import NAME as LEASE_NAME
 from fleethook.cluster.leader_election import get_holder
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME, LABELS, list_definitions
+from fleethook.cluster.registration.consumers import CONFIGURATIONS, CONSUMERS_SECRET, name_configuration
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import INTERPRETER_CONFIGURATION
+from fleethook.model.kcp import cluster_of
 
 _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
@@ -140,6 +143,29 @@ class Uninstaller:
         await self._delete_all(LEASES, leases)
         await self._handle_definitions()
         await self._look_again()
+
+    async def run_export(self, export: str) -> None:
+        """Remove the configurations from the consumers of an APIExport of kcp, and the Secret and the Lease.
+
+        Raises:
+            LeaderError: A server holds a Lease. Nothing was changed.
+            UnreachableError: The apiserver does not respond.
+        """
+        leases = await self._find_leases()
+        for resource in CONFIGURATIONS:
+            everywhere = read_resource(self.connection, resource, prefix=EVERY_CLUSTER)
+            found = await self._try(everywhere, resource, "list", Removal(RemovalAction.LEFT, resource.name, "", ""))
+            for one in found or ():
+                if one["metadata"]["name"] == name_configuration(export):
+                    cluster = cluster_of(one)
+                    row = make_row(RemovalAction.DELETED, key_of(one), f"in the logical cluster {cluster}")
+                    path = f"/clusters/{cluster}{path_of(resource, one)}"
+                    work = None if self.is_trial else self.connection.request("DELETE", path)
+                    if work is None or await self._try(work, resource, "delete", row):
+                        self.add(row)
+        owned = await self.list_objects(SECRETS, lambda one: one["metadata"]["name"] == CONSUMERS_SECRET)
+        await self._delete_all(SECRETS, owned)
+        await self._delete_all(LEASES, leases)
 
     async def _find_leases(self) -> list[JSONObject] | None:
         """Return the Leases of servers; None if they cannot be read. Raises LeaderError if a server holds one."""
@@ -360,6 +386,14 @@ def uninstall(
         bool,
         Option("--crds", help="Delete the CustomResourceDefinition of YurtAppOverriders, and all overriders with it."),
     ] = False,
+    kcp_export: Annotated[
+        str | None,
+        Option(
+            "--kcp-export",
+            metavar="NAME",
+            help="Remove the rules from the workspaces that consume this APIExport of the kubeconfig's workspace.",
+        ),
+    ] = None,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Remove everything that fleethook has registered with a cluster, and restore the workloads.
@@ -386,9 +420,9 @@ def uninstall(
             write(_format_row(row, dry_run=dry_run))
 
     async def run() -> Uninstaller:
-        async with target.connect() as connection:
+        async with target.connect(export=kcp_export) as connection:
             made = Uninstaller(connection, dry_run=dry_run, definitions=crds, report=report, note=_write_note)
-            await made.run()
+            await (made.run() if kcp_export is None else made.run_export(kcp_export))
             return made
 
     try:

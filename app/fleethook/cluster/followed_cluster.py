@@ -8,6 +8,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
 
 if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
     from fleethook.cluster.kubernetes.resources import WatchedResource
 
 
@@ -38,7 +39,7 @@ class Cluster:
         from fleethook.cluster.connection import Connection  # noqa: PLC0415
         from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource  # noqa: PLC0415
 
-        self.connection: Final = Connection(settings.kubeconfig, context=settings.context)
+        self.connection: Final = _make_connection(settings)
         cache = settings.kcp_cache_kubeconfig
         self.cache: Final = None if cache is None else Connection(cache)
         needed = [one for each in followed for one in each.needed]
@@ -51,7 +52,7 @@ class Cluster:
             list(self.resources.values()),
             self.connection,
             store,
-            every_cluster=settings.kcp,
+            every_cluster=settings.kcp or settings.kcp_export is not None,
             cache=self.cache,
             advisory=[one.group_kind for one in advisory],
         )
@@ -64,3 +65,13 @@ class Cluster:
             f"{self.connection.host} serves none of the resources that the engines read{where}: check the server's URL "
             "in the kubeconfig file, and --kcp"
         )
+
+
+def _make_connection(settings: Settings) -> "Connection":
+    """Return the connection to an apiserver, or to the consumers of an APIExport."""
+    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
+    from fleethook.cluster.kubernetes.export_connection import ExportConnection  # noqa: PLC0415 - as above
+
+    if settings.kcp_export is None:
+        return Connection(settings.kubeconfig, context=settings.context)
+    return ExportConnection(settings.kubeconfig, context=settings.context, export=settings.kcp_export)

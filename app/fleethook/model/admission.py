@@ -338,15 +338,22 @@ def invalid(message: str, causes: Sequence[StatusCause], *, warnings: Sequence[s
     )
 
 
-def cluster_conflict(request: AdmissionRequest) -> str:
+def cluster_conflict(request: AdmissionRequest, *, restored: bool = False) -> str:
     """Return an error message if an update has objects of two logical clusters, else ``""``.
 
     The annotation decides about the cluster of an object. Without this check, a user could change the annotation and
     read the objects of another cluster through the response.
+
+    Args:
+        request: The request.
+        restored: Whether the stored object names the cluster if the updated one does not. kcp restores the annotation
+            after admission (k8s.io/apiserver, pkg/registry/generic/registry/store_kcp.go in kcp-dev/kubernetes).
     """
     if request.operation != "UPDATE":
         return ""
     cluster = _read_cluster(request.desired_object)
+    if restored and not cluster:
+        return ""
     stored = _read_cluster(request.old_object) if cluster or _CLUSTER_BYTES in bytes(request.old_object_raw) else ""
     if cluster == stored:
         return ""
@@ -354,6 +361,13 @@ def cluster_conflict(request: AdmissionRequest) -> str:
         f"request.object is in logical cluster {cluster!r} and request.oldObject in {stored!r} "
         f"(annotation {CLUSTER_ANNOTATION}): an update cannot move an object; do not change the annotation"
     )
+
+
+def read_cluster(request: AdmissionRequest) -> str:
+    """Return the logical cluster in the annotation of the object or of the stored object, ``""`` outside kcp."""
+    if _CLUSTER_BYTES not in bytes(request.object_raw) and _CLUSTER_BYTES not in bytes(request.old_object_raw):
+        return ""
+    return _read_cluster(request.object) or _read_cluster(request.old_object)
 
 
 def _read_cluster(document: JSON) -> str:

@@ -7,6 +7,8 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object, as_text
 
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
+PATH_ANNOTATION: Final = "kcp.io/path"
+"""The path of the logical cluster, on APIBindings and some other kinds of kcp."""
 
 API_BINDING: Final = GroupKind("apis.kcp.io", "APIBinding")
 API_EXPORT: Final = GroupKind("apis.kcp.io", "APIExport")

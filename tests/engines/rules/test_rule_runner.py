@@ -9,7 +9,7 @@ import pytest
 from fleethook.admission import Denied, validate
 from fleethook.admission.invocation import find_among
 from fleethook.admission.rule import build_request
-from fleethook.engines.rules.rule_runner import MAX_WAITING, THREADS, RuleRunner
+from fleethook.engines.rules.rule_runner import MAX_OF_WORKSPACE, MAX_WAITING, THREADS, RuleRunner
 from fleethook.model.admission import AdmissionRequest, Response
 from tests.waiting import until
 
@@ -162,3 +162,25 @@ async def test_the_threads_of_a_replaced_rule_end_after_its_calls(*, is_async: b
     assert (await last).message == "no"
     del last
     await until(lambda: not threads[0].is_alive())
+
+
+async def test_a_workspace_that_floods_a_rule_leaves_threads_and_room_to_others() -> None:
+    held = threading.Event()
+
+    def waits(request: Any) -> None:
+        if request.cluster == "loud":
+            held.wait()
+
+    with running(validate("v1", "Pod")(waits)) as runner:
+        flood = [
+            asyncio.ensure_future(take(runner.answer(REQUEST, NOTHING._replace(cluster="loud"))))
+            for _ in range(MAX_OF_WORKSPACE)
+        ]
+        await until(lambda: runner._waiting == MAX_OF_WORKSPACE)
+        try:
+            more = await take(runner.answer(REQUEST, NOTHING._replace(cluster="loud")))
+            assert "50 calls of the rule for this workspace run or wait already" in more.message
+            assert (await take(runner.answer(REQUEST, NOTHING._replace(cluster="quiet")))).allowed
+        finally:
+            held.set()
+        assert all(one.allowed for one in await asyncio.gather(*flood))

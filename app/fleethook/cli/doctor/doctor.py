@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, get_args
 from fleethook.cli.command_line import Option
 from fleethook.cli.doctor.doctor_checks import Diagnosis, Level
 from fleethook.cli.doctor.doctor_cluster import Doctor
-from fleethook.cli.doctor.kcp_checks import examine_kcp
+from fleethook.cli.doctor.kcp_checks import examine_export, examine_kcp
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.options import KcpCacheOption, Output, StrictOption, TextOutputOption
@@ -37,6 +37,14 @@ def doctor(
         bool, Option("--kcp", help="Examine a kcp that fleethook reads: context, rights, identity, shards.")
     ] = False,
     kcp_cache_kubeconfig: KcpCacheOption = None,
+    kcp_export: Annotated[
+        str | None,
+        Option(
+            "--kcp-export",
+            metavar="NAME",
+            help="Examine the workspaces that consume this APIExport of the kubeconfig's workspace.",
+        ),
+    ] = None,
     strict: StrictOption = False,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
@@ -55,6 +63,8 @@ def doctor(
     With --kcp, the command examines a kcp in place of a registration: whether the user may list, watch and read the
     objects of all logical clusters, whether the user can resolve paths of workspaces, and whether all shards are read.
 
+    With --kcp-export, it examines the rights of a provider, and whether the rules of the server cover each consumer.
+
     Exit codes: 0 success; 1 errors, or with --strict also warnings and checks that were not possible; 2 invalid
     arguments, or the cluster cannot be read.
     """
@@ -63,7 +73,13 @@ def doctor(
     if kcp_cache_kubeconfig is not None and not kcp:
         fail("--kcp-cache-kubeconfig needs --kcp")
     target = examined.find()
-    found = _run(_examine_kcp(target, kcp_cache_kubeconfig) if kcp else _examine(target, namespace, service_account))
+    if kcp_export is not None:
+        examination = _examine_export(target, kcp_export)
+    elif kcp:
+        examination = _examine_kcp(target, kcp_cache_kubeconfig)
+    else:
+        examination = _examine(target, namespace, service_account)
+    found = _run(examination)
     if output is Output.JSON:
         write_json([one._asdict() for one in found])
     else:
@@ -84,6 +100,11 @@ async def _examine_kcp(target: KubeconfigContext, cache: Path | None) -> list[Di
         connection = await stack.enter_async_context(target.connect())
         behind = None if cache is None else await stack.enter_async_context(Connection(cache))
         return [one async for one in examine_kcp(connection, behind)]
+
+
+async def _examine_export(target: KubeconfigContext, export: str) -> list[Diagnosis]:
+    async with target.connect(export=export) as connection:
+        return [one async for one in examine_export(connection, export)]
 
 
 def _run(examination: Coroutine[Any, Any, list[Diagnosis]]) -> list[Diagnosis]:

@@ -7,11 +7,28 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cli.doctor.doctor_checks import Diagnosis
-from fleethook.cli.inputs.cluster_reader import describe_missing
+from fleethook.cli.inputs.cluster_reader import describe_missing, read_resource
+from fleethook.cli.inputs.cluster_reader import describe_rules as describe_role
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
-from fleethook.cluster.kubernetes.resources import CACHED, DISPATCHING, LOGICAL_CLUSTERS, WORKSPACES, WatchedResource
+from fleethook.cluster.kubernetes.resources import (
+    APIEXPORTS,
+    CACHED,
+    CONSUMERS,
+    DISPATCHING,
+    LOGICAL_CLUSTERS,
+    WORKSPACES,
+    WatchedResource,
+)
+from fleethook.cluster.registration.consumers import (
+    CONFIGURATIONS,
+    WRITE_VERBS,
+    describe_state,
+    name_configuration,
+    read_consumer,
+)
+from fleethook.cluster.registration.registrar import get_object
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of, is_system
 
@@ -173,3 +190,73 @@ async def _list_shards(connection: Connection, prefix: str) -> list[str] | None:
     items = found.get("items")
     listed = [as_object(as_object(one).get("metadata")) for one in (items if isinstance(items, list) else ())]
     return [str(one.get("name")) for one in listed]
+
+
+_CONTENT: Final = tuple(("apis.kcp.io", "apiexports/content", verb) for verb in WRITE_VERBS)
+_EXPORT_RIGHTS: Final = (
+    *_CONTENT,
+    ("apis.kcp.io", "apiexports", "get"),
+    ("apis.kcp.io", "apiexportendpointslices", "list"),
+    *(("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")),
+    *(("", "secrets", verb) for verb in ("get", "create")),
+)
+"""The rights of the server in the workspace of the export."""
+
+
+async def examine_export(connection: Connection, export: str) -> AsyncIterator[Diagnosis]:
+    """Yield the findings about the consumers of an APIExport; raises UnreachableError, APIError."""
+    missing = [one for one in _EXPORT_RIGHTS if not await _may(connection, one)]
+    if missing:
+        yield Diagnosis("error", "rights", "the user lacks rights of the server", describe_role(missing))
+    else:
+        yield Diagnosis("ok", "rights", f"the user may read APIExport {export}, and write to its consumers")
+    if any(one in _CONTENT for one in missing):
+        return
+    if await get_object(connection, f"{APIEXPORTS.path}/{export}") is None:
+        text = f"{connection.host} has no APIExport {export}"
+        yield Diagnosis("error", "export", text, f"apply the output of `fleethook rules export {export}` there")
+        return
+    bindings = await read_resource(connection, CONSUMERS, prefix=EVERY_CLUSTER)
+    written = [
+        one
+        for resource in CONFIGURATIONS
+        for one in await read_resource(connection, resource, prefix=EVERY_CLUSTER)
+        if one["metadata"]["name"] == name_configuration(export)
+    ]
+    for found in judge_consumers(bindings, written):
+        yield found
+
+
+def judge_consumers(bindings: Sequence[JSONObject], written: Sequence[JSONObject]) -> Iterator[Diagnosis]:
+    """Yield the findings about consumers, by their APIBindings and the configurations of the server."""
+    closed = {cluster_of(one) for one in written for hook in one["webhooks"] if hook.get("failurePolicy") == "Fail"}
+    if closed:
+        text = f"without the server, kcp refuses the writes that rules with Fail see, in {len(closed)} workspaces"
+        yield Diagnosis("note", "outage", text, "run two replicas; kube-system and kcp's own kinds are exempt")
+    by_cluster: dict[str, list[JSONObject]] = {}
+    for one in bindings:
+        by_cluster.setdefault(cluster_of(one), []).append(one)
+    consumers = [one for one in map(read_consumer, by_cluster.values()) if one is not None]
+    covered = {cluster_of(one) for one in written}
+    for consumer in sorted(consumers, key=lambda one: one.name):
+        _, problem = describe_state(consumer, ())
+        remedy = "an administrator of the workspace has to accept the claims in its APIBinding"
+        if not problem and consumer.cluster not in covered:
+            problem, remedy = "it has no webhook configuration", "run the server with --register, and read its /readyz"
+        if problem:
+            yield Diagnosis("error", "workspaces", f"{consumer.name} is not covered: {problem}", remedy)
+    count = sum(one.cluster in covered for one in consumers)
+    yield Diagnosis("ok" if count else "note", "workspaces", f"rules cover {count} of {len(consumers)} workspaces")
+
+
+async def _may(connection: Connection, right: tuple[str, str, str]) -> bool:
+    group, resource, verb = right
+    plural, _, subresource = resource.partition("/")
+    attributes: JSONObject = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+    body: JSONObject = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = as_object(await connection.json("POST", _ACCESS, body=body))
+    return as_object(answer.get("status")).get("allowed") is True

@@ -5,7 +5,7 @@ APIExport (kcp, pkg/virtual/apiexport). Each shard has one, and an APIExportEndp
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ from fleethook.cluster.kubernetes.resources import (
 )
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSONObject
 from fleethook.model.kcp import API_EXPORT, CLUSTER_ANNOTATION, cluster_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _OWN: Final = (
 _ReadConsumers = Callable[["Connection", str], Awaitable[list[Document]]]
 """Reads objects of all consumers of a virtual workspace, by the prefix of its paths."""
 _MAX_NAMED: Final = 5
-_SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 
 
 def read_export(export: str, kubeconfig: Path | None, *, context: str | None) -> list[Document]:
@@ -112,26 +111,15 @@ def _find_base(url: str) -> str:
 
 async def _find_urls(connection: "Connection", export: str) -> list[str]:
     """Return the URLs of the virtual workspaces. Exits with a message if there are none."""
-    found = as_object(await connection.json("GET", _SLICES)).get("items")
-    slices = [as_object(one) for one in (found if isinstance(found, list) else ())]
-    urls = dict.fromkeys(url for one in slices if _names_export(one, export) for url in _list_urls(one))
+    from fleethook.cluster.kubernetes.export_connection import SLICES, list_urls  # noqa: PLC0415 - as above
+
+    urls = list_urls(await connection.json("GET", SLICES), export)
     if not urls:
         fail(
             f"APIExport {export} has no virtual workspace in {connection.host}: check the name and the context; kcp "
             "writes its URL to an APIExportEndpointSlice as soon as the export has consumers"
         )
-    return list(urls)
-
-
-def _names_export(slice_: JSON, export: str) -> bool:
-    return as_object(as_object(as_object(slice_).get("spec")).get("export")).get("name") == export
-
-
-def _list_urls(slice_: JSON) -> Iterator[str]:
-    endpoints = as_object(as_object(slice_).get("status")).get("endpoints")
-    for one in endpoints if isinstance(endpoints, list) else ():
-        if isinstance(url := as_object(one).get("url"), str):
-            yield url
+    return urls
 
 
 async def _read_bindings(connection: "Connection", prefix: str) -> list[Document]:

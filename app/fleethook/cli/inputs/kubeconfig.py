@@ -54,10 +54,13 @@ class KubeconfigContext(NamedTuple):
     kubeconfig: Path | None
     context: str | None = None
 
-    def connect(self) -> "Connection":
-        """Return a connection to open."""
+    def connect(self, *, export: str | None = None) -> "Connection":
+        """Return a connection to open; ``export`` is an APIExport whose consumers it reaches, too."""
         from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
+        from fleethook.cluster.kubernetes.export_connection import ExportConnection  # noqa: PLC0415 - as above
 
+        if export is not None:
+            return ExportConnection(self.kubeconfig, context=self.context, export=export)
         return Connection(self.kubeconfig, context=self.context)
 
 

@@ -118,7 +118,9 @@ async def _run_tasks(app: Fleethook, connection: "Connection", bundle: Callable[
     settings = app.settings
     async with asyncio.TaskGroup() as tasks:
         registered: Callable[[], Awaitable[object]] | None = None
-        if settings.registration != "off" or any(one.registers for one in app.engines.values()):
+        # The engine registers the consumers of an export.
+        wanted = settings.registration != "off" or any(one.registers for one in app.engines.values())
+        if wanted and settings.kcp_export is None:
             registrar = _make_registrar(app, connection, bundle)
             work = registrar.run(_make_registration(app), injecting=settings.registration != "off")
             tasks.create_task(work, name="registration")
@@ -152,7 +154,7 @@ def _make_registration(app: Fleethook) -> "Registration | None":
     from fleethook.cluster.registration.registrar import Registration  # noqa: PLC0415 - as above
 
     settings = app.settings
-    if settings.registration != "all":
+    if settings.registration != "all" or settings.kcp_export is not None:
         return None
     return Registration(
         find_reference(settings),

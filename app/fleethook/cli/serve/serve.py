@@ -64,6 +64,15 @@ def serve(
     context: ContextOption = None,
     kcp: Annotated[bool | None, Option("--kcp", help="Follow all logical clusters of a kcp at once.")] = None,
     kcp_cache_kubeconfig: KcpCacheOption = None,
+    kcp_export: Annotated[
+        str | None,
+        Option(
+            "--kcp-export",
+            metavar="NAME",
+            help="Follow the workspaces that consume this APIExport of the kubeconfig's workspace, and register the "
+            "rules in each of them.",
+        ),
+    ] = None,
     in_cluster: Annotated[bool | None, Option("--in-cluster", help="Follow the cluster that this pod runs in.")] = None,
     cert_dir: Annotated[Path | None, Option(help="Directory of the serving certificate (default: certs).")] = None,
     cert_secret: Annotated[

@@ -204,6 +204,11 @@ _BINDING: Final = _keep(
     spec=_keep("reference"),
     status=_keep("apiExportClusterName", "phase", "boundResources", "conditions"),
 )
+_CONSUMER: Final = _keep(
+    metadata=_METADATA,
+    spec=_keep("permissionClaims"),
+    status=_keep("phase", "conditions", "appliedPermissionClaims"),
+)
 _EXPORT: Final = _keep(metadata=_METADATA, spec=_keep("resources"))
 _LOGICAL_CLUSTER: Final = _keep(metadata=_METADATA, spec=_keep("owner"), status=_keep("phase"))
 _WORKSPACE: Final = _keep(metadata=_METADATA, spec=_keep("cluster"))
@@ -229,6 +234,8 @@ def _kcp(plural: str, kind: GroupKind, decode: Decode, *versions: str, export: s
 
 # A kcp before v0.28 serves bindings and exports in v1alpha1 only.
 APIBINDINGS: Final = _kcp("apibindings", kcp.API_BINDING, _make_decoder(_BINDING), "v1alpha2", "v1alpha1")
+CONSUMERS: Final = APIBINDINGS._replace(decode=_make_decoder(_CONSUMER))
+"""The APIBindings of the consumers of an APIExport, with their permission claims."""
 APIEXPORTS: Final = _kcp("apiexports", kcp.API_EXPORT, _make_decoder(_EXPORT), "v1alpha2", "v1alpha1")
 API_RESOURCE_SCHEMAS: Final = _kcp("apiresourceschemas", kcp.API_RESOURCE_SCHEMA, decode_definition, "v1alpha1")
 LOGICAL_CLUSTERS: Final = _kcp("logicalclusters", kcp.LOGICAL_CLUSTER, _make_decoder(_LOGICAL_CLUSTER), "v1alpha1")

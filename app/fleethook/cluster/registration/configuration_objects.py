@@ -64,13 +64,14 @@ class ServiceReference(NamedTuple):
 
 
 class URLReference(NamedTuple):
-    """The URL of this server outside the cluster."""
+    """The URL of this server outside the cluster; ``suffix`` follows each path."""
 
     base: str
+    suffix: str = ""
 
     def client_config(self, path: str) -> JSONObject:
         """Return ``clientConfig`` for a webhook at ``path``, without its caBundle."""
-        return {"url": self.base.rstrip("/") + path}
+        return {"url": self.base.rstrip("/") + path + self.suffix}
 
 
 Reference = ServiceReference | URLReference

@@ -34,6 +34,7 @@ MUTATE_KARMADA: Final = "/mutate-operator-karmada-io-v1alpha1-karmada"
 VALIDATE_KARMADA: Final = "/validate-operator-karmada-io-v1alpha1-karmada"
 RULES: Final = "/rules/"
 UNKNOWN_RULE: Final = "/rules/{rule}"
+_CONSUMER_SLASHES: Final = 5  # /rules/validate/NAME/CLUSTER/TOKEN
 """The route of reviews for rules that a server does not have."""
 
 
@@ -50,6 +51,17 @@ def find_route(path: str) -> str:
     return UNKNOWN_RULE if path.startswith(RULES) else split_cluster_path(path)[0]
 
 
+def split_consumer_path(path: str) -> tuple[str, str, str]:
+    """Return the route, the logical cluster and the token of a path that only one workspace of kcp calls.
+
+    A path without them has ``""`` for both.
+    """
+    if path.startswith(RULES) and path.count("/") == _CONSUMER_SLASHES:
+        route, cluster, token = path.rsplit("/", 2)
+        return route, cluster, token
+    return path, "", ""
+
+
 def build_rule_path(name: str, *, mutates: bool) -> str:
     """Return the path of the reviews for an admission rule in Python."""
     return f"{RULES}{'mutate' if mutates else 'validate'}/{name}"
@@ -59,4 +71,4 @@ def find_rule_path(webhook: Mapping[str, Any]) -> str:
     """Return the path that a webhook in a configuration calls, ``""`` if it is none of an admission rule in Python."""
     called = as_object(webhook.get("clientConfig"))
     path = as_object(called.get("service")).get("path") or urlsplit(str(called.get("url") or "")).path
-    return path if isinstance(path, str) and path.startswith(RULES) else ""
+    return split_consumer_path(path)[0] if isinstance(path, str) and path.startswith(RULES) else ""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from fleethook.admission.invocation import Lookup
 from fleethook.admission.rule import Rule
+from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.work.threads import DaemonThreads, favour_event_loop
@@ -18,6 +19,9 @@ THREADS: Final = 4
 """Calls of one rule that run at the same time. An event loop runs all calls of a coroutine."""
 MAX_WAITING: Final = 200
 """Calls of one rule that run or wait. More would only wait until kube-apiserver has given up."""
+
+MAX_OF_WORKSPACE: Final = MAX_WAITING // 4
+"""Those of one workspace of kcp."""
 
 
 class RuleRunner:
@@ -34,6 +38,8 @@ class RuleRunner:
         self._threads: Final = DaemonThreads(THREADS, f"rule-{rule.name}")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = 0
+        most = MAX_WAITING if rule.is_async else THREADS
+        self._shares: Final = Slots(Limits(most, reserved=1, each=most // 2))
         favour_event_loop()
 
     def answer(self, request: AdmissionRequest, lookup: Lookup) -> Response | Awaitable[Response]:
@@ -42,7 +48,10 @@ class RuleRunner:
             return self.rule.answer(request, lookup=lookup, settings=self._settings)
         if self._waiting >= MAX_WAITING:
             return self.rule.fail(f"{self.rule.place}: {MAX_WAITING} calls of the rule run or wait already")
-        return self._wait(self._start(request, lookup))
+        if self._shares.count(lookup.cluster) >= MAX_OF_WORKSPACE:
+            text = f"{MAX_OF_WORKSPACE} calls of the rule for this workspace run or wait already"
+            return self.rule.fail(f"{self.rule.place}: {text}")
+        return self._wait(request, lookup)
 
     def _start(self, request: AdmissionRequest, lookup: Lookup) -> "Future[Response]":
         if self.rule.is_async:
@@ -51,16 +60,20 @@ class RuleRunner:
         answer = partial(self.rule.answer, request, lookup=lookup, settings=self._settings)
         return self._threads.submit(copy_context().run, answer)
 
-    async def _wait(self, call: "Future[Response]") -> Response:
+    async def _wait(self, request: AdmissionRequest, lookup: Lookup) -> Response:
         self._waiting += 1
         try:
             # At the end of the time, this ends a coroutine, and drops a call that waits. Nothing ends a function.
-            async with asyncio.timeout(self.rule.declaration.timeout):
-                return await asyncio.wrap_future(call)
+            async with asyncio.timeout(self.rule.declaration.timeout), self._hold_share(lookup.cluster):
+                return await asyncio.wrap_future(self._start(request, lookup))
         except TimeoutError:
             return self.rule.fail(f"{self.rule.place}: no answer after {self.rule.declaration.timeout} s")
         finally:
             self._waiting -= 1
+
+    def _hold_share(self, cluster: str) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return the context in which a workspace of kcp uses a thread, and leaves others to other workspaces."""
+        return self._shares.hold(cluster) if cluster else contextlib.nullcontext()
 
     def _find_loop(self) -> asyncio.AbstractEventLoop:
         """Return the event loop of the rule: a coroutine that blocks it delays only itself."""

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from prometheus_client.registry import Collector
 from watchfiles import awatch
 
 from fleethook.admission.declaration import RuleError
@@ -18,17 +19,25 @@ from fleethook.admission.rules_file import find_modules, load_rules
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace
-from fleethook.cluster.registration.configuration_objects import find_exempt_namespaces, find_reference, service_of
+from fleethook.cluster.registration.configuration_objects import (
+    URLReference,
+    find_exempt_namespaces,
+    find_reference,
+    service_of,
+)
+from fleethook.cluster.registration.consumers import name_configuration
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, build_rule_configurations
-from fleethook.cluster.store import StaleError, StoreView
+from fleethook.cluster.store import StaleError
 from fleethook.engine import EngineStartError
+from fleethook.engines.rules.consumers_server import Consumers, list_stable, make_consumer_route, make_gauge
+from fleethook.engines.rules.consumers_server import list_resources as list_consumed
 from fleethook.engines.rules.rule_runner import RuleRunner
 from fleethook.engines.rules.rules_settings import RulesSettings
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject, as_object
-from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, ServerContext
+from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, Leadership, ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 
@@ -48,7 +57,8 @@ def list_resources(settings: Settings) -> Followed:
     for api_version, kind, plural in sorted({one for rule in rules for one in rule.declaration.follows}):
         group, version = parse_api_version(api_version)
         found[group, kind] = WatchedResource(group, version, plural, kind, decode_object)
-    return Followed(list(found.values()))
+    consumed = list_consumed(settings.kcp_export) if settings.kcp_export else ()
+    return Followed([*consumed, *found.values()])
 
 
 def check_followed(rules: Iterable[Rule], followed: Mapping[GroupKind, WatchedResource]) -> None:
@@ -80,7 +90,7 @@ class RulesServer(EngineServer):
         """Load the rules; raises EngineStartError."""
         super().__init__(context)
         settings = self._settings = context.settings.section(RulesSettings)
-        self.registers = settings.registers_rules
+        self.registers = settings.registers_rules and context.settings.kcp_export is None
         # The chart gives this name to the Service and to the ClusterRole of its server.
         self._name: Final = "fleethook" if settings.service is None else service_of(settings.service).name
         self.registration_owner = self._name if settings.in_cluster else ""
@@ -93,6 +103,8 @@ class RulesServer(EngineServer):
             raise EngineStartError(str(error)) from error
         self._runners: Final = {path: RuleRunner(rule, settings.rule_settings) for path, rule in self.rules.items()}
         self._has_refused = False  # Logged once for each version of the files.
+        self._consumers: Final = self._make_consumers()
+        self.leads = settings.registers_rules and self._consumers is not None
         self.problem = ""
         self._reloading: Final = asyncio.Lock()
 
@@ -102,6 +114,37 @@ class RulesServer(EngineServer):
         if self.context.cluster is not None:
             check_followed(rules, self._followed)
         return {find_path(rule): rule for rule in rules}
+
+    def _make_consumers(self) -> Consumers | None:
+        """Return the consumers of the export, None without one."""
+        export, cluster = self.context.settings.kcp_export, self.context.cluster
+        if export is None or cluster is None:
+            return None
+        namespace = find_namespace(self.context.settings)
+        return Consumers(cluster, self.context.store, export=export, namespace=namespace)
+
+    def _build_for_consumer(self, suffix: str) -> list[JSONObject]:
+        """Return the configurations of a consumer, whose URLs end with ``suffix``."""
+        settings = self.context.settings
+        assert settings.webhook_url is not None
+        assert settings.kcp_export is not None
+        return build_rule_configurations(
+            self.rules.values(),
+            URLReference(settings.webhook_url, suffix),
+            name=name_configuration(settings.kcp_export),
+            server=find_namespace(settings),
+            exempt=(),
+        )
+
+    async def lead(self, leadership: Leadership) -> None:
+        """Maintain the configurations of consumers."""
+        if self._consumers is not None and self.leads:
+            changed = self.context.registration_changed
+            await self._consumers.maintain(self._build_for_consumer, changed=changed, bundle=leadership.bundle)
+
+    def collectors(self) -> Iterable[Collector]:
+        """Return the gauge of consumers."""
+        return [make_gauge(self._consumers)]
 
     def configurations(self) -> list[JSONObject]:
         """Return the webhook configurations of the rules."""
@@ -142,9 +185,12 @@ class RulesServer(EngineServer):
     def _make_route(self, path: str) -> ReviewRoute:
         rule = self.rules[path]
         summary = f"{'Change' if rule.declaration.mutates else 'Validate'} objects by the rule {rule.name}"
-        return make_admission_route(path, summary, partial(self._answer, path))
+        answer = partial(self._answer, path)
+        if self._consumers is not None:
+            return make_consumer_route(path, summary, consumers=self._consumers, answer=answer)
+        return make_admission_route(path, summary, answer, restored=True)
 
-    def _answer(self, path: str, request: AdmissionRequest) -> Response | Awaitable[Response]:
+    def _answer(self, path: str, request: AdmissionRequest, caller: str = "") -> Response | Awaitable[Response]:
         # A rule that the files lack decides until its webhook is removed: a renamed rule would have a gap otherwise,
         # because the webhook of its new name is registered later.
         runner = self._runners[path]
@@ -156,17 +202,23 @@ class RulesServer(EngineServer):
         if self.context.cluster is not None and (missing := self.context.cluster.source.missing(rule.followed)):
             # A rule that sees no objects could decide wrongly.
             return rule.fail(f"{rule.place}: {missing}")
-        return runner.answer(request, _find_in(self.context.store))
+        if self._consumers is None:
+            return runner.answer(request, Lookup(lambda kind, cluster: list_stable(self.context.store, cluster, kind)))
+        return runner.answer(request, self._consumers.make_lookup(caller, request))
 
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""
         if self._paths:
             yield Check("rules", ok=True, detail=self.problem, degraded=bool(self.problem))
+        if self._consumers is not None:
+            yield self._consumers.check()
 
     def tasks(self) -> Iterator[BackgroundTask]:
         """Return the task that reloads changed files."""
         if self._paths:
             yield "rules", self._follow()
+        if self._consumers is not None:
+            yield "key of consumers", self._consumers.read_key()
 
     async def close(self) -> None:
         """End the threads of rules."""
@@ -247,16 +299,3 @@ def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:
         with contextlib.suppress(OSError):
             found[one] = one.read_bytes()
     return found
-
-
-def _find_in(store: StoreView) -> Lookup:
-    """Return the lookup of a store that may change while a thread reads it."""
-
-    def list_objects(kind: GroupKind) -> list[Any]:
-        while True:
-            try:
-                return list(store.each("", kind))
-            except RuntimeError:  # The event loop has added or removed an object meanwhile.
-                continue
-
-    return list_objects

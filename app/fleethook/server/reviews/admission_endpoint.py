@@ -41,7 +41,7 @@ def change_response(decided: Immediate, change: Callable[[Response], Response]) 
     return change(decided)
 
 
-class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response]):
+class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, str, Response]):
     """One admission route with its handler."""
 
     def __init__(
@@ -52,6 +52,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         prepare: Prepare | None = None,
         conclude: Conclude | None = None,
         pure: bool = False,
+        restored: bool = False,
         hint: str = "",
         **rest: Any,
     ) -> None:
@@ -63,6 +64,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
             prepare: Provides the objects for the call of the handler.
             conclude: Awaited between the decision and the answer.
             pure: Whether the handler reads nothing but the review, so that it may run in a thread.
+            restored: As in `cluster_conflict`.
             hint: The end of the message of each review that cannot be answered, ``""`` for none.
             rest: As in `ReviewEndpoint`.
         """
@@ -70,14 +72,17 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         self._handler: Final = handler
         self._hint: Final = f"; {hint}" if hint else ""
         self._pure: Final = pure
+        self._restored: Final = restored
         # Checks take up to 4 µs per byte, and rendering takes 0.5 µs. People write the checked objects, so nobody
         # notices the time of a hop to a thread.
         self.max_at_once = self.max_on_loop = MAX_ON_LOOP // 4 if pure else MAX_ON_LOOP
         self._prepare: Final = prepare
         self._conclude: Final = conclude
 
-    def _inspect(self, scope: Scope) -> None:
+    def _inspect(self, scope: Scope) -> str:
+        """Return the logical cluster that only the caller can have named, ``""`` if its objects name it."""
         del scope
+        return ""
 
     def _decode(self, body: bytes) -> Decoded:
         return decode_review(body)
@@ -86,7 +91,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         return decode_review(body).decode_objects()
 
     def _decide(
-        self, received: Received[Decoded, None], request: AdmissionRequest
+        self, received: Received[Decoded, str], request: AdmissionRequest
     ) -> tuple[Response, bytes] | Coroutine[Any, Any, tuple[Response, bytes]]:
         try:
             preparing = None if self._prepare is None else self._prepare(request)
@@ -95,7 +100,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         if preparing is not None or self._conclude is not None or received.is_large:
             return self._decide_later(received, request, preparing)
         try:
-            decided = self._handle(request)
+            decided = self._handle(request, received.call)
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
             decided = self._explain(error, request)
         if not isinstance(decided, Response):
@@ -105,7 +110,7 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
 
     async def _decide_later(
         self,
-        received: Received[Decoded, None],
+        received: Received[Decoded, str],
         request: AdmissionRequest,
         preparing: Awaitable[None] | None,
         decided: Decided | None = None,
@@ -118,12 +123,13 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         except StaleError as error:
             raise self._refuse_stale(error) from error
         try:
+            handle = partial(self._handle, request, received.call)
             if decided is None:
-                decided = await off_loop(self._handle, request) if is_large and self._pure else self._handle(request)
+                decided = await off_loop(handle) if is_large and self._pure else handle()
             while not isinstance(decided, Response):
                 if callable(decided):
                     found = await off_loop(decided)
-                    decided = self._handle(request) if found is None else found
+                    decided = handle() if found is None else found
                 else:
                     decided = await decided
         except Exception as error:  # noqa: BLE001 - every failure needs an answer with the uid
@@ -134,10 +140,15 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         encode = partial(encode_response, response, uid=review.uid, api_version=review.api_version)
         return response, await off_loop(encode) if is_large else encode()
 
-    def _handle(self, request: AdmissionRequest) -> Decided:
+    def _handle(self, request: AdmissionRequest, cluster: str = "") -> Decided:
         """Return the answer of the handler, or an error for an object of two logical clusters."""
-        conflict = cluster_conflict(request)
-        return errored(conflict) if conflict else self._handler(request)
+        conflict = cluster_conflict(request, restored=self._restored)
+        return errored(conflict) if conflict else self._answer_request(request, cluster)
+
+    def _answer_request(self, request: AdmissionRequest, cluster: str) -> Decided:
+        """Return the answer to a request; ``cluster`` as `_inspect` returns it."""
+        del cluster
+        return self._handler(request)
 
     def _explain(self, error: Exception, request: AdmissionRequest) -> Response:
         return to_response(explain_failure(error, route=self._path, uid=request.uid))
@@ -151,17 +162,17 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, None, Response
         # This is an error and no verdict, because clients of an apiserver repeat a write after a failed call.
         return RequestError(503, "ServiceUnavailable", f"{error}{self._hint}")
 
-    def _refuse(self, received: Received[Decoded, None], problem: ReviewProblem) -> tuple[Response, bytes]:
+    def _refuse(self, received: Received[Decoded, str], problem: ReviewProblem) -> tuple[Response, bytes]:
         response, review = to_response(problem), received.review
         return response, encode_response(response, uid=review.uid, api_version=review.api_version)
 
     def _classify(self, review: Decoded, verdict: Response) -> tuple[str, str]:
         return classify(review, verdict)
 
-    def _name_cluster(self, received: Received[Decoded, None]) -> str:
+    def _name_cluster(self, received: Received[Decoded, str]) -> str:
         return find_cluster(received.review.request)
 
-    def _describe(self, received: Received[Decoded, None], verdict: Response, *, seconds: float) -> ReviewLine:
+    def _describe(self, received: Received[Decoded, str], verdict: Response, *, seconds: float) -> ReviewLine:
         return make_admission_line(
             self._path, received.review, verdict, seconds=seconds, request_id=received.request_id
         )
