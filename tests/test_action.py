@@ -56,6 +56,14 @@ def test_lint_annotates(tmp_path: Path) -> None:
     assert run_step("Lint", tmp_path, manifests=str(EXAMPLES / "nodepools.yaml")) == (0, "")
 
 
+def test_rules_are_asked_about_the_manifests(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: x}]}}")
+    rules = f"{EXAMPLES / 'policies' / 'rules.py'}\n{EXAMPLES / 'admission' / 'rules.py'}\n"
+    code, out = run_step("Ask admission rules about the manifests", tmp_path, manifests=f"{file}\n", rules=rules)
+    assert (code, f"::error file={file},line=1,title=refused::Pod default/a, no-latest" in out) == (1, True)
+
+
 def test_a_directory_may_contain_files_of_other_tools(tmp_path: Path) -> None:
     deploy = tmp_path / "deploy"
     shutil.copytree(EXAMPLES / "interpreter", deploy / "interpreter")

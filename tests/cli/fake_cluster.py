@@ -37,6 +37,8 @@ class Cluster:
         requests: Method and path of each request.
         forbidden: Parts of paths that the user has no right to read.
         expired: Paths whose continue token has expired.
+        expired_token: The token with which an expired list goes on, once.
+        documents: Further answers by their paths.
         created: Path, query and object of each creation.
         refused: The answers to the next creations; all others are accepted.
     """
@@ -48,6 +50,8 @@ class Cluster:
         self.requests: list[tuple[str, str]] = []
         self.forbidden: tuple[str, ...] = ()
         self.expired: tuple[str, ...] = ()
+        self.expired_token = ""
+        self.documents: dict[str, Any] = {}
         self.created: list[tuple[str, str, dict[str, Any]]] = []
         self.refused: list[tuple[int, Any]] = []
 
@@ -59,11 +63,15 @@ class Cluster:
                 return 403, {"kind": "Status", "reason": "Forbidden", "message": f"{one} is forbidden"}
         if path == f"/clusters/root{APIEXPORTS.path}/{WORKSPACES.export}":
             return 200, {"kind": "APIExport", "status": {"identityHash": "1"}}
+        if path in self.documents:
+            return 200, self.documents[path]
         if path in self.unserved or (path not in self.lists and path not in SERVED):
             return _refuse(unserved(path))
         if path in self.expired and "continue" in query:
             text = "The provided continue parameter is too old to display a consistent list result."
-            return _refuse(APIError(410, "Expired", text))
+            code, body = _refuse(APIError(410, "Expired", text))
+            if query["continue"] != self.expired_token:
+                return code, {**body, "metadata": {"continue": self.expired_token}}
         at, items = int(query.get("continue", "0")), self.lists.get(path, [])
         end = at + 1 if "limit" in query else len(items)
         further = {"continue": str(end) if end < len(items) else "", "resourceVersion": "1"}

@@ -38,6 +38,13 @@ NO_CONTROL_PLANE: Final = (
     "[request.resource.group + '/' + request.resource.resource, request.resource.group + '/*']"
     f".all(one, !(one in {list(_CONTROL_PLANE)}))"
 )
+
+
+def is_control_plane(group: str, resource: str) -> bool:
+    """Return whether a rule sees a resource only if it names it."""
+    return not {f"{group}/{resource}", f"{group}/*"}.isdisjoint(_CONTROL_PLANE)
+
+
 POD_SUBRESOURCES: Final = ("ephemeralcontainers", "resize")
 """The subresources that change the spec of a Pod, and whose requests have the whole Pod."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -58,7 +58,9 @@ def show_template(request: AdmissionRequest, path: tuple[str, ...]) -> Admission
     if new is None and (request.operation != "DELETE" or old is None):
         return None
     texts = (msgspec.Raw(msgspec.json.encode(one)) for one in (new, old))
-    return msgspec.structs.replace(request, object_raw=next(texts), old_object_raw=next(texts))
+    shown = msgspec.structs.replace(request, object_raw=next(texts), old_object_raw=next(texts))
+    vars(shown).update(object=new, old_object=old)  # They need not be decoded again.
+    return shown
 
 
 def _make_pod(document: JSON, path: tuple[str, ...]) -> JSONObject | None:

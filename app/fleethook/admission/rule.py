@@ -130,31 +130,34 @@ class Rule(ServedRule):
             named = request.resource.resource
             request.resource = Resource(self.declaration.group, self.declaration.version, named)
         around = Surroundings(namespace_labels or {}, version, read_definitions(objects), lookup, settings)
-        return self.answer_shown(request, around)
+        try:
+            if mismatch := find_mismatch(self.declaration, request, around.namespace_labels):
+                return _make_review(request, allowed(), reason=mismatch)
+        except EvaluationError as error:
+            return self.answer_unclear(request, error)
+        return self.answer_matched(request, around)
 
-    def answer_shown(self, request: AdmissionRequest, around: Surroundings, *, repeats: bool = True) -> Review:
-        """Return the answer to a request with the objects that kube-apiserver shows to the rule (`show_request`).
+    def answer_unclear(self, request: AdmissionRequest, error: EvaluationError) -> Review:
+        """Return the answer to a request for which a match condition has no result."""
+        return _make_review(request, self.fail(f"{self.place}: match_conditions: {error}"))
+
+    def answer_matched(self, request: AdmissionRequest, around: Surroundings, *, is_test: bool = True) -> Review:
+        """Return the answer to a request that kube-apiserver sends to the rule, with the objects of `show_request`.
 
         Args:
             request: The request.
             around: The facts besides the request.
-            repeats: Whether to ask a mutating rule again about its own result.
+            is_test: Whether to look for mistakes of the rule that do not change the answer.
         """
-        try:
-            mismatch = find_mismatch(self.declaration, request, around.namespace_labels)
-        except EvaluationError as error:
-            return _make_review(request, self.fail(f"{self.place}: match_conditions: {error}"))
-        if mismatch:
-            return _make_review(request, allowed(), reason=mismatch)
         answer, invocation = self._decide_in_time(request, around)
         mistakes = list[str]()
         faults = [] if request.sub_resource else list_added_faults(request, answer.patch, around.definitions)
         if faults:
             mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
             answer = self._refuse_faults(answer, faults)
-        elif answer.patch and repeats:
+        elif is_test and answer.patch:
             mistakes += self._list_repetitions(change_request(request, answer.patch, around.version), around)
-        elif invocation is not None and not self.declaration.mutates and invocation.has_changed_object():
+        elif is_test and invocation is not None and not self.declaration.mutates and invocation.has_changed_object():
             mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
         places = tuple(f"{self.place}: {one}" for one in mistakes)
         return _make_review(request, answer)._replace(mistakes=places)

@@ -80,6 +80,11 @@ class ServedRule:
             raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
 
     @property
+    def reads_settings(self) -> bool:
+        """Whether the function has the parameter ``settings``."""
+        return "settings" in self._signature.names
+
+    @property
     def place(self) -> str:
         """File and line of the function."""
         return _find_place(self.function)

@@ -5,13 +5,22 @@ Text and annotations are written at once, so that a report about a large cluster
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.cli.exit_codes import CHECK_FAILED
+from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE
+from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.options import Output
-from fleethook.cli.output.findings_output import Case, FindingRow, print_junit, write_annotations
+from fleethook.cli.output.findings_output import (
+    UNREADABLE_INPUT,
+    Case,
+    FindingRow,
+    make_error_row,
+    print_junit,
+    write_annotations,
+)
 from fleethook.cli.output.text_output import Styled, styled, write_json, write_styled
+from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import apply, diff, resolve_pointer
 
@@ -159,22 +168,27 @@ class TrialReport:
             for line in trial.describe():
                 write_styled(styled("        "), line)
 
-    def finish(self, facts: JSONObject | None = None) -> None:
-        """Write the numbers; exits with `CHECK_FAILED` if something is refused or has failed.
-
-        Args:
-            facts: Further members of the result in JSON.
-        """
+    def finish(self, unreadable: Sequence[ManifestError] = ()) -> None:
+        """Write the numbers, and exit if something is refused, has failed or could not be read."""
         if self._output is Output.JUNIT:
-            print_junit(self._command, self._cases)
+            print_junit(
+                self._command, [*(Case(UNREADABLE_INPUT, one.place, [one.reason]) for one in unreadable), *self._cases]
+            )
         elif self._output is Output.JSON:
-            write_json({f"{self._noun}s": self._summarize(), "results": self._rows, **(facts or {})})
-        elif self._output is Output.TEXT:
-            self._print_numbers()
+            errors = {"errors": [*map(make_error_row, unreadable)]} if unreadable else {}
+            write_json({f"{self._noun}s": self._summarize(), "results": self._rows, **errors})
+        elif self._output is Output.GITHUB:
+            write_annotations([], unreadable)
+        else:
+            self._print_numbers(len(unreadable))
+        if unreadable:
+            write_input_errors(unreadable)
         if any(counted[outcome] for counted in self.counts.values() for outcome in _BAD):
             raise SystemExit(CHECK_FAILED)
+        if unreadable:
+            raise SystemExit(UNREADABLE)
 
-    def _print_numbers(self) -> None:
+    def _print_numbers(self, unreadable: int) -> None:
         for asked, counted in self.counts.items():
             for shown in _SHOWN:
                 if counted[shown] > MAX_SHOWN and not self._verbose:
@@ -187,6 +201,8 @@ class TrialReport:
             write_styled(styled(f"{asked}: {numbers}"))
         if not self.counts:
             write_styled(styled(f"no object matches a {self._noun}"))
+        if unreadable:
+            write_styled(styled(f"not examined: {unreadable:,} {'input' if unreadable == 1 else 'inputs'}"))
 
     def _summarize(self) -> list[JSONObject]:
         names = {"not sent": "notSent"}

@@ -20,14 +20,24 @@ class APIError(Exception):
         reason: The reason of the Kubernetes Status, such as ``Conflict``; ``""`` if the body is not a Status.
         message: The message of the Status, or the beginning of the body.
         causes: The field and the message of each cause in the Status.
+        continue_token: Continues an expired list with newer objects, ``""`` for other errors.
     """
 
-    def __init__(self, code: int, reason: str, message: str, causes: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        causes: Sequence[tuple[str, str]] = (),
+        *,
+        continue_token: str = "",
+    ) -> None:
         super().__init__(f"{code} {reason}: {message}" if reason else f"{code}: {message}")
         self.code = code
         self.reason = reason
         self.message = message
         self.causes = tuple(causes)
+        self.continue_token = continue_token
 
 
 class _Cause(msgspec.Struct):
@@ -39,7 +49,12 @@ class _Details(msgspec.Struct):
     causes: list[_Cause] | None = None
 
 
+class _ListMeta(msgspec.Struct):
+    continue_: str = msgspec.field(default="", name="continue")
+
+
 class _Status(msgspec.Struct):
+    metadata: _ListMeta | None = None
     reason: str = ""
     message: str = ""
     details: _Details | None = None
@@ -60,7 +75,8 @@ def parse_api_error(code: int, body: bytes) -> APIError:
         return APIError(code, "", body[:_MAX_TEXT].decode("utf-8", "replace").strip())
     causes = ((status.details and status.details.causes) or ())[:_MAX_CAUSES]
     found = [(_shorten(one.field), _shorten(one.message)) for one in causes]
-    return APIError(code, status.reason, _shorten(status.message), found)
+    token = status.metadata.continue_ if status.metadata else ""
+    return APIError(code, status.reason, _shorten(status.message), found, continue_token=token)
 
 
 def _shorten(text: str) -> str:

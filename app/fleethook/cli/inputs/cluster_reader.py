@@ -301,6 +301,37 @@ async def _read_pages(
         yield one
 
 
+async def stream_objects(
+    connection: "Connection", resource: WatchedResource, *, namespace: str = ""
+) -> AsyncIterator[JSONObject]:
+    """Yield the objects of a resource in one version, with one page in memory.
+
+    A list that takes longer than etcd keeps its revision goes on with newer objects, as of several revisions.
+
+    Args:
+        connection: Connection to the apiserver.
+        resource: The resource.
+        namespace: The namespace, ``""`` for all.
+
+    Raises:
+        APIError, UnreachableError: The next page cannot be read.
+    """
+    path, query = resource.in_namespace(namespace) if namespace else resource.path, {"limit": _PAGE_SIZE}
+    while True:
+        try:
+            page = await _read_page(connection, path, query)
+        except APIError as error:
+            if error.code != _EXPIRED or not error.continue_token:
+                raise
+            query["continue"] = error.continue_token
+            continue
+        for item in page.items:
+            yield _decode(item, resource, page)
+        if not page.continue_token:
+            return
+        query["continue"] = page.continue_token
+
+
 async def _read_page(connection: "Connection", path: str, query: dict[str, str]) -> Page:
     text = await connection.request("GET", path, query=query)
     try:

@@ -39,6 +39,7 @@ from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.rule_webhooks import name_resources
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.export import export
+from fleethook.engines.rules.commands.rules_apply import apply_rules
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of
 from fleethook.model.json import JSONObject
@@ -234,4 +235,7 @@ def _list_unseen(declared: Declaration, store: Store) -> Iterator[str]:
         yield f"{resource}/scale, which changes the replicas: declare subresource='scale' for it"
 
 
-rules = CommandGroup("Test and check admission rules in Python.", {"test": run_tests, "check": check, "export": export})
+rules = CommandGroup(
+    "Test and check admission rules in Python.",
+    {"test": run_tests, "check": check, "apply": apply_rules, "export": export},
+)

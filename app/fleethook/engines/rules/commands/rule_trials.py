@@ -1,0 +1,247 @@
+"""Asks rules about objects that exist, each as a CREATE, and returns the outcomes of ``fleethook rules apply``."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from fleethook.admission.declaration import Declaration
+from fleethook.admission.invocation import Lookup
+from fleethook.admission.matching import choose_resource, find_mismatch, find_rule_mismatch
+from fleethook.admission.pod_templates import list_targets
+from fleethook.admission.rule import Review, Rule, Surroundings, build_request, show_request
+from fleethook.api_schema import Definitions
+from fleethook.cel import EvaluationError
+from fleethook.cli.output.text_output import write_error
+from fleethook.cli.trials import Outcome, Trial, remove_stored
+from fleethook.model.admission import AdmissionRequest
+from fleethook.model.formats.labels import NAMESPACE_LABEL
+from fleethook.model.gvk import guess_resource, gvk_of
+from fleethook.model.json import JSONObject, as_object
+from fleethook.patch import apply
+from fleethook.workload_schema.schema_defaults import CustomVersion
+
+Locate = Callable[[str], str]
+"""Returns ``FILE:LINE`` of a field of the object, ``""`` for an object of a cluster."""
+
+
+class Inventory(NamedTuple):
+    """The facts besides an object on which the answers about it depend.
+
+    Attributes:
+        namespaces: The labels of namespaces by name.
+        find_version: Returns the version of a custom resource that an object has, None for a built-in one.
+        definitions: The schemas of custom resources.
+        lookup: Finds the objects of ``store``.
+        settings: The settings of rules.
+        user: The user of the requests.
+    """
+
+    namespaces: Mapping[str, Mapping[str, str]]
+    find_version: Callable[[JSONObject], CustomVersion | None]
+    definitions: Definitions
+    lookup: Lookup
+    settings: Mapping[str, Any]
+    user: JSONObject
+
+
+class _AskedObject:
+    """An object with the changes of the rules that have been asked about it.
+
+    Attributes:
+        request: The request that creates it.
+        around: The facts besides the request.
+    """
+
+    def __init__(self, document: JSONObject, resource: str, inventory: Inventory, *, stored: bool) -> None:
+        """Make the request; raises ValueError."""
+        self._new = remove_stored(document)
+        if stored and "status" in document:  # kube-apiserver shows no status of a new object to validating rules.
+            self._new["status"] = {}
+        metadata = as_object(document.get("metadata"))
+        self._given: Final = {name: metadata[name] for name in _GIVEN if name in metadata}
+        self._stored: Final = stored
+        self.request = build_request(self._new, None, operation="CREATE", resource=resource, user=inventory.user)
+        self.around: Final = Surroundings(
+            inventory.namespaces.get(self.request.namespace, {}),
+            None if stored else inventory.find_version(document),
+            inventory.definitions,
+            inventory.lookup,
+            inventory.settings,
+        )
+        self._shown: Final[dict[bool, AdmissionRequest]] = {}
+
+    def show(self, rule: Rule) -> AdmissionRequest:
+        """Return the request as kube-apiserver shows it to a rule."""
+        mutates = rule.declaration.mutates
+        if mutates not in self._shown:
+            if not self._stored:
+                made = show_request(self.request, self.around.version, mutates=mutates)
+            elif mutates:
+                made = self.request
+            else:
+                metadata = {**as_object(self._new["metadata"]), **self._given}
+                made = _replace_object(self.request, {**self._new, "metadata": metadata})
+            self._shown[mutates] = made
+        return self._shown[mutates]
+
+    def change(self, patch: Sequence[JSONObject]) -> None:
+        """Apply the patch of a mutating rule."""
+        self._new = dict(as_object(apply(self._new if self._stored else self._shown[True].object, patch)))
+        self.request = _replace_object(self.request, self._new)
+        self._shown[True] = show_request(self.request, self.around.version, mutates=True)
+
+
+_GIVEN: Final = ("creationTimestamp", "generation", "uid")
+"""Members of metadata that kube-apiserver shows to validating rules of a CREATE."""
+
+
+def _replace_object(request: AdmissionRequest, document: JSONObject) -> AdmissionRequest:
+    return msgspec.structs.replace(request, object_raw=msgspec.Raw(msgspec.json.encode(document)))
+
+
+class RuleTrials:
+    """Asks rules about objects.
+
+    Attributes:
+        asked: The names of rules that have been asked about an object.
+    """
+
+    def __init__(self, rules: Sequence[Rule], inventory: Inventory) -> None:
+        """Prepare; ``rules`` are in the order of kube-apiserver, mutating ones first."""
+        self._rules: Final = rules
+        self._inventory: Final = inventory
+        self.asked: Final[set[str]] = set()
+        self._noted: Final[set[tuple[str, str]]] = set()
+        self._names: Final = {one.name: f"{one.name} ({one.place})" for one in rules}
+        # Many rules get the same requests, which takes longer to find out than a usual rule takes.
+        sights = [_describe_sight(one.declaration) for one in rules]
+        self._sight: Final = {one.name: sights.index(sight) for one, sight in zip(rules, sights, strict=True)}
+
+    def try_object(self, document: JSONObject, *, resource: str, stored: bool, locate: Locate) -> Iterator[Trial]:
+        """Yield the outcome of each rule that sees an object, and print a note if one cannot be examined.
+
+        A rule gets the object with the changes of the mutating rules before it, as from kube-apiserver. A refusal does
+        not end the request, so that it does not hide another one.
+
+        Args:
+            document: The object.
+            resource: The plural of its kind.
+            stored: Whether it comes from a cluster, so that it has all defaults.
+            locate: Returns the place of a field.
+
+        Raises:
+            ValueError: kube-apiserver never sends such an object.
+        """
+        asked = _AskedObject(document, resource, self._inventory, stored=stored)
+        wrong = dict[int, str]()
+        for rule in self._rules:
+            if self._sight[rule.name] not in wrong:
+                wrong[self._sight[rule.name]] = find_rule_mismatch(rule.declaration, asked.request)
+        seeing = [one for one in self._rules if not wrong[self._sight[one.name]]]
+        self._note_versions(document, seeing, locate)
+        mismatches = dict[int, str | EvaluationError]()
+        for rule in seeing:
+            sight, request = self._sight[rule.name], asked.show(rule)
+            self._note_labels(rule, request.namespace)
+            if rule.declaration.mutates or sight not in mismatches:
+                mismatches[sight] = _compare(rule.declaration, request, asked.around.namespace_labels)
+            mismatch, answer = mismatches[sight], None
+            if isinstance(mismatch, EvaluationError):
+                answer = rule.answer_unclear(request, mismatch)
+            elif not mismatch:
+                self.asked.add(rule.name)
+                answer = rule.answer_matched(request, asked.around, is_test=False)
+            yield self._describe(rule, request, answer, locate)
+            if rule.declaration.mutates and answer and answer.patch:
+                asked.change(answer.patch)
+
+    def _describe(self, rule: Rule, request: AdmissionRequest, answer: Review | None, locate: Locate) -> Trial:
+        """Return the outcome of a rule, None for one that is not asked."""
+        kind, name = request.kind.kind, request.name
+        if not name:
+            name = str(as_object(as_object(request.object).get("metadata")).get("generateName") or "")
+        namespace = "" if kind == "Namespace" else request.namespace
+        members: JSONObject = {
+            "kind": kind, "namespace": namespace, "name": name, "rule": rule.name, "ruleAt": f"{rule.file}:{rule.line}",
+        }  # fmt: skip
+        trial = Trial(
+            self._names[rule.name], f"{kind} {namespace}{'/' if namespace else ''}{name}", members, "not sent"
+        )
+        if answer is None:
+            return trial
+        failure = next((one for one in (answer.message, *answer.warnings) if one.startswith(rule.failure)), "")
+        warnings = tuple(one for one in (*answer.warnings, *answer.mistakes) if one != failure)
+        if answer.allowed and not failure and not answer.patch:
+            return trial._replace(outcome="allowed", warnings=warnings)
+        outcome: Outcome = "failed" if failure else "changed" if answer.allowed else "refused"
+        field = answer.causes[0].field if answer.causes else ""
+        return trial._replace(
+            outcome=outcome,
+            message=failure or answer.message,
+            field=field,
+            place=locate(field),
+            patch=tuple(answer.patch) if outcome == "changed" else (),
+            before=request.object,
+            after=answer.object,
+            warnings=warnings,
+        )
+
+    def _note_versions(self, document: JSONObject, seeing: Sequence[Rule], locate: Locate) -> None:
+        """Tell that an object has another version than a rule wants: kube-apiserver would convert it."""
+        group, version, kind = gvk_of(document)
+        for rule in self._rules:
+            for one in list_targets(rule.declaration) if rule not in seeing else ():
+                is_kind = choose_resource(one, document, "") and one.group == group and one.version != version
+                if is_kind and "CREATE" in one.operations and not one.subresource:
+                    self._note(
+                        (rule.name, f"{kind} {version}"),
+                        f"{locate('') or kind}: {rule.name} ({rule.place}) decides about {one.version} of {kind}, and "
+                        f"kube-apiserver would convert {version}: write the object in {one.version} to examine it",
+                    )
+
+    def _note_labels(self, rule: Rule, namespace: str) -> None:
+        """Tell that the labels of a namespace are unknown, if they decide."""
+        if namespace and namespace not in self._inventory.namespaces and selects_by_labels(rule):
+            self._note(
+                (rule.name, ""),
+                f"{rule.place}: {rule.name} selects namespaces by labels, and the Namespace {namespace} is not among "
+                "the objects, so it has only the label of its name",
+            )
+
+    def _note(self, key: tuple[str, str], text: str) -> None:
+        if key not in self._noted:
+            self._noted.add(key)
+            write_error(f"note: {text}")
+
+
+def selects_by_labels(rule: Rule) -> bool:
+    """Return whether the labels of namespaces decide, and not their names alone."""
+    selector = rule.declaration.namespace_selector
+    keys = {one["key"] for one in selector.get("matchExpressions") or ()} | {*(selector.get("matchLabels") or ())}
+    return bool(keys - {NAMESPACE_LABEL})
+
+
+def find_plural(rules: Sequence[Rule], document: JSONObject) -> str:
+    """Return the plural of an object: that of a rule about its kind, or a guess."""
+    targets = (one for rule in rules for one in list_targets(rule.declaration) if one.kind)
+    named = (choose_resource(one, document, "") for one in targets)
+    return next(filter(None, named), "") or guess_resource(str(document["kind"]))
+
+
+def _describe_sight(declared: Declaration) -> tuple[Any, ...]:
+    """Return the parts of a declaration that say which requests a rule gets."""
+    conditions = {name: one.expression for name, one in declared.conditions.items()}
+    irrelevant = declared._replace(
+        name="", failure_policy="Fail", side_effects="None", timeout=0, order=0, follows=(), inline=False,
+        existing="admit", conditions={},
+    )  # fmt: skip
+    return irrelevant, conditions
+
+
+def _compare(declared: Declaration, request: AdmissionRequest, labels: Mapping[str, str]) -> str | EvaluationError:
+    """Return why kube-apiserver does not send a request to a rule, or why that is unclear."""
+    try:
+        return find_mismatch(declared, request, labels)
+    except EvaluationError as error:
+        return error

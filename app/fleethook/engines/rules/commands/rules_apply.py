@@ -1,0 +1,278 @@
+"""``fleethook rules apply``: the rules on the manifests of files, or on all objects of a cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fleethook.admission.declaration import RuleError, is_control_plane
+from fleethook.admission.invocation import find_among
+from fleethook.admission.pod_templates import list_targets
+from fleethook.admission.rule import Rule
+from fleethook.admission.rules_file import load_rules
+from fleethook.api_schema import NO_DEFINITIONS, read_definitions
+from fleethook.cli.command_line import Argument, Option
+from fleethook.cli.exit_codes import fail
+from fleethook.cli.inputs.cluster_reader import describe_missing, stream_objects
+from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
+from fleethook.cli.inputs.manifests import read_manifests
+from fleethook.cli.inputs.sources import fill_store, find_default_cluster
+from fleethook.cli.options import FilenameOption, InputOptions, NamespaceOption, Output, TrialsOutputOption
+from fleethook.cli.output.text_output import StatusLine, write_error
+from fleethook.cli.trials import TrialReport
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.kubernetes.resources import NAMESPACES, WatchedResource, api_path, decode_object
+from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
+from fleethook.engines.rules.commands.rule_trials import Inventory, RuleTrials, find_plural, selects_by_labels
+from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
+from fleethook.model.webhook_rules import EVERY
+from fleethook.workload_schema.schema_defaults import find_kind_version
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
+
+_CORE: Final = "v1"
+
+
+def apply_rules(
+    files: Annotated[list[Path], Argument(metavar="RULES...", help="Files (*.py) of admission rules.")],
+    filename: FilenameOption = None,
+    namespace: NamespaceOption = "",
+    cluster: TargetOptions = TargetOptions(),
+    reading: InputOptions = InputOptions(),
+    user: Annotated[str, Option(help="User name of the requests.")] = "",
+    group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
+    config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
+    output: TrialsOutputOption = Output.TEXT,
+) -> None:
+    """Ask rules about the objects of files or of a cluster, and print the refusals and the changes.
+
+    Each object is given to each rule that would see it, as a CREATE, in this process. Nothing is written. A rule gets
+    the changes of the mutating rules before it, and a refusal does not hide another one.
+
+    With files, the labels of namespaces and the objects of `store` are those of the files. With --kubeconfig, --context
+    or --in-cluster, the command reads the kinds that the rules name in pages, so it needs no memory for each object.
+
+    Exit codes: 0 nothing is refused; 1 a rule refuses an object, or failed; 2 invalid arguments, unreadable input or
+    an invalid rule.
+    """
+    if filename and cluster.is_given:
+        fail("give only one of -f and a cluster (--kubeconfig, --context, --in-cluster)")
+    try:
+        rules = load_rules(files)
+    except RuleError as error:
+        fail(str(error))
+    report = TrialReport("fleethook rules apply", output, verbose=reading.verbose, noun="rule")
+    user_info: JSONObject = {"username": user, "groups": group or []}
+    settings = _read_settings(rules, config)
+    if filename:
+        errors = _apply_to_files(rules, filename, namespace, reading, report, settings, user_info)
+    else:
+        target = cluster.find() if cluster.is_given else KubeconfigContext(find_default_cluster(None, None))
+        errors = asyncio.run(_apply_to_cluster(rules, target, namespace, report, settings, user_info))
+    report.finish(errors)
+
+
+def _read_settings(rules: Iterable[Rule], config: Path | None) -> Mapping[str, Any]:
+    if not any(one.reads_settings for one in rules):
+        return {}
+    from fleethook.cli.load_settings import load_settings  # noqa: PLC0415 - rules without settings start faster
+    from fleethook.engines.rules.rules_settings import RulesSettings  # noqa: PLC0415 - as above
+
+    return load_settings({}, config).section(RulesSettings).rule_settings
+
+
+def _note_unasked(rules: Iterable[Rule], trials: RuleTrials) -> None:
+    for rule in rules:
+        if rule.name not in trials.asked:
+            declared = rule.declaration
+            reason = ""
+            if "CREATE" not in declared.operations:
+                reason = f", because it gets only {', '.join(declared.operations)}"
+            elif declared.subresource not in ("", EVERY):
+                reason = f", because it gets only the subresource {declared.subresource}"
+            write_error(f"note: {rule.place}: no object is given to {rule.name}{reason}")
+
+
+def _apply_to_files(
+    rules: Sequence[Rule],
+    files: Sequence[Path],
+    namespace: str,
+    reading: InputOptions,
+    report: TrialReport,
+    settings: Mapping[str, Any],
+    user: JSONObject,
+) -> list[ManifestError]:
+    """Ask the rules about the objects of files, and return the errors about unreadable ones."""
+    from fleethook.engines.dispatch.match.equivalent_resources import is_namespaced  # noqa: PLC0415 - only for files
+    from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - as above
+
+    read = read_manifests(files, reading)
+    errors, objects = [*read.errors], [one.object for one in read.documents]
+    store = fill_store(read.documents, INDEXES)
+    definitions = [one for one in objects if gvk_of(one).group_kind == DEFINITION]
+    plurals = {_name_kind(one): as_text(_find_names(one).get("plural")) for one in definitions}
+    inventory = Inventory(
+        {str(one["metadata"]["name"]): _read_labels(one) for one in objects if one["kind"] == "Namespace"},
+        lambda document: find_kind_version(definitions, document),
+        read_definitions(definitions),
+        find_among(objects),
+        settings,
+        user,
+    )
+    trials = RuleTrials(rules, inventory)
+    for one in read.documents:
+        group, _, kind = gvk_of(one.object)
+        resource = plurals.get((group, kind)) or find_plural(rules, one.object)
+        document = one.object
+        in_namespace = is_namespaced(store, cluster="", group=group, resource=resource)
+        if in_namespace and not document["metadata"].get("namespace"):
+            metadata = {**document["metadata"], "namespace": namespace or "default"}
+            document = {**document, "metadata": metadata}
+        if namespace and document["metadata"].get("namespace", namespace) != namespace:
+            continue
+        try:
+            for trial in trials.try_object(document, resource=resource, stored=False, locate=_make_locator(one)):
+                report.add(trial)
+        except (ValueError, TypeError) as error:
+            errors.append(ManifestError(one.source, one.line, f"cannot be given to rules: {error}"))
+    _note_unasked(rules, trials)
+    return errors
+
+
+def _make_locator(document: Document) -> Callable[[str], str]:
+    @cache
+    def locate(field: str) -> str:
+        return f"{document.source}:{FieldLines().line(document, field)}" if field else document.place
+
+    return locate
+
+
+def _find_names(definition: JSONObject) -> Mapping[str, JSON]:
+    return as_object(as_object(definition.get("spec")).get("names"))
+
+
+def _name_kind(definition: JSONObject) -> tuple[str, str]:
+    return as_text(as_object(definition.get("spec")).get("group")), as_text(_find_names(definition).get("kind"))
+
+
+def _read_labels(document: JSONObject) -> Mapping[str, str]:
+    return as_object(as_object(document.get("metadata")).get("labels"))
+
+
+async def _apply_to_cluster(
+    rules: Sequence[Rule],
+    target: KubeconfigContext,
+    namespace: str,
+    report: TrialReport,
+    settings: Mapping[str, Any],
+    user: JSONObject,
+) -> list[ManifestError]:
+    """Ask the rules about the objects of a cluster, and return the errors about unreadable resources."""
+    errors: list[ManifestError] = []
+    line, done = StatusLine(), 0
+
+    async def read(resource: WatchedResource, within: str = "") -> AsyncIterator[JSONObject]:
+        """Yield the objects of a resource; an error ends them, and is kept."""
+        try:
+            async for one in stream_objects(connection, resource, namespace=within):
+                yield one
+        except APIError as error:
+            if error.code == _NOT_FOUND:
+                write_error(
+                    f"note: the cluster serves no {resource.name} in {resource.version}{within and f' in {within}'}"
+                )
+                return
+            remedy = f": {describe_missing([resource], where=())}" if error.code == _FORBIDDEN else ""
+            errors.append(ManifestError(resource.name, 0, f"cannot be read: {error}{remedy}"))
+
+    try:
+        async with target.connect() as connection:
+            labelled = [NAMESPACES] if any(map(selects_by_labels, rules)) else []
+            namespaces = {
+                str(one["metadata"]["name"]): _read_labels(one) for each in labelled async for one in read(each)
+            }
+            stored = [one for each in list_followed(rules) async for one in read(each)]
+            inventory = Inventory(namespaces, lambda _: None, NO_DEFINITIONS, find_among(stored), settings, user)
+            trials = RuleTrials(rules, inventory)
+            async for resource in _list_resources(connection, rules, errors):
+                async for document in read(resource, namespace):
+                    done += 1
+                    line.update(f"{done:,} objects, {resource.name}")
+                    try:
+                        for trial in trials.try_object(
+                            document, resource=resource.plural, stored=True, locate=lambda _: ""
+                        ):
+                            report.add(trial)
+                    except (ValueError, TypeError) as error:
+                        name = document["metadata"].get("name")
+                        errors.append(ManifestError(f"{resource.name} {name}", 0, f"cannot be given to rules: {error}"))
+    except UnreachableError as error:
+        line.clear()
+        fail(f"cannot read the cluster: {error}")
+    finally:
+        line.clear()
+    _note_unasked(rules, trials)
+    return errors
+
+
+_FORBIDDEN: Final = 403
+_NOT_FOUND: Final = 404
+
+
+def list_followed(rules: Iterable[Rule]) -> list[WatchedResource]:
+    """Return the resources that rules read from the store."""
+    named = dict.fromkeys(one for rule in rules for one in rule.declaration.follows)
+    return [
+        WatchedResource(*parse_api_version(api_version), plural, kind, decode_object)
+        for api_version, kind, plural in named
+    ]
+
+
+async def _list_resources(
+    connection: "Connection", rules: Sequence[Rule], errors: list[ManifestError]
+) -> AsyncIterator[WatchedResource]:
+    """Yield the resources that rules see, each once; those of wildcards as the cluster serves them."""
+    targets = [
+        one for rule in rules if "CREATE" in rule.declaration.operations for one in list_targets(rule.declaration)
+    ]
+    targets = [one for one in targets if one.subresource in ("", EVERY)]
+    named = dict.fromkeys(
+        (one.group, one.version, one.resource, "not-control-plane" in one.conditions) for one in targets
+    )
+    yielded = set[tuple[str, str]]()
+    for group, version, plural, spares in sorted(named):
+        found = [(group, version, plural)]
+        if EVERY in found[0]:
+            found = [one async for one in _discover(connection, *found[0], errors)]
+        for one in found:
+            if (one[0], one[2]) not in yielded and not (spares and is_control_plane(one[0], one[2])):
+                yielded.add((one[0], one[2]))
+                yield WatchedResource(*one, "", decode_object)
+
+
+async def _discover(
+    connection: "Connection", group: str, version: str, plural: str, errors: list[ManifestError]
+) -> AsyncIterator[tuple[str, str, str]]:
+    """Yield group, version and plural of the resources that a cluster lists."""
+    groups = [("", _CORE, [_CORE])]
+    for one in list_objects(as_object(await connection.json("GET", "/apis")).get("groups")):
+        versions = [as_text(each.get("version")) for each in list_objects(one.get("versions"))]
+        preferred = as_text(as_object(one.get("preferredVersion")).get("version"))
+        groups.append((as_text(one.get("name")), preferred, versions))
+    for name, preferred, versions in groups:
+        wanted = preferred if version == EVERY else version
+        if group not in (EVERY, name) or wanted not in versions:
+            continue
+        path = api_path(name, wanted)
+        try:
+            served = as_object(await connection.json("GET", path))
+        except APIError as error:  # The server of an aggregated API may be down.
+            errors.append(ManifestError(path, 0, f"cannot be read: {error}"))
+            continue
+        for one in list_objects(served.get("resources")):
+            found = as_text(one.get("name"))
+            if plural in (EVERY, found) and "list" in list_texts(one.get("verbs")) and "/" not in found:
+                yield name, wanted, found

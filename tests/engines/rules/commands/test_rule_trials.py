@@ -1,0 +1,130 @@
+"""The verdict of `rules apply` about an object is that of review(), of `rules test` and of a server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleethook.admission.invocation import FIND_NOTHING
+from fleethook.admission.rule import Rule, build_request, show_request
+from fleethook.admission.rules_file import load_rules
+from fleethook.api_schema import NO_DEFINITIONS
+from fleethook.cluster.registration.paths import build_rule_path
+from fleethook.engines.rules.commands.rule_trials import Inventory, RuleTrials
+from fleethook.engines.rules.rule_fixtures import RuleFixture, run_rule_fixture
+from tests.engines.rules.test_rules_server import ask, serving
+
+RULES = """
+import asyncio
+from fleethook.admission import Denied, mutate, validate
+
+@validate("v1", "Pod", templates=True)
+def fixed_tag(pod):
+    if pod.spec.containers[0].image.endswith(":latest"):
+        raise Denied("use a fixed tag", field="spec.containers[0].image", code=422)
+
+@validate("v1", "Pod", expression="object.metadata.name != 'db'", message="no databases")
+def no_databases(): pass
+
+@validate("v1", "Pod", failure_policy="Ignore")
+def breaks(pod):
+    pod.spec.no
+
+@validate("v1", "Pod", timeout=1)
+async def hangs(pod):
+    if pod.metadata.name == "db":
+        await asyncio.Event().wait()
+
+@mutate("v1", "Pod")
+def adds_label(pod, warnings):
+    warnings.append("careful")
+    pod.metadata.setdefault("labels", {})["owner"] = "ann"
+"""
+POD = {
+    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"containers": [{"name": "a", "image": "a:latest"}]},
+}  # fmt: skip
+DATABASE = {
+    **POD,
+    "metadata": {"name": "db", "namespace": "shop"},
+    "spec": {"containers": [{"name": "a", "image": "a"}]},
+}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}},
+}  # fmt: skip
+
+
+async def ask_server(app: Any, rule: Rule, document: dict[str, Any], resource: str) -> dict[str, Any]:
+    shown = show_request(
+        build_request(document, None, operation="CREATE", resource=resource), None, mutates=rule.declaration.mutates
+    )
+    request = {
+        "uid": "u", "operation": "CREATE", "namespace": "shop", "name": shown.name, "object": shown.object,
+        "kind": {"group": shown.kind.group, "version": "v1", "kind": shown.kind.kind},
+        "resource": {"group": shown.kind.group, "version": "v1", "resource": resource},
+    }  # fmt: skip
+    body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+    path = build_rule_path(rule.name, mutates=rule.declaration.mutates)
+    answer = await ask(app, path, body)
+    return {
+        "allowed": answer["allowed"], "message": answer.get("status", {}).get("message", ""),
+        "warnings": answer.get("warnings", []), "changes": "patch" in answer,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("document", "resource"), [(POD, "pods"), (DATABASE, "pods"), (DEPLOYMENT, "deployments")], ids=["pod", "db", "web"]
+)
+async def test_all_four_say_the_same(document: dict[str, Any], resource: str, tmp_path: Path) -> None:
+    async with serving(tmp_path, RULES) as (app, _):
+        rules = load_rules([tmp_path / "rules.py"])
+        inventory = Inventory({}, lambda _: None, NO_DEFINITIONS, FIND_NOTHING, {}, {})
+        for rule in rules:
+            if resource == "deployments" and not rule.declaration.templates:
+                continue
+            answer = rule.review(document)
+            verdict = {
+                "allowed": answer.allowed, "message": answer.message, "warnings": list(answer.warnings),
+                "changes": bool(answer.patch),
+            }  # fmt: skip
+            assert await ask_server(app, rule, document, resource) == verdict, rule.name
+            output = {name: verdict[name] for name in ("allowed", "message", "warnings")}
+            fixture = RuleFixture("t", rule.name, "CREATE", document, {"old": None, "store": []}, output)
+            assert run_rule_fixture(rules, fixture)[1:] == ("", "", []), rule.name
+            trials = RuleTrials([rule], inventory)
+            (trial,) = trials.try_object(document, resource=resource, stored=False, locate=str)
+            failure = next((one for one in (answer.message, *answer.warnings) if rule.failure in one), "")
+            expected = (
+                "failed" if failure else "changed" if answer.patch else "allowed" if answer.allowed else "refused"
+            )
+            assert (trial.outcome, trial.message) == (expected, failure or answer.message)
+            assert trial.warnings == tuple(one for one in answer.warnings if one != failure)
+
+
+def test_stored_objects_have_what_kube_apiserver_sets_only_for_validating_rules(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(
+        """
+from fleethook.admission import Denied, mutate, validate
+
+@mutate("v1", "ConfigMap")
+def changes(one):
+    assert set(one.metadata) == {"name"}
+    one["data"] = {"a": "b"}
+
+@mutate("v1", "ConfigMap", order=1)
+def sees_the_change(one):
+    assert one.data.a == "b"
+
+@validate("v1", "ConfigMap")
+def checks(one):
+    raise Denied(f"{one.metadata.uid} {one.data.a}")
+"""
+    )
+    inventory = Inventory({}, lambda _: None, NO_DEFINITIONS, FIND_NOTHING, {}, {})
+    trials = RuleTrials(load_rules([tmp_path / "rules.py"]), inventory)
+    stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
+    found = [*trials.try_object(stored, resource="configmaps", stored=True, locate=str)]
+    assert [(one.outcome, one.message) for one in found] == [("changed", ""), ("allowed", ""), ("refused", "u b")]
+    assert trials.asked == {"changes", "sees-the-change", "checks"}
