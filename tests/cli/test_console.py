@@ -34,7 +34,7 @@ def test_the_console_needs_loadable_interpreters(tmp_path: Path) -> None:
     missing = tmp_path / "none.py"
     done = run_command("console", "-f", str(tmp_path), "--port", "0", "--interpreters", str(missing))
     assert done.returncode == 2
-    assert f"{missing} is not a file" in done.stderr
+    assert f"{missing}: cannot be read: No such file or directory" in done.stderr
 
 
 def test_a_missing_file_of_rules_is_refused(tmp_path: Path) -> None:

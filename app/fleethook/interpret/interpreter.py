@@ -4,12 +4,10 @@ Users interpret a kind with decorated functions in one file.
 """
 
 import importlib
-import importlib.util
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -18,6 +16,7 @@ from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import PATCHING, Operation
+from fleethook.python_files import run_file
 
 
 class Question(NamedTuple):
@@ -110,9 +109,10 @@ class Interpreter:
 
     def _register(self, operation: Operation, function: F) -> F:
         if operation in self._functions:
-            raise LoadError(
-                f"{self.kind.kind} has two functions for {operation}: {function.__qualname__} is the second"
-            )
+            code = getattr(function, "__code__", None)
+            place = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
+            second = getattr(function, "__qualname__", function)
+            raise LoadError(f"{place}{self.kind.kind} has two functions for {operation}: {second} is the second")
         self._functions[operation] = function
         return function
 
@@ -203,31 +203,19 @@ def load(source: str) -> list[Interpreter]:
     Raises:
         LoadError: The file or module cannot be read or run, or it defines no interpreter.
     """
-    try:
-        module = _load_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
-    except LoadError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise LoadError(f"{source}: {type(error).__name__}: {error}") from error
+    if source.endswith(".py"):
+        module = run_file(Path(source), f"fleethook_interpreters_{Path(source).stem}", LoadError)
+    else:
+        try:
+            module = importlib.import_module(source)
+        except (Exception, SystemExit) as error:
+            raise LoadError(f"{source}: {type(error).__name__}: {error}") from error
     found = [value for value in vars(module).values() if isinstance(value, Interpreter)]
     if not found:
-        raise LoadError(f"{source} defines no interpreter: create one with `interpreter(apiVersion, kind)`")
+        raise LoadError(f"{source}: no interpreter is defined: create one with `interpreter(apiVersion, kind)`")
     for one in found:
         if not one.functions:
             raise LoadError(
                 f"{source}: the interpreter of {one.kind.kind} has no operation: decorate a function with one"
             )
     return found
-
-
-def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise LoadError(f"{path} is not a file")
-    name = f"fleethook_interpreters_{path.stem}"
-    specification = importlib.util.spec_from_file_location(name, path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[name] = module
-    specification.loader.exec_module(module)
-    return module

@@ -20,7 +20,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 if TYPE_CHECKING:
     from fleethook.admission.declaration import RuleError
     from fleethook.admission.rule import Rule
-    from fleethook.interpret.interpreter import Interpreter
+    from fleethook.interpret.interpreter import Interpreter, LoadError
 
 STANDARD_INPUT: Final = Path("-")
 """The name of standard input in a list of files."""
@@ -376,7 +376,7 @@ def read_python(path: Path) -> Manifest:
     try:
         return Manifest(describe_rules(load_rules([path])), [], [], [])
     except RuleError as error:
-        return Manifest([], [], [make_rule_error(error)], [])
+        return Manifest([], [], [make_load_error(error)], [])
 
 
 def load_interpreters(sources: Iterable[str]) -> "tuple[list[Interpreter], list[ManifestError]]":
@@ -388,9 +388,7 @@ def load_interpreters(sources: Iterable[str]) -> "tuple[list[Interpreter], list[
         try:
             found += load(source)
         except LoadError as error:
-            cause, text = error.__cause__, str(error).removeprefix(f"{source}: ")
-            line = (cause.lineno if isinstance(cause, SyntaxError) and cause.filename == source else None) or 0
-            errors.append(ManifestError(source, line, text))
+            errors.append(make_load_error(error))
     return found, errors
 
 
@@ -401,8 +399,8 @@ def describe_rules(rules: "Iterable[Rule]") -> list[Document]:
     return [Document(describe_rule(one), one.file, one.line) for one in rules]
 
 
-def make_rule_error(error: "RuleError") -> ManifestError:
-    """Return the error of a file of admission rules that cannot be used."""
+def make_load_error(error: "RuleError | LoadError") -> ManifestError:
+    """Return the error of a file of admission rules or interpreters that cannot be used."""
     place, _, reason = str(error).partition(": ")
     file, _, line = place.rpartition(":")
     return ManifestError(file, int(line), reason) if line.isdigit() else ManifestError(place, 0, reason)

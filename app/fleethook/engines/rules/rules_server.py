@@ -15,7 +15,7 @@ from fleethook.admission.declaration import RuleError
 from fleethook.admission.invocation import Lookup
 from fleethook.admission.matching import find_rule_mismatch
 from fleethook.admission.rule import Rule
-from fleethook.admission.rules_file import find_modules, load_rules
+from fleethook.admission.rules_file import load_rules
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace
@@ -37,6 +37,7 @@ from fleethook.engines.rules.rules_settings import RulesSettings
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject, as_object
+from fleethook.python_files import find_modules
 from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, Leadership, ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.settings import Settings

@@ -39,7 +39,7 @@ def test_a_file_without_use_is_an_error_and_the_fixtures_run(tmp_path: Path) -> 
         ("bad.yaml", CUSTOMIZATION.replace("function Inter", "function = Inter"), "9: "),
         ("bad.yaml", "name: x\noperation: InterpretHealth\nstatusItem: []\noutput: {}\n", "1: x: 'statusItem' is unknown: did you mean statusItems?"),
         ("bad.yaml", "tests: [\n", "2: "),
-        ("bad.py", "from fleethook.interpret import interpreter\nraise ValueError('no')\n", " ValueError: no"),
+        ("bad.py", "from fleethook.interpret import interpreter\nraise ValueError('no')\n", "2: ValueError: no"),
     ],
 )  # fmt: skip
 def test_one_bad_file_hides_no_test(tmp_path: Path, name: str, text: str, problem: str) -> None:

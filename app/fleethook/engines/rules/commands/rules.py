@@ -34,7 +34,7 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.text_output import write, write_error
 from fleethook.cluster.kubernetes.resources import DISPATCHING
-from fleethook.cluster.manifests.manifest_reader import describe_rules, make_rule_error
+from fleethook.cluster.manifests.manifest_reader import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.rule_webhooks import name_resources
 from fleethook.cluster.store import Store
@@ -176,7 +176,7 @@ def _load_each(files: Sequence[Path]) -> tuple[list[Rule], list[ManifestError]]:
         try:
             united = unite_rules([*rules, *load_rules([file])])
         except RuleError as error:
-            errors.append(make_rule_error(error))
+            errors.append(make_load_error(error))
         else:
             rules = united
     return rules, errors
