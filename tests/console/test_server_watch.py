@@ -213,7 +213,7 @@ class Apiserver:
         return self.answer
 
     def watch(self) -> LeaseWatch:
-        return LeaseWatch(self.get, "/leases/fleethook", namespace="n", clock=lambda: self.now)
+        return LeaseWatch(self.get, "/{}/leases/fleethook".format, namespace="n", clock=lambda: self.now)
 
 
 async def test_an_answer_is_used_for_some_seconds() -> None:
@@ -222,7 +222,7 @@ async def test_an_answer_is_used_for_some_seconds() -> None:
     assert await watch.find() == LeaseState(LEASE, is_read=True)
     apiserver.now = KEPT_SECONDS - 1
     await watch.find()
-    assert apiserver.asked == [("GET", "/leases/fleethook")]
+    assert apiserver.asked == [("GET", "/n/leases/fleethook")]
     apiserver.now = KEPT_SECONDS
     apiserver.answer = {"spec": {}}
     assert (await watch.find()).lease == {"spec": {}}

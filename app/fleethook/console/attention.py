@@ -5,12 +5,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+from fleethook.cluster.registration.configuration_objects import LABELS
+from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION, describe_outage
 from fleethook.cluster.store import PartState
 from fleethook.console.reviews.review_index import ReviewSummary
+from fleethook.model.json import JSONObject, as_object, list_objects
 
-Severity = Literal["failing", "error", "waiting", "warning"]
-"""``failing``: something fails now. ``error``: it cannot work as written. ``waiting``: a workload differs from its
-plan or waits. ``warning``: a probable mistake."""
+Severity = Literal["outage", "failing", "error", "waiting", "warning"]
+"""``outage``: webhooks call a server that is gone. ``failing``: something fails now. ``error``: it cannot work as
+written. ``waiting``: a workload differs from its plan or waits. ``warning``: a probable mistake."""
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """The severities, the worst first."""
 MAX_LINES: Final = 100
@@ -18,6 +21,7 @@ MAX_LINES: Final = 100
 MAX_OBJECTS: Final = 5
 """Objects of a kind that have a line each for a warning with the same code."""
 _NUMBER: Final = re.compile(r"\d+")
+_MAX_OUTAGES: Final = 3
 FAILED_VERDICTS: Final = ("failed", "refused")
 """The verdicts of reviews that had no decision."""
 
@@ -135,6 +139,49 @@ def list_source_lines(parts: Iterable[PartState]) -> list[AttentionLine]:
         for one in parts
         if one.failing
     ]
+
+
+class StoppedServer(NamedTuple):
+    """Servers that no longer answer, although webhooks call them.
+
+    Attributes:
+        namespace: Their namespace.
+        reason: The state of their Lease.
+        configurations: The configurations of the webhooks.
+    """
+
+    namespace: str
+    reason: str
+    configurations: list[JSONObject]
+
+
+def read_server_namespace(configuration: JSONObject) -> str:
+    """Return the namespace of the servers that maintain a configuration, ``""`` if it does not name them."""
+    return str(as_object(as_object(configuration.get("metadata")).get("annotations")).get(SERVER_ANNOTATION) or "")
+
+
+def group_by_server(configurations: Iterable[Any]) -> dict[str, list[JSONObject]]:
+    """Return the webhook configurations of fleethook by the namespace of the server, as far as they name it."""
+    found: dict[str, list[JSONObject]] = {}
+    for one in configurations:
+        if not isinstance(one, dict) or not LABELS.items() <= as_object(one["metadata"].get("labels")).items():
+            continue
+        services = (as_object(each.get("clientConfig")).get("service") for each in list_objects(one.get("webhooks")))
+        named = (str(as_object(service)["namespace"]) for service in services if service)
+        if namespace := read_server_namespace(one) or next(named, ""):
+            found.setdefault(namespace, []).append(one)
+    return found
+
+
+def list_outage_lines(stopped: Iterable[StoppedServer]) -> list[AttentionLine]:
+    """Return a line for each stopped server, with the writes that it no longer decides about."""
+    found = []
+    for one in stopped:
+        lines = describe_outage(each for document in one.configurations for each in document.get("webhooks") or ())
+        more = f"; and {len(lines) - _MAX_OUTAGES} more" if len(lines) > _MAX_OUTAGES else ""
+        reason = f"{one.reason}: {'; '.join(lines[:_MAX_OUTAGES])}{more}"
+        found.append(AttentionLine("outage", f"Server in {one.namespace}", reason, "/#leader-title"))
+    return found
 
 
 def list_review_lines(reviews: Iterable[ReviewSummary]) -> list[AttentionLine]:

@@ -120,8 +120,10 @@ def _ignore_end(_reason: str) -> None:
 
 
 def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
-    namespace = find_namespace(settings)
-    return LeaseWatch(cluster.connection.json, LeaseName(namespace, NAME).path, namespace=namespace)
+    def find_path(namespace: str) -> str:
+        return LeaseName(namespace, NAME).path
+
+    return LeaseWatch(cluster.connection.json, find_path, namespace=find_namespace(settings))
 
 
 def console_indexes() -> list[Index]:

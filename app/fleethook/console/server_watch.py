@@ -256,24 +256,34 @@ class LeaseState(NamedTuple):
 
 
 class LeaseWatch:
-    """The Lease of one server."""
+    """The Lease of the servers in a namespace."""
 
-    def __init__(self, get: Get, path: str, *, namespace: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, get: Get, find_path: Callable[[str], str], *, namespace: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Store the arguments; the first call of `find` reads the Lease.
 
         Args:
             get: Asks the apiserver.
-            path: The API path of the Lease.
+            find_path: Returns the API path of the Lease in a namespace.
             namespace: Its namespace.
             clock: Returns seconds.
         """
+        self._find_path: Final = find_path
+        self._others: Final[dict[str, LeaseWatch]] = {}
         self.namespace: Final = namespace
         self._get: Final = get
-        self._path: Final = path
         self._clock: Final = clock
         self._state = LeaseState()
         self._asked_at = -KEPT_SECONDS
         self._reading: asyncio.Task[None] | None = None
+
+    def watch(self, namespace: str) -> "LeaseWatch":
+        """Return the watch of the Lease in another namespace."""
+        if namespace == self.namespace:
+            return self
+        made = LeaseWatch(self._get, self._find_path, namespace=namespace, clock=self._clock)
+        return self._others.setdefault(namespace, made)
 
     async def find(self) -> LeaseState:
         """Return the last answer. An old one is replaced in the background, for which the caller waits a moment."""
@@ -285,7 +295,9 @@ class LeaseWatch:
 
     async def _read(self) -> None:
         try:
-            lease = dict(as_object(await self._get("GET", self._path, timeout=LEASE_TIMEOUT_SECONDS)))
+            lease = dict(
+                as_object(await self._get("GET", self._find_path(self.namespace), timeout=LEASE_TIMEOUT_SECONDS))
+            )
         except APIError as error:
             if error.code == _NOT_FOUND:
                 self._state = LeaseState(None, is_read=True)

@@ -164,7 +164,7 @@ def lease_of(holder: str, *, failure: Exception | None = None) -> LeaseWatch:
             raise failure
         return {"spec": spec}
 
-    return LeaseWatch(get, "/lease", namespace="servers")
+    return LeaseWatch(get, "/{}".format, namespace="servers")
 
 
 async def test_the_leader_is_shown() -> None:
@@ -172,6 +172,46 @@ async def test_the_leader_is_shown() -> None:
     assert re.search(
         r"State leads Replica pod-1_ab Leads since 20\S+ \S+ UTC \(.* ago\) Renewed \d+ s ago Changes 0", page.text
     )
+
+
+def registration(**annotations: str) -> dict[str, Any]:
+    """Return a configuration with one webhook of fleethook."""
+    webhook = {
+        "name": "a.rules.fleethook.io", "failurePolicy": "Fail",
+        "clientConfig": {"service": {"namespace": "fleet", "name": "f", "path": "/rules/validate/a"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }  # fmt: skip
+    metadata = {"name": "r", "labels": {"app.kubernetes.io/name": "fleethook"}, "annotations": annotations}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": metadata, "webhooks": [webhook],
+    }  # fmt: skip
+
+
+GONE = APIError(404, "NotFound", "not found")
+OF_RULES = registration(**{"fleethook.io/registered-by": "fleet"})
+
+
+@pytest.mark.parametrize(
+    ("lease", "configuration", "reason"),
+    [
+        (lease_of(""), OF_RULES, "it has stopped: refused: CREATE of pods (a.rules.fleethook.io)"),
+        (lease_of("", failure=GONE), OF_RULES, "there is no Lease fleethook in the namespace fleet: refused"),
+        (lease_of(""), registration(), "it has stopped: refused: CREATE of pods (a.rules.fleethook.io)"),
+        (lease_of("pod-1_ab"), OF_RULES, ""),
+        # Without a leader, there is no Lease.
+        (lease_of("", failure=GONE), registration(), ""),
+    ],
+    ids=["stopped", "no Lease", "of another engine", "running", "a server without leader"],
+)
+async def test_a_stopped_server_is_the_first_line(lease: LeaseWatch, configuration: Any, reason: str) -> None:
+    page = await get(console_of(configuration, lease=lease), "/attention")
+    lines = re.findall(r"outage Server in fleet (.*)", page.text)
+    assert bool(lines) is bool(reason)
+    if reason:
+        assert lines[0].startswith(reason)
+        assert page.text.index("outage") < page.text.index("CREATE of pods")
+        assert "Namespace fleet" in (await get(console_of(OF_RULES, lease=lease_of("")), "/")).text
 
 
 async def test_without_a_cluster_there_is_no_leader() -> None:

@@ -16,14 +16,18 @@ from fleethook.console.attention import (
     Attention,
     AttentionLine,
     FirstSeen,
+    StoppedServer,
+    group_by_server,
     join_attention,
+    list_outage_lines,
     list_review_lines,
     list_source_lines,
+    read_server_namespace,
 )
 from fleethook.console.context import ConsoleContext
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
-from fleethook.console.sections import engine_pages
+from fleethook.console.sections import MUTATING, VALIDATING, engine_pages
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 
@@ -75,6 +79,28 @@ def list_leader_lines(leader: Leader | None, problem: str) -> list[AttentionLine
         reason = f"{leader.holder} does not renew it, so nothing converges until another replica leads"
         return [AttentionLine("failing", "Lease of the leader", reason, "/#leader-title")]
     return []
+
+
+def _find_servers(store: Store) -> dict[str, list[JSONObject]]:
+    return group_by_server(one for kind in (MUTATING, VALIDATING) for one in store.each("", kind))
+
+
+async def find_stopped(context: ConsoleContext) -> list[StoppedServer]:
+    """Return the servers that webhook configurations name, and whose Lease no leader holds."""
+    if context.lease is None:
+        return []
+    found = []
+    for namespace, configurations in sorted(_find_servers(context.store).items()):
+        state = await context.lease.watch(namespace).find()
+        leader = describe_lease(state.lease, now=datetime.now(UTC))
+        # A server without a leader has no Lease. Only a leader registers rules.
+        is_unled = leader.state == "absent" and not any(map(read_server_namespace, configurations))
+        if state.is_read and not state.problem and leader.state != "leads" and not is_unled:
+            holder = leader.holder or "its leader"
+            reasons = {"released": "it has stopped", "not renewed": f"{holder} does not renew the Lease"}
+            reason = reasons.get(leader.state, f"there is no Lease fleethook in the namespace {namespace}")
+            found.append(StoppedServer(namespace, reason, configurations))
+    return found
 
 
 def _read_time(value: Any) -> datetime | None:
@@ -205,7 +231,7 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     """Return the list, with the leader that it is about."""
     context, now = find_context(request), datetime.now(UTC)
     leader = await _find_leader(context)
-    lines = list_source_lines(context.parts())
+    lines = [*list_outage_lines(await find_stopped(context)), *list_source_lines(context.parts())]
     lines += list_leader_lines(leader["leader"], leader["lease_problem"])
     if context.sampler is not None and (problem := context.sampler.find().problem):
         lines.append(
@@ -255,7 +281,8 @@ async def _find_leader(context: ConsoleContext) -> dict[str, Any]:
     }
     if context.lease is None:
         return values
-    namespace = context.lease.namespace
-    state = await context.lease.find()
+    named = next(iter(_find_servers(context.store)), context.lease.namespace)
+    namespace = context.settings.namespace or named
+    state = await context.lease.watch(namespace).find()
     leader = describe_lease(state.lease, now=datetime.now(UTC)) if state.is_read else None
     return {**values, "leader": leader, "lease_problem": state.problem, "lease_namespace": namespace}

@@ -10,7 +10,7 @@ from fleethook.cluster.registration.rule_webhooks import build_rule_configuratio
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.process import create_console
 from fleethook.console.review_rates import Sample
-from fleethook.console.server_watch import MetricsSampler, MetricsTarget, SamplerState
+from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget, SamplerState
 from fleethook.engines.rules.pages.rules import Calls, RuleView, count_calls, list_rule_lines, rule_url
 from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get
@@ -84,6 +84,16 @@ async def test_a_rule_tells_whether_the_cluster_calls_it(tmp_path: Path) -> None
     assert "no cluster" in (await get(console_with(path), "/rules")).text
     without_file = await get(console_with(None, *configurations), "/rules")
     assert "needs-owner validates deployments (apps/v1)" in without_file.text
+
+
+async def test_a_rule_whose_server_has_stopped_is_not_shown_as_registered(tmp_path: Path) -> None:
+    async def get_lease(_method: str, _path: str, **_rest: Any) -> Any:
+        return {"spec": {"holderIdentity": ""}}
+
+    path = write(tmp_path)
+    lease = LeaseWatch(get_lease, "/{}".format, namespace="kube-system")
+    page = await get(console_with(path, *register(path), lease=lease), "/rules")
+    assert "registered, not answered: it has stopped" in page.text
 
 
 async def test_a_console_without_rules_names_the_command_that_shows_them() -> None:

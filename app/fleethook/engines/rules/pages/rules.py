@@ -19,6 +19,7 @@ from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION,
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext
+from fleethook.console.pages.overview import find_stopped
 from fleethook.console.rendering import Context, describe_age, find_context, render
 from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section, find_address
 from fleethook.console.server_watch import MAX_LABEL_CHARACTERS, SamplerState
@@ -51,6 +52,7 @@ class RuleView(NamedTuple):
         place: ``FILE:LINE`` of its function, ``""`` as above.
         registrations: The configurations of the cluster that call it.
         calls: The calls since the start of the server, None without its metrics.
+        outage: Why no server answers; ``""`` if one may do so.
     """
 
     path: str
@@ -59,6 +61,7 @@ class RuleView(NamedTuple):
     place: str = ""
     registrations: Sequence[ObjectKey] = ()
     calls: Calls | None = None
+    outage: str = ""
 
     @property
     def name(self) -> str:
@@ -148,7 +151,11 @@ async def find_rules(request: Request) -> list[RuleView]:
         for configuration in context.store.each("", kind)
         if isinstance(configuration, dict) and (_is_registered(configuration) or key_of(configuration) not in described)
     ]
-    rules = list_rules(definitions, registered)
+    stopped = {key_of(each): one.reason for one in await find_stopped(context) for each in one.configurations}
+    rules = [
+        one._replace(outage=next((stopped[key] for key in one.registrations if key in stopped), ""))
+        for one in list_rules(definitions, registered)
+    ]
     counted = None if context.sampler is None else context.sampler.find()
     if counted is None or counted.sampled_at is None:
         return rules
