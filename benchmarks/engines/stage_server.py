@@ -50,7 +50,7 @@ class Staged(AdmissionEndpoint):
         request_id = request_id or read.uid
         seconds = time.perf_counter() - started
         operation = read.request.operation if read.request else ""
-        self.metrics.count_review(self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id)
+        self.metrics.count_review(self._path, operation, find_outcome(response), seconds=seconds)
         if self._stages > 4 and self._log is not None:
             self._log(
                 encode_line(make_admission_line(self._path, read, response, seconds=seconds, request_id=request_id))
@@ -90,7 +90,7 @@ class Timed(AdmissionEndpoint):
         request_id = request_id or read.uid
         seconds = (t3 - t0) / 1e9
         operation = read.request.operation if read.request else ""
-        self.metrics.count_review(self._path, operation, find_outcome(response), seconds=seconds, request_id=request_id)
+        self.metrics.count_review(self._path, operation, find_outcome(response), seconds=seconds)
         t4 = now()
         if self._log is not None:
             self._log(

@@ -56,7 +56,7 @@ class ConstantAnswer(InterpretEndpoint):
             }
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        self.metrics.count_review(self._path, "InterpretHealth", "answered", seconds=seconds, request_id=asked.uid)
+        self.metrics.count_review(self._path, "InterpretHealth", "answered", seconds=seconds)
         verdict = Interpreted(None, (), None)
         line = make_interpret_line(self._path, asked, verdict, seconds=seconds, request_id=asked.uid)
         self._log(encode_line(line))

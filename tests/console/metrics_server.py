@@ -24,7 +24,7 @@ class MetricsServer:
 
     def count(self, outcome: str = "allowed", times: int = 1) -> None:
         for _ in range(times):
-            self.metrics.count_review("/a", "CREATE", outcome, seconds=0.002, request_id="")
+            self.metrics.count_review("/a", "CREATE", outcome, seconds=0.002)
 
     def read(self) -> bytes:
         return self.metrics.exposition("text/plain; version=0.0.4")[0] if self.body is None else self.body

@@ -30,9 +30,9 @@ from tests.console.metrics_server import MetricsServer, serving_metrics
 def test_the_metrics_of_a_server_are_read() -> None:
     metrics = Metrics()
     metrics.registry.register(certificate_gauge(lambda: 1_800_000_000.0))
-    metrics.count_review("/a", "CREATE", "allowed", seconds=0.002, request_id="r")
-    metrics.count_review("/a", "CREATE", "allowed", seconds=99.0, request_id="r")
-    metrics.count_review("/b", "UPDATE", "denied", seconds=0.002, request_id="r")
+    metrics.count_review("/a", "CREATE", "allowed", seconds=0.002)
+    metrics.count_review("/a", "CREATE", "allowed", seconds=99.0)
+    metrics.count_review("/b", "UPDATE", "denied", seconds=0.002)
     text = metrics.exposition("text/plain; version=0.0.4")[0].decode()
     sample = read_sample(text, time=5.0)
     assert sample.time == 5.0

@@ -5,6 +5,7 @@ The routes ``/healthz``, ``/readyz`` and ``/metrics`` report the checks and metr
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -33,23 +34,15 @@ _TOO_MANY: Final = encode_error(
 )
 
 
-class Check(NamedTuple):
-    """One check of readiness."""
+@dataclass(frozen=True)
+class Check:
+    """One check of readiness, as ``/readyz`` shows it."""
 
     name: str
     ok: bool
     detail: str
     degraded: bool = False
     """Whether the other replicas fail this check, too. A Service then gains nothing by choosing them."""
-
-
-class CheckReport(BaseModel):
-    """One check, as ``/readyz`` shows it."""
-
-    name: str
-    ok: bool
-    detail: str
-    degraded: bool
 
 
 class Health(BaseModel):
@@ -67,7 +60,7 @@ class Readiness(BaseModel):
     """
 
     ready: bool
-    checks: list[CheckReport]
+    checks: list[Check]
 
 
 def health_routes(
@@ -102,7 +95,7 @@ def health_routes(
     async def readyz(*, partial: bool = False) -> JSONResponse:
         found = list(checks())
         ready = all(check.ok or (partial and check.degraded) for check in found)
-        body = {"ready": ready, "checks": [check._asdict() for check in found]}
+        body = {"ready": ready, "checks": [asdict(check) for check in found]}
         return JSONResponse(body, status_code=200 if ready else 503)
 
     @router.get("/metrics", summary="Prometheus metrics", response_class=Response)

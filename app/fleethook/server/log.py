@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -181,9 +182,9 @@ _encoder: Final = msgspec.json.Encoder()
 
 MAX_LINE_BYTES: Final = 16 * 1024
 """Bytes of a line with its line feed: containerd splits longer lines (max_container_log_line_size)."""
-# Limits of strings and lists in a line that is too long, tried in this order.
-_CUTS: Final = ((4096, 64), (512, 16), (64, 8))
-_MAX_MEMBERS: Final = 64
+# Characters of the members of a line that is too long, tried in this order, and the number of these members.
+_CUTS: Final = (4096, 512, 64)
+_MAX_MEMBERS: Final = 16
 _MAX_TRACEBACK: Final = 4096
 
 
@@ -292,11 +293,13 @@ def encode_line(fields: dict[str, object] | Line) -> bytes:
     """Return ``fields`` as a line of JSON.
 
     Control, bidirectional and line separator characters become JSON escapes. A line of more than `MAX_LINE_BYTES` is
-    cut: it has the member ``"cut": true``, and each cut string states the number of characters that are left out.
+    cut: it has the member ``"cut": true``, and each cut text states the number of characters that are left out.
     """
     line = _encode(fields)
-    if len(line) >= MAX_LINE_BYTES:
-        line = _cut_line(_members(fields))
+    for limit in _CUTS:
+        if len(line) < MAX_LINE_BYTES:
+            break
+        line = _encode({**_cut(_members(fields), limit), "cut": True})
     return line + b"\n"
 
 
@@ -317,24 +320,11 @@ def _encode(fields: dict[str, object] | Line) -> bytes:
     return escape_json(line.decode()).encode()
 
 
-def _cut_line(fields: dict[str, object]) -> bytes:
-    for characters, items in _CUTS:
-        line = _encode({**_cut(fields, characters, items), "cut": True})
-        if len(line) < MAX_LINE_BYTES:
-            return line
-    basic = {name: fields.get(name) for name in ("ts", "level", "msg")}
-    return _encode({**_cut(basic, *_CUTS[-1]), "cut": True})
-
-
-def _cut(value: Any, characters: int, items: int) -> Any:
-    if isinstance(value, str):
-        return shorten(value, characters)
-    if isinstance(value, dict):
-        members = list(value.items())[:_MAX_MEMBERS]
-        return {shorten(str(name), characters): _cut(inner, characters, items) for name, inner in members}
-    if isinstance(value, list | tuple):
-        return [_cut(one, characters, items) for one in value[:items]]
-    return value if isinstance(value, bool | int | float | None) else shorten(escape(str(value)), characters)
+def _cut(fields: Mapping[str, object], limit: int) -> dict[str, object]:
+    return {
+        shorten(name, 64): value if isinstance(value, bool | int | float | None) else shorten(str(value), limit)
+        for name, value in islice(fields.items(), _MAX_MEMBERS)
+    }
 
 
 class JSONFormatter(logging.Formatter):

@@ -21,16 +21,6 @@ from fleethook.model.gvk import GroupKind
 Labels = tuple[str, ...]
 
 
-class _Count:
-    """One counter."""
-
-    __slots__ = ("created", "value")
-
-    def __init__(self) -> None:
-        self.created: Final = time.time()
-        self.value = 0.0
-
-
 class Counts(Collector):
     """A counter by labels."""
 
@@ -45,30 +35,26 @@ class Counts(Collector):
         self._name: Final = name
         self._text: Final = text
         self._labels: Final = tuple(labels)
-        self._counts: Final[dict[Labels, _Count]] = {}
+        self._counts: Final[dict[Labels, float]] = {}
 
     def add(self, labels: Labels, amount: float = 1.0) -> None:
         """Count one, or an amount."""
-        count = self._counts.get(labels)
-        if count is None:
-            count = self._counts[labels] = _Count()
-        count.value += amount
+        self._counts[labels] = self._counts.get(labels, 0.0) + amount
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counter with its current samples."""
         family = CounterMetricFamily(self._name, self._text, labels=self._labels)
         for labels, count in self._counts.items():
-            family.add_metric(labels, count.value, created=count.created)
+            family.add_metric(labels, count)
         yield family
 
 
 class _Observed:
     """One histogram: the number of values in each bucket, not cumulated."""
 
-    __slots__ = ("buckets", "created", "exemplars", "sum")
+    __slots__ = ("buckets", "exemplars", "sum")
 
     def __init__(self, size: int) -> None:
-        self.created: Final = time.time()
         self.sum = 0.0
         self.buckets: Final = [0.0] * size
         self.exemplars: Final[list[Exemplar | None]] = [None] * size
@@ -121,7 +107,6 @@ class Observations(Collector):
                 family.add_sample(f"{self._name}_bucket", {**named, "le": bound}, below, exemplar=exemplar)
             family.add_sample(f"{self._name}_count", named, below)
             family.add_sample(f"{self._name}_sum", named, series.sum)
-            family.add_sample(f"{self._name}_created", named, series.created)
         yield family
 
 
@@ -155,11 +140,6 @@ class Gauges(Collector):
 SECONDS_BUCKETS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
-
-
-# The labels of an exemplar may have 128 characters (OpenMetrics): two names, a trace id of 32, and a request id of this
-# size. A longer request id from a client is cut.
-_MAX_REQUEST_ID: Final = 128 - len("trace_id") - 32 - len("request_id")
 
 
 OTHER: Final = "other"
@@ -209,13 +189,10 @@ class Metrics:
             Gauges("fleethook_reviews_in_flight", "Reviews that are being answered.", lambda: [({}, self.in_flight)])
         )
 
-    def count_review(
-        self, route: str, operation: str, outcome: str, *, seconds: float, request_id: str, trace_id: str = ""
-    ) -> None:
+    def count_review(self, route: str, operation: str, outcome: str, *, seconds: float, trace_id: str = "") -> None:
         """Count one answered review; ``trace_id`` is that of its exported span."""
         self._reviews.add((route, operation, outcome))
-        exemplar = {"trace_id": trace_id, "request_id": request_id[:_MAX_REQUEST_ID]} if trace_id else None
-        self._seconds.add((route,), seconds, exemplar=exemplar)
+        self._seconds.add((route,), seconds, exemplar={"trace_id": trace_id} if trace_id else None)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics as text and its content type, in the format that ``accept`` asks for."""

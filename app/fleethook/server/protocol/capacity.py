@@ -10,7 +10,7 @@ The other half of the memory is for the objects, their compiled plans and the pr
 import os
 import resource
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -22,40 +22,18 @@ from fleethook.server_settings import ServerSettings
 
 # Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.
 _NO_LIMIT = 1 << 60
+# Files with the limit of a container, of version 2 and of version 1 of control groups.
+_LIMITS: Final = ("memory.max", "memory/memory.limit_in_bytes")
 
 
 def find_memory_limit(root: Path = Path("/")) -> int:
-    """Return the bytes of memory that this process may use: the lowest limit of its control groups and the machine.
+    """Return the bytes of memory that this process may use: the limit of its container, or the memory of the machine.
 
     Args:
-        root: Directory that holds ``proc`` and ``sys``.
+        root: Directory that holds ``sys``.
     """
-    found = (_read_limit(file) for file in _limit_files(root))
+    found = (_read_limit(root / "sys/fs/cgroup" / name) for name in _LIMITS)
     return min([_physical_memory(), *(limit for limit in found if limit is not None)])
-
-
-def _limit_files(root: Path) -> Iterator[Path]:
-    """Yield the limit files of this process's group and of its parents, whose limits apply, too.
-
-    In a container, the path of the group is often a path of the host, which the container does not see. Directories
-    that do not exist are skipped; the mount's own directory is the container's group in this case.
-    """
-    mount = root / "sys/fs/cgroup"
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            directory, name = mount, "memory.max"
-        elif "memory" in controllers.split(","):
-            directory, name = mount / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        relative = PurePosixPath(path.lstrip("/"))
-        for group in (relative, *relative.parents):
-            yield directory / group / name
 
 
 def _read_limit(file: Path) -> int | None:

@@ -66,7 +66,7 @@ class Received(NamedTuple, Generic[ReviewT, CallT]):
     Attributes:
         review: The review.
         call: The facts of the HTTP request that its answer depends on.
-        request_id: The id of the request in log lines and exemplars.
+        request_id: The id of the request in log lines.
         is_large: Whether work on the bytes of the review has to run in a thread.
         scope: The HTTP request.
         body: Its body.
@@ -152,7 +152,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         try:
             review = self._decode(body)
         except BadReviewError as error:
-            raise self._refuse_malformed(error, scope, body, request_id, started=started) from error
+            raise self._refuse_malformed(error, scope, body, started=started) from error
         request_id = request_id or review.uid
         return self._go_on(Received(review, cast("CallT", call), request_id, False, scope, body, started))
 
@@ -172,7 +172,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             else:
                 review = self._decode(body)
         except BadReviewError as error:
-            raise self._refuse_malformed(error, scope, body, request_id, started=started) from error
+            raise self._refuse_malformed(error, scope, body, started=started) from error
         return await finish(
             self._go_on(Received(review, call, request_id or review.uid, is_large, scope, body, started))
         )
@@ -182,10 +182,8 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
             check_numbers(body)
         return self._decode_large(body)
 
-    def _refuse_malformed(
-        self, problem: BadReviewError, scope: Scope, body: bytes, request_id: str, *, started: float
-    ) -> RequestError:
-        seconds = self._count("malformed", started=started, request_id=request_id)
+    def _refuse_malformed(self, problem: BadReviewError, scope: Scope, body: bytes, *, started: float) -> RequestError:
+        seconds = self._count("malformed", started=started)
         error = RequestError(400, "BadRequest", str(problem))
         self._record_refusal(error, scope, body, seconds=seconds)
         return error
@@ -215,12 +213,10 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
 
     def _reply(self, received: Received[ReviewT, CallT], decided: tuple[VerdictT, bytes]) -> Reply:
         """Count and log an answered review, and return its answer."""
-        review, request_id, (verdict, answer) = received.review, received.request_id, decided
+        review, (verdict, answer) = received.review, decided
         operation, outcome = self._classify(review, verdict)
         trace_id = "" if self._trace is None else find_trace_id()
-        seconds = self._count(
-            outcome, operation=operation, started=received.started, request_id=request_id, trace_id=trace_id
-        )
+        seconds = self._count(outcome, operation=operation, started=received.started, trace_id=trace_id)
         if trace_id:
             self._note_answer(received, operation, outcome)
         if self._log is not None:
@@ -304,14 +300,10 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         del verdict
         return ()
 
-    def _count(
-        self, outcome: str, *, operation: str = "", started: float, request_id: str, trace_id: str = ""
-    ) -> float:
+    def _count(self, outcome: str, *, operation: str = "", started: float, trace_id: str = "") -> float:
         """Count a request and return the seconds since ``started``."""
         seconds = time.perf_counter() - started
-        self.metrics.count_review(
-            self._path, operation, outcome, seconds=seconds, request_id=request_id, trace_id=trace_id
-        )
+        self.metrics.count_review(self._path, operation, outcome, seconds=seconds, trace_id=trace_id)
         return seconds
 
     @abstractmethod

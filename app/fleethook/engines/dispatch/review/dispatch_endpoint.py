@@ -186,7 +186,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         try:
             return (yield from access.authorize(scope, cluster=cluster, route=self._verb, seconds=deadline.remaining))
         except RequestError as error:
-            self._count(_UNAUTHORIZED.get(error.code, "errored"), started=started, request_id="")
+            self._count(_UNAUTHORIZED.get(error.code, "errored"), started=started)
             raise
 
     def _decode(self, body: bytes) -> Decoded:
