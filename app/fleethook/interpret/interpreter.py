@@ -109,10 +109,11 @@ class Interpreter:
 
     def _register(self, operation: Operation, function: F) -> F:
         if operation in self._functions:
-            code = getattr(function, "__code__", None)
-            place = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
-            second = getattr(function, "__qualname__", function)
-            raise LoadError(f"{place}{self.kind.kind} has two functions for {operation}: {second} is the second")
+            place = (
+                f"{code.co_filename}:{code.co_firstlineno}: " if (code := getattr(function, "__code__", None)) else ""
+            )
+            name = function.__qualname__
+            raise LoadError(f"{place}{self.kind.kind} has two functions for {operation}: {name} is the second")
         self._functions[operation] = function
         return function
 

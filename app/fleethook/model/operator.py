@@ -27,7 +27,8 @@ KARMADA: Final = GroupKind(GROUP, "Karmada")
 POLICIES: Final = ("Always", "IfNotPresent", "Never")
 
 MAX_TIMEOUT_SECONDS: Final = 3600
-MAX_TARBALL_BYTES: Final = 1024 * 1024 * 1024
+MAX_TARBALL_BYTES: Final = 16 * 1024 * 1024
+"""The limit of a tarball in a download, in a file and in the cache: a release has 90 KB."""
 SHA256_FORM: Final = "[0-9a-fA-F]{64}"
 
 OPEN: Final = msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})
@@ -75,7 +76,7 @@ class HTTPSource(API, frozen=True):
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=MAX_TIMEOUT_SECONDS)] | None = None
     """Extension: timeout of the complete download."""
     max_bytes: Annotated[int, msgspec.Meta(ge=1, le=MAX_TARBALL_BYTES)] | None = None
-    """Extension: maximum size of the tarball."""
+    """Extension: maximum size of the tarball, 16 MiB by default."""
 
 
 class LocalSource(API, frozen=True):

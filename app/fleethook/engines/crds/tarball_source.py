@@ -9,6 +9,8 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote_plus
 
+from fleethook.model.operator import MAX_TARBALL_BYTES
+
 HIDDEN: Final = "***"
 # Up to the last @ before path, query and fragment, with a scheme or without one.
 _USERINFO: Final = re.compile(r"^((?:[a-z][a-z0-9+.-]*:)?//)?[^/?#]*@", re.IGNORECASE)
@@ -73,7 +75,7 @@ class TarballSource(NamedTuple):
     credentials: Credentials = Credentials()
     seconds: float = 300.0
     """Limit of the whole download, retries and mirrors included."""
-    max_bytes: int = 16 * 1024 * 1024
+    max_bytes: int = MAX_TARBALL_BYTES
 
     @property
     def key(self) -> str:

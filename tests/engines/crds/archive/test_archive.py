@@ -250,11 +250,11 @@ def test_damage_that_looks_like_an_invalid_tar_is_reported_as_damage(tarball: Pu
 
 def test_a_tarball_beyond_the_download_limit_is_not_read(tarball: Put) -> None:
     data = build(small())
-    assert failure(tarball(data), limits=ArchiveLimits(download_bytes=len(data) - 1)) == (
+    assert failure(tarball(data), limits=ArchiveLimits(tarball_bytes=len(data) - 1)) == (
         Exit.LIMIT,
         f"{tarball(data)} has more than {len(data) - 1} bytes",
     )
-    verify(tarball(data), limits=ArchiveLimits(download_bytes=len(data)))
+    verify(tarball(data), limits=ArchiveLimits(tarball_bytes=len(data)))
 
 
 def test_the_unpacked_limit_applies_to_the_complete_tar(tarball: Put) -> None:

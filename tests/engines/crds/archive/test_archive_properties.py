@@ -17,7 +17,7 @@ from tests.engines.crds.tarballs import build, crd, member, pack, small, tar
 from tests.hypothesis_profiles import examples
 
 TIGHT = ArchiveLimits(
-    download_bytes=8192, unpacked_bytes=32768, file_bytes=4096, entries=16, ratio=30, ratio_from_bytes=16384
+    tarball_bytes=8192, unpacked_bytes=32768, file_bytes=4096, entries=16, ratio=30, ratio_from_bytes=16384
 )
 # Where in a header the fields are: name, mode, size, time, checksum, type, link name, magic, prefix.
 FIELDS = [(0, 100), (100, 8), (124, 12), (136, 12), (148, 8), (156, 1), (157, 100), (257, 8), (345, 155)]

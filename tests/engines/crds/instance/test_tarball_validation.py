@@ -75,7 +75,8 @@ def test_every_member_at_its_best_is_fine() -> None:
         ),
         ({"timeoutSeconds": 3601}, "timeoutSeconds: Invalid value: must be between 1 and 3600"),
         ({"timeoutSeconds": True}, "timeoutSeconds: Invalid value: must be an integer"),
-        ({"maxBytes": 0}, "maxBytes: Invalid value: must be between 1 and 1073741824"),
+        ({"maxBytes": 0}, "maxBytes: Invalid value: must be between 1 and 16777216"),
+        ({"maxBytes": 33554432}, "maxBytes: Invalid value: must be between 1 and 16777216"),
         ({"maxBytes": 1.0}, "maxBytes: Invalid value: must be an integer"),
     ],
 )

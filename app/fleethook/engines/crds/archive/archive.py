@@ -238,10 +238,10 @@ def load(tarball: Path, *, limits: ArchiveLimits = LIMITS) -> bytes:
         CRDsError: DISK if it cannot be read or is not a regular file, LIMIT if it is too large.
     """
     try:
-        return read_regular(tarball, most=limits.download_bytes, follow=True)
+        return read_regular(tarball, most=limits.tarball_bytes, follow=True)
     except OSError as error:
         if error.errno == errno.EFBIG:
-            raise CRDsError(Exit.LIMIT, f"{tarball} has more than {limits.download_bytes} bytes") from None
+            raise CRDsError(Exit.LIMIT, f"{tarball} has more than {limits.tarball_bytes} bytes") from None
         raise CRDsError(Exit.DISK, f"cannot read {tarball}: {error.strerror or error}") from error
 
 

@@ -22,6 +22,7 @@ from fleethook.cluster.manifests.yaml_reader import ManifestError, read_values
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.model.formats.labels import is_dns1123_subdomain
 from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.operator import MAX_TARBALL_BYTES
 
 _MIB: Final = 1024 * 1024
 
@@ -29,7 +30,7 @@ _MIB: Final = 1024 * 1024
 class ArchiveLimits(NamedTuple):
     """Limits of one tarball. A release has 90 KB, 730 KB unpacked, 33 entries, a ratio of 8.5 and 33,000 YAML nodes."""
 
-    download_bytes: int = 16 * _MIB
+    tarball_bytes: int = MAX_TARBALL_BYTES
     unpacked_bytes: int = 64 * _MIB
     """Size of the tar, headers and padding included."""
     file_bytes: int = 8 * _MIB

@@ -108,7 +108,7 @@ def check_entry(path: Path, limits: ArchiveLimits) -> Checked | None:
     if record is None:
         return Checked(None)
     try:
-        data = read_regular(tarball, most=limits.download_bytes)
+        data = read_regular(tarball, most=limits.tarball_bytes)
     except OSError as error:
         return Checked(record, problem=f"{TARBALL}: {error.strerror or error}")
     if hashlib.sha256(data).hexdigest() != record.sha256:
