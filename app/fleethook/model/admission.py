@@ -196,13 +196,15 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
             document["spec"] = self._decode_spec(spec, cluster=cluster_of(document))
         return document
 
-    def _decode_spec(self, members: Mapping[str, msgspec.Raw], *, cluster: str) -> JSONObject:
-        return {
-            name: decode_template(text, cluster=cluster, namespace=self.namespace)
-            if name == "template"
-            else _decode(text)
-            for name, text in members.items()
-        }
+    def _decode_spec(self, members: dict[str, msgspec.Raw], *, cluster: str) -> JSONObject:
+        template = members.get("template")
+        if template is None:
+            return dict(zip(members, map(_decode, members.values()), strict=True))
+        # The member keeps its place.
+        members["template"] = _NULL
+        spec = dict(zip(members, map(_decode, members.values()), strict=True))
+        spec["template"] = decode_template(template, cluster=cluster, namespace=self.namespace)
+        return spec
 
     @property
     def known_metadata(self) -> Mapping[str, JSON]:

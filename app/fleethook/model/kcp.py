@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject, as_object, as_text
+from fleethook.model.json import JSONObject
 
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
 PATH_ANNOTATION: Final = "kcp.io/path"
@@ -29,7 +29,11 @@ _SYSTEM: Final = "system:"
 
 def cluster_of(document: JSONObject) -> str:
     """Return the logical cluster in the annotation of ``document``, ``""`` outside kcp."""
-    return as_text(as_object(as_object(document.get("metadata")).get("annotations")).get(CLUSTER_ANNOTATION))
+    # Without calls, because every review asks several times.
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    cluster = annotations.get(CLUSTER_ANNOTATION) if isinstance(annotations, dict) else None
+    return cluster if isinstance(cluster, str) else ""
 
 
 def is_cluster(text: str) -> bool:

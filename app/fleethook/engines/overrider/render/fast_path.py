@@ -4,7 +4,7 @@ OpenYurt's controller writes workloads that match their template, so this is the
 once per plan. A review only checks that their indexes mean the same elements in the workload.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import is_
 from typing import Final, NamedTuple, TypeVar
 
@@ -42,11 +42,15 @@ class Expected(NamedTuple):
         if not matches(document, self.members, values):
             return False
         try:
-            return all(len(value_of(document, path)) == length for path, length in self.lists) and not any(
-                name in value_of(document, path) for path, name in self.absent
-            )
+            for path, length in self.lists:
+                if len(value_of(document, path)) != length:
+                    return False
+            for path, name in self.absent:
+                if name in value_of(document, path):
+                    return False
         except (KeyError, IndexError, TypeError):
             return False
+        return True
 
 
 class ExpectedWorkload(NamedTuple):
@@ -136,11 +140,12 @@ class PrecompiledPatch(NamedTuple):
             return None
         return self._replace(replicas=self.created.replicas).operations_for(workload, wanted=wanted, values=values)
 
-    def _scale(self, workload: JSONObject, values: PoolValues) -> Iterator[JSONObject]:
-        """Yield the operation that sets the number of replicas, if the workload has another one."""
+    def _scale(self, workload: JSONObject, values: PoolValues) -> list[JSONObject]:
+        """Return the operation that sets the number of replicas, if the workload has another one."""
         replicas = None if self.replicas is None else values.fill_number(self.replicas)
-        if replicas is not None and workload["spec"].get("replicas") != replicas:
-            yield {"op": "add", "path": _REPLICAS, "value": replicas}
+        if replicas is None or workload["spec"].get("replicas") == replicas:
+            return []
+        return [{"op": "add", "path": _REPLICAS, "value": replicas}]
 
     def name_checks(self) -> "PrecompiledPatch":
         """Return the patch for a single pool, which recognizes templates that it has read."""
@@ -148,11 +153,13 @@ class PrecompiledPatch(NamedTuple):
         return self._replace(is_marked=False, bare=bare, rendered=rendered)
 
 
-def _annotate(annotations: JSONObject, wanted: LastRender) -> Iterator[JSONObject]:
-    """Yield the operations that set the annotations of a render."""
-    for name, value in zip(RENDER_ANNOTATIONS, wanted, strict=True):
-        if value and (known := annotations.get(name)) != value:
-            yield {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
+def _annotate(annotations: JSONObject, wanted: LastRender) -> list[JSONObject]:
+    """Return the operations that set the annotations of a render."""
+    return [
+        {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
+        for name, value in zip(RENDER_ANNOTATIONS, wanted, strict=True)
+        if value and (known := annotations.get(name)) != value
+    ]
 
 
 def _is_placed(template: JSONObject, placement: PoolTemplate) -> bool:

@@ -204,7 +204,10 @@ def _matches_object(current: JSONObject, desired: JSONObject, values: PoolValues
         # `!=` compares in C first. It ends at once if the apiserver added defaults.
         if present != value:
             if type(value) is dict:
-                if type(present) is not dict or not _matches_object(present, value, values):
+                if type(present) is not dict:
+                    return False
+                # The subset is found in C, too, unless a member inside has a mark or further members.
+                if not (value.items() <= present.items() or _matches_object(present, value, values)):
                     return False
             elif not _matches_value(present, value, values):
                 return False

@@ -1,6 +1,7 @@
 """Renders a workload: selects the plan of its pool, and computes the JSON patch."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
@@ -123,20 +124,20 @@ def select_plan(
         raise SubjectError(f"its owner {owner.group_kind.kind} {namespace}/{owner.name} is not known")
     _check_owner(subject, owner)
     overrider = overriders[0] if overriders else None
-
-    def find_plan(kept: str) -> PoolPlan | LongCompilation:
-        return plans.find(
+    kept = "" if last_render is None else last_render.tweaks
+    try:
+        plan = plans.find(
             owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store, kept=kept
         )
-
-    try:
-        plan = find_plan("" if last_render is None else last_render.tweaks)
     except RenderError as error:
         raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
     if isinstance(plan, LongCompilation) or (not plan.applies and last_render is None):
         return plan if isinstance(plan, LongCompilation) else None
     if last_render is None and not target.creating and plan.shared.plan.template.tweaks:
-        plan = _select_by_content(plan, workload, subject, find_plan)
+        find = partial(
+            plans.find, owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store
+        )
+        plan = _select_by_content(plan, workload, subject, find)
         if isinstance(plan, LongCompilation):
             return plan
     unmanaged = owner.group_kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster)
@@ -144,7 +145,7 @@ def select_plan(
 
 
 def _select_by_content(
-    plan: PoolPlan, workload: JSONObject, subject: JSONObject, find_plan: Callable[[str], PoolPlan | LongCompilation]
+    plan: PoolPlan, workload: JSONObject, subject: JSONObject, find_plan: Callable[..., PoolPlan | LongCompilation]
 ) -> PoolPlan | LongCompilation:
     """Return the plan whose tweaks a workload has, which no render has remembered yet.
 
@@ -166,7 +167,7 @@ def _select_by_content(
         if all(rating):
             break
         try:
-            other = find_plan(text)
+            other = find_plan(kept=text)
         except (SubjectError, RenderError):
             continue  # OpenYurt's controller cannot have written it.
         if isinstance(other, LongCompilation):

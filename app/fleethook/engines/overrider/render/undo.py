@@ -70,10 +70,12 @@ def hash_text(text: bytes) -> str:
 def read_last_render(workload: Mapping[str, JSON]) -> LastRender | None:
     """Return the annotations of the last render of ``workload``, None if it was never rendered."""
     annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
-    found = [annotations.get(name) for name in RENDER_ANNOTATIONS]
-    if found.count(None) == len(found):
+    if annotations.keys().isdisjoint(RENDER_ANNOTATIONS):
         return None
-    return LastRender(*(text if isinstance(text, str) else "" for text in found))
+    found = [annotations.get(name) for name in RENDER_ANNOTATIONS]
+    return (
+        None if found == [None, None, None] else LastRender(*(text if isinstance(text, str) else "" for text in found))
+    )
 
 
 def undo_of(

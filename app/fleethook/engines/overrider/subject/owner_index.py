@@ -48,11 +48,13 @@ def find_owner(metadata: Mapping[str, JSON]) -> Owner | None:
 
 def find_owner_in(references: Sequence[JSON]) -> Owner | None:
     """Return the subject that `find_owner` returns, for the owner references of a workload."""
-    owners = [(reference, owner) for reference in references if (owner := _subject_of(reference))]
-    for reference, owner in owners:
-        if reference.get("controller") is True:
+    first = None
+    for reference in references:
+        owner = _subject_of(reference)
+        if owner is not None and reference.get("controller") is True:
             return owner
-    return owners[0][1] if owners else None
+        first = first or owner
+    return first
 
 
 def _subject_of(reference: JSON) -> Owner | None:
