@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, Rule, validate
-from fleethook.admission.existing import list_changes
+from fleethook.admission.existing import list_changes, list_kept
 
 OWNER = "metadata.labels: label `owner` is missing"
 LATEST = "use a fixed tag"
@@ -52,6 +52,44 @@ def first_is_fixed(pod: Any) -> None:
         raise Denied(LATEST)
 
 
+def no_host_namespaces(pod: Any) -> None:
+    if any(pod.spec.get(name) for name in ("hostIPC", "hostPID")):
+        raise Denied(LATEST)
+
+
+def no_privileges(pod: Any) -> None:
+    contexts = [one.get("securityContext", {}) for one in pod.spec.containers]
+    if any(context.get("privileged") or context.get("allowPrivilegeEscalation") for context in contexts):
+        raise Denied(LATEST)
+
+
+def no_capabilities(pod: Any) -> None:
+    added = [
+        name
+        for one in pod.spec.containers
+        for name in one.get("securityContext", {}).get("capabilities", {}).get("add", [])
+    ]
+    if any(name.startswith("x") for name in added):
+        raise Denied(LATEST)
+
+
+def no_unconfined(request: Any) -> None:
+    if "x" in request.annotations.values():
+        raise Denied(LATEST)
+
+
+def with_spec(**members: Any) -> dict[str, Any]:
+    return {**pod(), "spec": {**pod()["spec"], **members}}
+
+
+def with_context(**members: Any) -> dict[str, Any]:
+    return with_spec(containers=[{"name": "a", "image": "a:1", "securityContext": members}])
+
+
+def with_added(*names: str) -> dict[str, Any]:
+    return with_context(capabilities={"add": [*names]})
+
+
 def make(function: Any, **options: Any) -> Rule:
     return validate("v1", "Pod", **options)(function)
 
@@ -80,7 +118,13 @@ ALL_FIXED = "object.spec.containers.all(one, !one.image.endsWith(':latest'))"
         (make(no_latest), pod("a:latest"), pod("a:latest", debug="debug:1")),
         (make(no_latest), pod("a:1", "a:latest"), pod("a:2", "a:latest")),
         (make(no_latest, object_selector={"matchLabels": {"owner": "x"}}), pod("a:latest", owner="x"), pod("b:latest", owner="x")),
+        # One of two violations is repaired.
+        (make(no_latest), pod("a:latest", "b:latest"), pod("a:1", "b:latest")),
         (make(no_latest_at_all), pod("a:latest"), pod("a:latest", debug="debug:1")),
+        (make(no_host_namespaces), with_spec(hostIPC=True), with_spec(hostIPC=True, nodeName="a")),
+        (make(no_privileges), with_context(privileged=True), with_context(privileged=True, runAsNonRoot=True)),
+        (make(no_unconfined), pod(annotations={"a": "x"}), pod(annotations={"a": "x", "b": "y"})),
+        (make(no_capabilities), with_added("x1"), with_added("x1", "a")),
         # The function fails without the first container, so only the whole verdicts are compared.
         (make(first_is_fixed), pod("a:latest"), pod("a:latest", debug="debug:1")),
         (by_expression(ALL_FIXED), pod("a:latest"), pod("a:latest", annotations={"a": "b"})),
@@ -108,8 +152,13 @@ def test_an_update_does_not_answer_for_a_violation_that_the_object_had(rule: Rul
         (make(no_latest), pod("a:latest", "b:1"), pod("a:latest", "b:latest"), f"spec.containers[1].image: {LATEST}"),
         (make(no_latest), pod("a:latest"), pod("a:latest", "b:latest"), f"spec.containers[1].image: {LATEST}"),
         (make(no_latest), pod("a:latest"), pod("a:latest", debug="d:latest"), f"spec.ephemeralContainers[0].image: {LATEST}"),
-        (make(no_latest), pod("a:latest", "b:latest"), pod("a:1", "b:latest"), f"spec.containers[1].image: {LATEST}"),
+        (make(no_latest), pod("a:latest", "b:1"), pod("a:1", "b:latest"), f"spec.containers[1].image: {LATEST}"),
         (make(no_latest_at_all), pod("a:latest"), pod("a:latest", debug="debug:latest"), LATEST),
+        (make(no_host_namespaces), with_spec(hostIPC=True), with_spec(hostIPC=True, hostPID=True), LATEST),
+        (make(no_host_namespaces), with_spec(), with_spec(hostPID=True), LATEST),
+        (make(no_privileges), with_context(privileged=True), with_context(privileged=True, allowPrivilegeEscalation=True), LATEST),
+        (make(no_unconfined), pod(annotations={"a": "x"}), pod(annotations={"a": "x", "b": "x"}), LATEST),
+        (make(no_capabilities), with_added("x1"), with_added("x1", "x2"), LATEST),
         (by_expression(ALL_FIXED), pod("a:latest"), pod("a:latest", "b:latest"), LATEST),
         (by_expression(f"oldObject == null || {ALL_FIXED}"), pod("a:latest"), pod("a:latest", annotations={"a": "b"}), LATEST),
         (by_expression(f"request.userInfo.?username.orValue('') == 'x' || {ALL_FIXED}"), pod("a:latest"), pod("b:latest"), LATEST),
@@ -171,29 +220,24 @@ def test_a_failing_stored_object_is_no_former_violation() -> None:
     assert not make(decides).review(pod(annotations={"a": "b"}), operation="UPDATE", old=pod()).allowed
 
 
-def test_elements_of_lists_are_compared_alone() -> None:
-    rules = [{"host": "a"}, {"host": "b"}]
-    stored = {
-        "spec": {"rules": rules, "template": {"containers": [{"name": "a", "x": 1}, {"name": "b"}], "args": ["a"]}}
-    }
-    updated = {
-        "spec": {
-            "rules": [{"host": "a"}, {"host": "c"}],
-            "template": {"containers": [{"name": "b"}, {"name": "a", "x": 2}, {"name": "c"}], "args": ["b"]},
-        }
-    }
-    found = [(one.path, one.position, one.after, one.before) for one in list_changes(stored, updated)]
-    empty = {"containers": [], "args": ["b"]}, {"containers": [], "args": ["a"]}
-    assert found == [
-        ("spec.rules", 1, {"spec": {"rules": [{"host": "c"}], "template": empty[0]}}, {"spec": {"rules": [{"host": "b"}], "template": empty[1]}}),
-        (
-            "spec.template.containers", 1,
-            {"spec": {"rules": [], "template": {**empty[0], "containers": [{"name": "a", "x": 2}]}}},
-            {"spec": {"rules": [], "template": {**empty[1], "containers": [{"name": "a", "x": 1}]}}},
-        ),
-        (
-            "spec.template.containers", 2,
-            {"spec": {"rules": [], "template": {**empty[0], "containers": [{"name": "c"}]}}},
-            {"spec": {"rules": [], "template": empty[1]}},
-        ),
-    ]  # fmt: skip
+def test_changed_elements_and_members_are_compared_alone() -> None:
+    def spec(rules: list[Any], containers: list[Any], args: list[str]) -> dict[str, Any]:
+        return {"spec": {"rules": rules, "template": {"containers": containers, "args": args}}}
+
+    first, second = {"name": "a", "x": 1, "y": 3}, {"name": "b"}
+    stored = spec([{"host": "a"}, {"host": "b"}], [first, second], ["a"])
+    updated = spec([{"host": "a"}, {"host": "c"}], [second, {**first, "x": 2}, {"name": "c"}], ["a", "b"])
+    old, new = ["a"], ["a", "b"]
+    host = ("spec.rules", 1, spec([{"host": "c"}], [], new), spec([{"host": "b"}], [], old))
+    assert [(one.path, one.position, one.after, one.before) for one in list_changes(stored, updated)] == [
+        host,
+        host,
+        ("spec.template.containers", 1, spec([], [{**first, "x": 2}], new), spec([], [first], old)),
+        ("spec.template.containers", 1, spec([], [{"name": "a", "x": 2}], new), spec([], [{"name": "a", "x": 1}], old)),
+        ("spec.template.containers", 2, spec([], [{"name": "c"}], new), spec([], [], old)),
+        ("", 0, spec([], [], ["b"]), spec([], [], [])),
+    ]
+    assert [(one.path, one.position, one.after) for one in list_kept(stored, updated)] == [
+        ("spec.rules", 0, spec([{"host": "a"}], [], old)),
+        ("spec.template.containers", 0, spec([], [second], old)),
+    ]

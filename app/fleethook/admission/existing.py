@@ -27,8 +27,8 @@ async def judge_update(
 ) -> Response:
     """Return the answer to an update that a rule refuses: admitted if the stored object has the same violation.
 
-    A function ends at its first refusal, so a violation that the object had may hide one that the update adds. So the
-    rule is also asked about each element of a list that the update adds or changes, without the others.
+    A function ends at its first refusal, so a violation that the object had may hide one that the update adds, and one
+    that the update removes may have hidden another. So the rule is also asked about single elements and members.
 
     Args:
         declaration: The requests that the rule decides about.
@@ -54,7 +54,9 @@ async def judge_update(
 
     stored, updated = as_object(request.old_object), as_object(request.object)
     former = await find_refusal(stored)
-    if former is None or former.message != refusal.message:
+    if former is None:
+        return refusal
+    if former.message != refusal.message and not await _hides(refusal, list_kept(stored, updated), find_refusal):
         return refusal
     for change in list_changes(stored, updated):
         found = await find_refusal(change.after)
@@ -66,13 +68,26 @@ async def judge_update(
     return allowed(warnings=(*refusal.warnings, text))
 
 
+async def _hides(
+    refusal: Response,
+    kept: "Iterator[Change]",
+    find_refusal: Callable[[Mapping[str, JSON]], Awaitable[Response | None]],
+) -> bool:
+    """Return whether a rule refuses an unchanged element of the stored object for the same reason."""
+    for one in kept:
+        found = await find_refusal(one.after)
+        if found is not None and _place(found, one).message == refusal.message:
+            return True
+    return False
+
+
 class Change(NamedTuple):
-    """An element of a list that an update adds or changes.
+    """An element of a list, or some members of an object, that an update adds or changes.
 
     Attributes:
-        after: The updated object, without other elements of its lists of objects.
-        before: The stored object, only with the former element; with none if the update adds it.
-        path: The list, such as ``spec.containers``.
+        after: The updated object without the unchanged elements or members that may have the violation, too.
+        before: The stored object with the former element or members; with none if the update adds them.
+        path: The list of the element, such as ``spec.containers``; ``""`` for members.
         position: The index of the element.
     """
 
@@ -83,7 +98,10 @@ class Change(NamedTuple):
 
 
 def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Iterator[Change]:
-    """Yield the elements that an update adds to lists of objects, or changes; not those of lists inside of elements."""
+    """Yield the elements that an update adds to lists of objects, or changes, and then other changed members.
+
+    A changed element comes a second time with nothing but its changed members.
+    """
     former = dict(_list_lists(stored))
     for path, elements in _list_lists(updated):
         others = former.get(path, [])
@@ -95,6 +113,66 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
             if name is None and len(others) == len(elements):
                 same = [others[index]]
             yield Change(_keep(updated, path, [element]), _keep(stored, path, same[:1]), ".".join(path), index)
+            if same:
+                new, old = _reduce(as_object(element), as_object(same[0]))
+                yield Change(_keep(updated, path, [new]), _keep(stored, path, [old]), ".".join(path), index)
+    for place, new, old in _list_members(updated, stored):
+        yield Change(_replace(_keep(updated, (), []), place, new), _replace(_keep(stored, (), []), place, old), "", 0)
+
+
+def list_kept(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Iterator[Change]:
+    """Yield the elements of lists of objects that an update does not change, each alone in the stored object."""
+    former = dict(_list_lists(stored))
+    for path, elements in _list_lists(updated):
+        for index, element in enumerate(elements):
+            if element in former.get(path, []):
+                yield Change(_keep(stored, path, [element]), {}, ".".join(path), index)
+
+
+_NAMES: Final = frozenset({"apiVersion", "kind", "name", "namespace"})
+"""Members that rules read, and that an update does not change."""
+
+
+def _reduce(node: Mapping[str, JSON], former: Mapping[str, JSON]) -> tuple[JSONObject, JSONObject]:
+    """Return the members of an object that differ from those of its former state, and the former ones; names stay."""
+    after: JSONObject = {}
+    before: JSONObject = {}
+    for name in dict.fromkeys((*node, *former)):
+        new, old = node.get(name), former.get(name)
+        if name not in _NAMES and new == old:
+            continue
+        if isinstance(new, dict) and isinstance(old, dict):
+            new, old = _reduce(new, old)
+        elif isinstance(new, list) and isinstance(old, list):
+            new, old = _subtract(new, old), _subtract(old, new)
+        after.update({name: new} if name in node else {})
+        before.update({name: old} if name in former else {})
+    return after, before
+
+
+def _list_members(
+    node: Mapping[str, JSON], former: Mapping[str, JSON], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], JSONObject, JSONObject]]:
+    """Yield paths of objects with their changed members that are neither objects nor lists of them, and former ones."""
+    plain = {name: value for name, value in node.items() if not isinstance(value, dict) and not _has_objects(value)}
+    new, old = _reduce(plain, {name: former[name] for name in plain if name in former})
+    if path != ("metadata",) and any(name not in _NAMES and value != [] for name, value in new.items()):
+        yield path, new, old
+    for name, value in node.items():
+        if isinstance(value, dict):
+            yield from _list_members(value, as_object(former.get(name)), (*path, name))
+
+
+def _replace(node: Mapping[str, JSON], path: tuple[str, ...], members: JSONObject) -> JSONObject:
+    """Return an object whose part at a path has these members, and otherwise only objects and names."""
+    if path:
+        return {**node, path[0]: _replace(as_object(node.get(path[0])), path[1:], members)}
+    kept = {name: one for name, one in node.items() if isinstance(one, dict) or one == [] or name in _NAMES}
+    return {**kept, **members}
+
+
+def _subtract(values: list[JSON], others: list[JSON]) -> list[JSON]:
+    return [one for one in values if one not in others]
 
 
 def _list_lists(node: Mapping[str, JSON], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[JSON]]]:
