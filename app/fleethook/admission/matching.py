@@ -7,9 +7,9 @@ from fleethook.admission.declaration import Declaration
 from fleethook.admission.pod_templates import find_target
 from fleethook.cel import Activation, Program
 from fleethook.model.admission import AdmissionRequest
-from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector, read_labels
 from fleethook.model.gvk import GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import (
     RuleAttributes,
     RuleWithOperations,
@@ -123,19 +123,15 @@ def _find_version(request: AdmissionRequest) -> tuple[str, str]:
 
 
 def _list_unselected(one: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> Iterator[str]:
-    labels = _read_labels(request.object or request.old_object) if _is_namespace(request) else namespace_labels
+    labels = read_labels(request.object or request.old_object) if _is_namespace(request) else namespace_labels
     labels = {NAMESPACE_LABEL: request.namespace, **labels}
     if request.namespace in one.exempt:
         yield f"rules see no objects of the namespace {request.namespace}: give namespaces='*', or name it"
     if request.namespace and not compile_selector(one.namespace_selector)(labels):
         yield "namespace_selector does not select the labels of the namespace"
     selects = compile_selector(one.object_selector)
-    if not any(selects(_read_labels(document)) for document in (request.object, request.old_object) if document):
+    if not any(selects(read_labels(document)) for document in (request.object, request.old_object) if document):
         yield "object_selector does not select the labels of the object"
-
-
-def _read_labels(document: JSON) -> Mapping[str, str]:
-    return as_object(as_object(as_object(document).get("metadata")).get("labels"))
 
 
 def _find_false_condition(conditions: Mapping[str, Program], request: AdmissionRequest) -> str:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.model.formats.labels import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import (
     RENDERED_ANNOTATION,
@@ -25,11 +26,6 @@ BOUND_CONDITION: Final = "bound-to-an-overrider"
 # cel-go refuses expressions of more than 100,000 code points (parser/options.go), and each apiserver compiles each
 # change. The lists hold about 2,000 subjects.
 MAX_LISTS_BYTES: Final = 60 * 1024
-
-# RFC 1123 subdomain, as kube-apiserver requires of names. An overrider may name its subject by any text, but only a
-# valid name can have workloads.
-_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
-
 
 EVERY_NAMESPACE: Final = ""
 """Stands for all namespaces in `SelectedSubjects.namespaces`."""
@@ -121,7 +117,8 @@ def read_conditions(expressions: Collection[str]) -> SelectedSubjects:
 
 
 def _keep_valid(subjects: Collection[SubjectName]) -> frozenset[SubjectName]:
-    return frozenset(one for one in subjects if _NAME.fullmatch(one.namespace) and _NAME.fullmatch(one.name))
+    # An overrider may name its subject by any text, but only a valid name can have workloads.
+    return frozenset(one for one in subjects if is_dns1123_label(one.namespace) and is_dns1123_subdomain(one.name))
 
 
 def _fit(selection: SelectedSubjects) -> SelectedSubjects:

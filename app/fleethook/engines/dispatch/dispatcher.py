@@ -25,13 +25,12 @@ from fleethook.engines.dispatch.match.should_call import (
     build_rule_attributes,
     is_exempt,
     needs_namespace,
-    read_labels,
 )
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.engines.dispatch.webhooks.webhook import OwnEndpoints, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
-from fleethook.model.formats.labels import NAMESPACE_LABEL
+from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recording import AskedCall

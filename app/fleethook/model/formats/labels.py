@@ -88,6 +88,12 @@ def _count_bytes(text: str) -> int:
     return len(text.encode(errors="replace"))
 
 
+def read_labels(document: JSON) -> Mapping[str, str]:
+    """Return an object's labels; values that are not strings are ignored."""
+    labels = as_object(as_object(as_object(document).get("metadata")).get("labels"))
+    return {name: value for name, value in labels.items() if isinstance(value, str)}
+
+
 def labels_problems(labels: JSON, field: str) -> Iterator[FieldError]:
     """Yield the errors of a map of labels."""
     if labels is None:

@@ -30,6 +30,7 @@ from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.webhooks.webhook import GROUP, OwnEndpoints, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.fairness import FairCache
+from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes
@@ -211,12 +212,6 @@ def match_object(hook: Webhook, attributes: Attributes) -> Verdict:
         if selector.selects(labels):
             return _build_verdict(stage, ok=True, labels=labels)
     return _build_verdict(stage, ok=False, labels=found[0] if found else {})
-
-
-def read_labels(document: JSON) -> Mapping[str, str]:
-    """Return an object's labels; values that are not strings are ignored."""
-    labels = as_object(as_object(as_object(document).get("metadata")).get("labels"))
-    return {name: value for name, value in labels.items() if isinstance(value, str)}
 
 
 def match_kind(relevant: RelevantWebhook) -> Verdict:

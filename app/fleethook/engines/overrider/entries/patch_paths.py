@@ -8,6 +8,7 @@ index selects another element when the list is edited. Commas separate several m
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from fleethook.engines.overrider.render.delta import value_at
 from fleethook.engines.overrider.render.member_differences import describe_identity, index_elements
 from fleethook.engines.overrider.render.undo import RESERVED_PREFIX
 from fleethook.model.formats.text import suggestion
@@ -107,7 +108,7 @@ def protected_change(before: JSONObject, after: JSONObject) -> str | None:
         return "/spec/selector"
     selected = as_object(as_object(before["spec"].get("selector")).get("matchLabels"))
     for place in METADATA_MAPS:
-        known, now = (_map_at(document, place) for document in (before, after))
+        known, now = (as_object(value_at(document, place)) for document in (before, after))
         for key in (*known.keys(), *(now.keys() - known.keys())):
             owned = key.startswith(f"{GROUP}/") or (place == _POD_LABELS and key in selected)
             if owned and known.get(key) != now.get(key):
@@ -118,16 +119,9 @@ def protected_change(before: JSONObject, after: JSONObject) -> str | None:
 def find_reserved_keys(rendered: JSONObject) -> Iterator[str]:
     """Yield the pointers of fleethook's labels and annotations in a workload."""
     for place in METADATA_MAPS:
-        for key in _map_at(rendered, place):
+        for key in as_object(value_at(rendered, place)):
             if key.startswith(RESERVED_PREFIX):
                 yield format_pointer((*place, key))
-
-
-def _map_at(document: JSONObject, place: tuple[str, ...]) -> Mapping[str, JSON]:
-    found: Mapping[str, JSON] = document
-    for token in place:
-        found = as_object(found.get(token))
-    return found
 
 
 LIMITS: Final = PatchLimits(operations=1_000, moved=1_000_000)

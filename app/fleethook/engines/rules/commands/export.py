@@ -1,6 +1,5 @@
 """``fleethook rules export``: the objects by which workspaces of a kcp let a server register rules in them."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +12,8 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.options import Output, RulesOption, YamlOutputOption
 from fleethook.cli.output.text_output import write_document, write_error, write_json
 from fleethook.cluster.registration.consumers import ResourceName, build_export
+from fleethook.model.formats.labels import is_dns1123_label
 from fleethook.model.gvk import is_built_in, parse_api_version
-
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def export(
@@ -33,7 +31,7 @@ def export(
 
     Exit codes: 0 success; 2 invalid arguments, or a file that cannot be used.
     """
-    if _NAME.fullmatch(name) is None:
+    if not is_dns1123_label(name):
         fail(f"{name!r} is no name of a WorkspaceType: use at most 63 lower-case letters, digits and hyphens")
     followed = _list_followed(rules or [])
     for group, plural in followed:

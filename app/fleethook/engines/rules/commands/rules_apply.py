@@ -25,6 +25,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.resources import NAMESPACES, WatchedResource, api_path, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.engines.rules.commands.rule_trials import Inventory, RuleTrials, find_plural, selects_by_labels
+from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.webhook_rules import EVERY
@@ -115,7 +116,7 @@ def _apply_to_files(
     definitions = [one for one in objects if gvk_of(one).group_kind == DEFINITION]
     plurals = {_name_kind(one): as_text(_find_names(one).get("plural")) for one in definitions}
     inventory = Inventory(
-        {str(one["metadata"]["name"]): _read_labels(one) for one in objects if one["kind"] == "Namespace"},
+        {str(one["metadata"]["name"]): read_labels(one) for one in objects if one["kind"] == "Namespace"},
         lambda document: find_kind_version(definitions, document),
         read_definitions(definitions),
         find_among(objects),
@@ -158,10 +159,6 @@ def _name_kind(definition: JSONObject) -> tuple[str, str]:
     return as_text(as_object(definition.get("spec")).get("group")), as_text(_find_names(definition).get("kind"))
 
 
-def _read_labels(document: JSONObject) -> Mapping[str, str]:
-    return as_object(as_object(document.get("metadata")).get("labels"))
-
-
 async def _apply_to_cluster(
     rules: Sequence[Rule],
     target: KubeconfigContext,
@@ -192,7 +189,7 @@ async def _apply_to_cluster(
         async with target.connect() as connection:
             labelled = [NAMESPACES] if any(map(selects_by_labels, rules)) else []
             namespaces = {
-                str(one["metadata"]["name"]): _read_labels(one) for each in labelled async for one in read(each)
+                str(one["metadata"]["name"]): read_labels(one) for each in labelled async for one in read(each)
             }
             stored = [one for each in list_followed(rules) async for one in read(each)]
             inventory = Inventory(namespaces, lambda _: None, NO_DEFINITIONS, find_among(stored), settings, user)
