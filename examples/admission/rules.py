@@ -12,7 +12,7 @@ def needs_owner(request: Request) -> None:
         raise Denied("label `owner` is missing", field="metadata.labels")
 
 
-@mutate("v1", "Pod", on="CREATE")
+@mutate("v1", "Pod", match_conditions={"linux": "object.spec.?os.name.orValue('') != 'windows'"})
 def default_seccomp(pod: Any) -> None:
     """Pods have the seccomp profile of their container runtime."""
     pod.spec.setdefault("securityContext", {}).setdefault("seccompProfile", {"type": "RuntimeDefault"})

@@ -391,8 +391,18 @@ def changed_and_returned(pod: Any) -> Any:
     return pod
 
 
-@pytest.mark.parametrize("function", [labelled, copied, changed, changed_and_returned])
-def test_the_members_of_the_apiserver_stay_in_an_object_that_a_rule_returns(function: Any) -> None:
+def assigned(pod: Any) -> None:
+    pod.metadata = {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "labels": {"a": "b"}}
+
+
+def written_anew(pod: Any) -> None:
+    new = labelled(pod)
+    pod.clear()
+    pod.update(new)
+
+
+@pytest.mark.parametrize("function", [labelled, copied, changed, changed_and_returned, assigned, written_anew])
+def test_the_members_of_the_apiserver_stay_in_an_object_that_a_rule_writes_anew(function: Any) -> None:
     answer = mutate("v1", "Pod", on="UPDATE")(function).review(STORED, operation="UPDATE", old=STORED)
     assert {one["path"].split("/")[2] for one in answer.patch} <= {"labels", "annotations"}
     assert (answer.object["metadata"]["labels"], answer.mistakes) == ({"a": "b"}, ())

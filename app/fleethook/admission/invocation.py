@@ -457,7 +457,12 @@ class Invocation:
             _require_type(result, dict)
             self.before = self._review.object
             return _keep_members(to_plain(result, self.before), self.before, self._keeps_status)
-        return to_plain(self.document, self.before) if self.document is not None else self.before
+        if self.document is None:
+            return self.before
+        changed = to_plain(self.document, self.before)
+        if changed is not self.before and _lacks_all(changed, self.before):
+            return _keep_members(changed, self.before, self._keeps_status)
+        return changed
 
 
 def _decode_typed(name: str, codec: Codec, text: bytes) -> Any:
@@ -482,8 +487,15 @@ def _check_identity(before: Mapping[str, JSON], after: Mapping[str, JSON]) -> No
             raise ValueError(f"the rule changed {pointer}, which no webhook may change")
 
 
+def _lacks_all(after: JSON, before: JSON) -> bool:
+    """Return whether a rule has put other metadata in place of those of the apiserver, and did not just remove one."""
+    metadata, former = (as_object(as_object(one).get("metadata")) for one in (after, before))
+    given = [name for name in _OF_APISERVER if name in former]
+    return len(given) > 1 and metadata.keys().isdisjoint(given)
+
+
 def _keep_members(after: JSON, before: JSON, status: bool) -> JSON:  # noqa: FBT001 - the name says it
-    """Return another object that a rule returned, with the members of the apiserver that it lacks."""
+    """Return another object of a rule with the members of the apiserver that it lacks."""
     if not isinstance(after, dict) or not isinstance(before, dict):
         return after
     kept = {"status": before["status"]} if status and "status" in before else {}

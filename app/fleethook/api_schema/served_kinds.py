@@ -289,10 +289,11 @@ def _find_mistakes(root: _Node, *, nulls: bool) -> Iterator[tuple[_Node, str]]:
     while todo:
         node = _resolve(todo.pop())
         value, schema = node.value, node.schema
-        is_absent = value is None and not (nulls and node.is_entry)
+        takes_null = not (nulls and node.is_entry) or schema.get("nullable") or schema.get(_PRESERVE)
+        is_absent = value is None and takes_null
         if is_absent or (isinstance(value, str) and _VARIABLE in value):
             continue
-        if not _has_type(value, schema) or ("enum" in schema and value not in ("", *schema["enum"])):
+        if value is None or not _has_type(value, schema) or ("enum" in schema and value not in ("", *schema["enum"])):
             yield node, ""
         elif isinstance(value, list):
             items = schema.get("items", {})
