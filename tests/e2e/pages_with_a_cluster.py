@@ -43,8 +43,6 @@ def test_a_reader_installs_overrides_and_uninstalls(
         stored = own_plane.api()[f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/fleethook"]
         assert stored["spec"]["replicas"] == 2
         release.helm("uninstall", "fleethook")
-        # The server of `make run` has the port that the tutorial uses.
-        shell.stop_servers()
         shell.run_page(admission)
 
         first, *others = installing

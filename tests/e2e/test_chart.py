@@ -32,6 +32,7 @@ from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.serving import MUTATE, Server
 from tests.waiting import wait_for
 
+RULES = {"enabled": True, "files": {"rules.py": "from fleethook.admission import validate\n"}}
 MATRIX: dict[str, Values] = {
     "defaults": {},
     "everything": {
@@ -226,6 +227,23 @@ def test_rules_are_mounted_and_registered(helm: Path, case: str, config_map: str
     assert (("rbac.authorization.k8s.io", "clusterroles", "get"), ("fleethook",)) in given
     named = ("fleethook-rules",)
     assert (("admissionregistration.k8s.io", "validatingwebhookconfigurations", "delete"), named) in given
+
+
+@pytest.mark.parametrize(
+    ("engines", "served"),
+    [
+        ({}, ["overrider"]),
+        ({"rules": RULES}, ["rules"]),
+        ({"rules": RULES, "overrider": {"enabled": True}}, ["overrider", "rules"]),
+        ({"overrider": {"enabled": False}, "crds": {"enabled": True}}, ["crds"]),
+    ],
+)
+def test_rules_are_served_without_the_engine_of_openyurt(helm: Path, engines: Values, served: list[str]) -> None:
+    documents = template(helm, {"engines": engines})
+    assert json.loads(environment_of(pod_of(documents)["containers"][0])["FLEETHOOK_ENGINES"]) == served
+    kinds = {one["kind"] for one in documents}
+    assert ("CustomResourceDefinition" in kinds) is ("overrider" in served)
+    assert ("MutatingWebhookConfiguration" in kinds) is (served != ["rules"])
 
 
 def paths_of(values: Values, prefix: str = "") -> Iterator[str]:

@@ -52,7 +52,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "fleethook.engines" -}}
 {{- $on := list }}
 {{- range $name, $engine := .Values.engines }}
-{{- if $engine.enabled }}{{ $on = append $on $name }}{{ end }}
+{{- $default := and (eq $name "overrider") (not $.Values.engines.rules.enabled) }}
+{{- if ternary $default $engine.enabled (kindIs "invalid" $engine.enabled) }}{{ $on = append $on $name }}{{ end }}
 {{- end }}
 {{- $on | toJson }}
 {{- end }}
