@@ -3,14 +3,17 @@
 The type checker adds types and overloads to the tree.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from fleethook.cel.check.types import Type
 from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, Uint
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """A part of an expression.
 
@@ -20,61 +23,50 @@ class Node:
         overloads: The overloads that a call may take, after the check.
     """
 
-    __slots__ = ("offset", "overloads", "type")
-
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-        self.type: Type | None = None
-        self.overloads: tuple[str, ...] = ()
+    offset: int
+    type: Type | None = dataclasses.field(default=None, init=False)
+    overloads: tuple[str, ...] = dataclasses.field(default=(), init=False)
 
     def list_children(self) -> "Iterator[Node]":
         """Yield the parts inside this one, in their order."""
         yield from ()
 
 
+@dataclass(slots=True, eq=False)
 class Literal(Node):
     """A literal of a scalar."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, offset: int, value: Any) -> None:
-        super().__init__(offset)
-        self.value = value
+    value: Any
 
 
+@dataclass(slots=True, eq=False)
 class Ident(Node):
     """A name. The check replaces the name by the qualified name of its declaration."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, offset: int, name: str) -> None:
-        super().__init__(offset)
-        self.name = name
+    name: str
 
 
+@dataclass(slots=True, eq=False)
 class Select(Node):
     """``operand.field``, or ``has(operand.field)``; ``resolved`` if all of it is the name of a declaration."""
 
-    __slots__ = ("field", "operand", "resolved", "tested")
-
-    def __init__(self, offset: int, operand: Node, field: str, *, tested: bool = False) -> None:
-        super().__init__(offset)
-        self.operand, self.field, self.tested = operand, field, tested
-        self.resolved = ""
+    operand: Node
+    field: str
+    tested: bool = dataclasses.field(default=False, kw_only=True)
+    resolved: str = dataclasses.field(default="", init=False)
 
     def list_children(self) -> Iterator[Node]:
         """Yield the operand."""
         yield self.operand
 
 
+@dataclass(slots=True, eq=False)
 class Call(Node):
     """A call; the check removes the target of a function with a qualified name."""
 
-    __slots__ = ("arguments", "function", "target")
-
-    def __init__(self, offset: int, function: str, arguments: list[Node], target: Node | None = None) -> None:
-        super().__init__(offset)
-        self.function, self.arguments, self.target = function, arguments, target
+    function: str
+    arguments: list[Node]
+    target: Node | None = None
 
     def list_children(self) -> Iterator[Node]:
         """Yield the target and the arguments."""
@@ -83,28 +75,25 @@ class Call(Node):
         yield from self.arguments
 
 
+@dataclass(slots=True, eq=False)
 class ListLiteral(Node):
     """``[a, ?b]``; ``optional`` has the positions of the elements with a question mark."""
 
-    __slots__ = ("elements", "optional")
-
-    def __init__(self, offset: int, elements: list[Node], optional: frozenset[int] = frozenset()) -> None:
-        super().__init__(offset)
-        self.elements, self.optional = elements, optional
+    elements: list[Node]
+    optional: frozenset[int] = frozenset()
 
     def list_children(self) -> Iterator[Node]:
         """Yield the elements."""
         yield from self.elements
 
 
+@dataclass(slots=True, eq=False)
 class MapEntry(Node):
     """One entry of a map literal."""
 
-    __slots__ = ("key", "optional", "value")
-
-    def __init__(self, offset: int, key: Node, value: Node, *, optional: bool) -> None:
-        super().__init__(offset)
-        self.key, self.value, self.optional = key, value, optional
+    key: Node
+    value: Node
+    optional: bool = dataclasses.field(kw_only=True)
 
     def list_children(self) -> Iterator[Node]:
         """Yield the key and the value."""
@@ -112,41 +101,30 @@ class MapEntry(Node):
         yield self.value
 
 
+@dataclass(slots=True, eq=False)
 class MapLiteral(Node):
     """``{a: b, ?c: d}``."""
 
-    __slots__ = ("entries",)
-
-    def __init__(self, offset: int, entries: list[MapEntry]) -> None:
-        super().__init__(offset)
-        self.entries = entries
+    entries: list[MapEntry]
 
     def list_children(self) -> Iterator[Node]:
         """Yield the entries."""
         yield from self.entries
 
 
+@dataclass(slots=True, eq=False)
 class Comprehension(Node):
     """The loop behind a macro such as ``all``; ``second`` is the second variable's name, ``""`` if there is none."""
 
-    __slots__ = ("accumulator", "condition", "first", "initial", "range", "result", "second", "step")
-
-    def __init__(  # noqa: PLR0913 - one argument for each part of a loop
-        self,
-        offset: int,
-        range_: Node,
-        *,
-        first: str,
-        initial: Node,
-        condition: Node,
-        step: Node,
-        result: Node,
-        second: str = "",
-        accumulator: str = "@result",
-    ) -> None:
-        super().__init__(offset)
-        self.range, self.first, self.second, self.accumulator = range_, first, second, accumulator
-        self.initial, self.condition, self.step, self.result = initial, condition, step, result
+    range: Node
+    _: KW_ONLY
+    first: str
+    initial: Node
+    condition: Node
+    step: Node
+    result: Node
+    second: str = ""
+    accumulator: str = "@result"
 
     def list_children(self) -> Iterator[Node]:
         """Yield the parts in the order of their check."""
