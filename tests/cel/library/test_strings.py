@@ -1,6 +1,7 @@
 import pytest
 
-from fleethook.cel.library.strings import measure_weight, parse_format
+from fleethook.cel.evaluation import run_without_request
+from fleethook.cel.library.strings import format_list, measure_weight
 
 
 def test_deep_values_are_rejected() -> None:
@@ -24,4 +25,4 @@ def test_deep_values_are_rejected() -> None:
 )
 def test_an_invalid_format_is_an_error(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        list(parse_format(text, 1))
+        run_without_request(lambda: format_list(text, [1]))

@@ -3,8 +3,9 @@
 import math
 import re
 import string
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, Final
 
 from fleethook.cel.evaluation import spend
 from fleethook.cel.library.standard import convert_to_string, format_duration, format_float
@@ -40,7 +41,7 @@ def measure_weight(value: Any) -> int:
     return total
 
 
-_PRECISION: Final = re.compile(r"\.([0-9]*)", re.ASCII)
+_CLAUSE: Final = re.compile(r"%(?:\.([0-9]*))?([\s\S]?)", re.ASCII)
 _DEFAULT_PRECISION: Final = 6
 # Go's package fmt has the same limit.
 _MAX_PRECISION: Final = 1_000_000
@@ -59,7 +60,7 @@ _STRING_PROBLEM: Final = (
     "timestamps, was given"
 )
 _HEX_PROBLEM: Final = "only integers, byte buffers, and strings can be formatted as hex, was given"
-CLAUSES: Final = {
+_CLAUSES: Final = {
     "s": (_PRINTABLE, _STRING_PROBLEM),
     "d": (_INTEGERS, "decimal clause can only be used on integers, was given"),
     "f": (_DOUBLES, "fixed-point clause can only be used on doubles, was given"),
@@ -72,84 +73,46 @@ CLAUSES: Final = {
 """For each clause, the kinds of its arguments, and the error for others without the name of their type."""
 
 
-class Clause(NamedTuple):
-    """A part of a format: literal text, or the clause for the argument at an index."""
-
-    text: str
-    letter: str = ""
-    precision: int = _DEFAULT_PRECISION
-    position: int = 0
-
-
-def parse_format(text: str, size: int) -> Iterator[Clause]:
-    """Yield the parts of a format for a number of arguments.
-
-    Raises:
-        ValueError: The format is invalid, or needs more arguments.
-    """
-    position, index = 0, 0
-    while position < len(text):
-        mark = text.find("%", position)
-        if mark < 0 or mark > position:
-            end = len(text) if mark < 0 else mark
-            yield Clause(text[position:end])
-            position = end
-            continue
-        if text[mark + 1 : mark + 2] == "%":
-            yield Clause("%")
-            position = mark + 2
-            continue
-        if mark + 1 >= len(text):
-            raise ValueError("unexpected end of string")
-        if index >= size:
-            raise ValueError(f"index {index} out of range")
-        position, clause = _parse_clause(text, mark + 1, index)
-        yield clause
-        index += 1
-
-
-def _parse_clause(text: str, position: int, index: int) -> tuple[int, Clause]:
-    precision = _DEFAULT_PRECISION
-    found = _PRECISION.match(text, position)
-    if found is not None:
-        position = found.end()
-        if position >= len(text):
-            raise _reject_precision("could not find end of precision specifier")
-        if not found[1]:
-            raise _reject_precision(
-                'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
-            )
-        precision = int(found[1]) if len(found[1]) < 8 else _MAX_PRECISION + 1
-        if precision > _MAX_PRECISION:
-            raise _reject_precision(f"the precision exceeds {_MAX_PRECISION}")
-    letter = text[position]
-    if letter not in CLAUSES:
-        raise ValueError(f'could not parse formatting clause: unrecognized formatting clause "{letter}"')
-    return position + 1, Clause("", letter, precision, index)
-
-
-def _reject_precision(problem: str) -> ValueError:
-    return ValueError(f"could not parse formatting clause: error while parsing precision: {problem}")
-
-
 def format_list(text: str, arguments: Sequence[Any]) -> str:
     """Return a format with its arguments; raises ValueError."""
     spend(measure_weight(text) + measure_weight(arguments))
-    parts = [_format_clause(one, arguments) for one in parse_format(text, len(arguments))]
-    return "".join(parts)
+    index = count()
+
+    def fill(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        if found[0] == "%":
+            raise ValueError("unexpected end of string")
+        position = next(index)
+        if position >= len(arguments):
+            raise ValueError(f"index {position} out of range")
+        precision = _DEFAULT_PRECISION if found[1] is None else _read_precision(found[1], is_last=not found[2])
+        if found[2] not in _CLAUSES:
+            raise ValueError(f'could not parse formatting clause: unrecognized formatting clause "{found[2]}"')
+        return _format_clause(found[2], precision, arguments[position])
+
+    return _CLAUSE.sub(fill, text)
 
 
-def _format_clause(clause: Clause, arguments: Sequence[Any]) -> str:
-    if not clause.letter:
-        return clause.text
-    value = arguments[clause.position]
-    kinds, problem = CLAUSES[clause.letter]
-    if get_kind(type(value)) not in kinds or (
-        clause.letter in "fe" and value not in _NAMED_NUMBERS and type(value) is str
-    ):
+def _read_precision(digits: str, *, is_last: bool) -> int:
+    problem = ""
+    if is_last:
+        problem = "could not find end of precision specifier"
+    elif not digits:
+        problem = 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
+    elif len(digits) > 7 or int(digits) > _MAX_PRECISION:
+        problem = f"the precision exceeds {_MAX_PRECISION}"
+    if problem:
+        raise ValueError(f"could not parse formatting clause: error while parsing precision: {problem}")
+    return int(digits)
+
+
+def _format_clause(letter: str, precision: int, value: Any) -> str:
+    kinds, problem = _CLAUSES[letter]
+    if get_kind(type(value)) not in kinds or (letter in "fe" and value not in _NAMED_NUMBERS and type(value) is str):
         raise ValueError(f"error during formatting: {problem} {get_type(value).name}")
     try:
-        return str(_FORMATS[clause.letter](value, clause.precision))
+        return str(_FORMATS[letter](value, precision))
     except ValueError as error:
         raise ValueError(f"error during formatting: {error}") from None
 
@@ -250,8 +213,6 @@ _SPACES: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-# As many characters take the memory of one list element.
-
 # A short string takes the memory of this many list elements.
 _WORK_OF_TEXT: Final = 6
 

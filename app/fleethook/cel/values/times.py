@@ -112,13 +112,8 @@ def _measure_part(whole: str, fraction: str, unit: int) -> int:
     value *= unit
     if fraction:
         # Go ignores the digits of a fraction that do not fit into 63 bits.
-        digits, scale = 0, 1.0
-        for digit in fraction:
-            following = digits * 10 + int(digit)
-            if digits > MAX_INT // 10 or following > 2**63:
-                break
-            digits, scale = following, scale * 10
-        value += int(float(digits) * (float(unit) / scale))
+        digits = fraction[:18]
+        value += int(float(digits) * (float(unit) / 10.0 ** len(digits)))
     return value
 
 
@@ -217,10 +212,7 @@ def _find_offset(time: Timestamp, zone: str) -> int:
     """Return the offset of a zone at an instant, in seconds."""
     hours, colon, minutes = zone.partition(":")
     if colon:
-        total = parse_decimal(hours) * 60 + parse_decimal(minutes) * (-1 if zone.startswith("-") else 1)
-        # Go wraps the product in 64 bits, and the offset in 32 bits.
-        seconds = ((total * MINUTE + 2**63) % 2**64 - 2**63) / SECOND
-        return (int(seconds) + 2**31) % 2**32 - 2**31
+        return 60 * (parse_decimal(hours) * 60 + parse_decimal(minutes) * (-1 if zone.startswith("-") else 1))
     # Local is UTC in a container; "" is UTC in Go.
     if zone in {"", "UTC", "Local"}:
         return 0
