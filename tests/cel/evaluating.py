@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fleethook.cel import Activation, compile_condition
+from fleethook.cel.program import Activation, compile_condition
 
 POD: Final[dict[str, Any]] = {
     "apiVersion": "v1",

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cel import Activation, compile_condition
+from fleethook.cel.program import Activation, compile_condition
 from tests.cel.evaluating import bind
 from tests.waiting import NET
 
 PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
-from fleethook.cel import EvaluationError, Activation, compile_condition
+from fleethook.cel.evaluation import EvaluationError
+from fleethook.cel.program import Activation, compile_condition
 big = {
     "items": [{"a": i, "b": "x" * 20, "c": {"d": True, "e": None}} for i in range(45_000)],
     "text": "a" * 3_000_000,

@@ -4,14 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.cel import Activation, CostError, EvaluationError, ExpressionError, compile_condition
+from fleethook.cel.evaluation import CostError, EvaluationError, ExpressionError
 from fleethook.cel.program import (
     LIMITS,
     MAX_EXPANDED_LENGTH,
     MAX_LENGTH,
+    Activation,
     EvaluationLimits,
     Measurement,
     check_length,
+    compile_condition,
     compute_expanded_length,
 )
 from tests.cel.evaluating import POD, REQUEST, bind, evaluate

@@ -8,17 +8,21 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.cel import (
-    Activation,
+from fleethook.cel.evaluation import (
+    ABSENT,
+    COST,
+    CURRENT,
+    FIRST_LOCAL,
+    MAX_COST,
+    Evaluation,
     EvaluationError,
     ExpressionError,
-    compile_condition,
+    LimitReachedError,
 )
-from fleethook.cel.evaluation import ABSENT, COST, CURRENT, FIRST_LOCAL, MAX_COST, Evaluation, LimitReachedError
 from fleethook.cel.library.network import CIDR, IP, URL
 from fleethook.cel.library.quantities import QuantityValue
 from fleethook.cel.library.semver import Semver
-from fleethook.cel.program import plan_expression
+from fleethook.cel.program import Activation, compile_condition, plan_expression
 from fleethook.cel.values.times import SECOND, Duration, Timestamp
 from fleethook.cel.values.values import NONE, CelError, CelType, IdentityKey, Optional, Uint
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.cel import Activation
+from fleethook.cel.program import Activation
 from fleethook.engines.dispatch.lint.configuration_validation import condition_problems
 from fleethook.engines.dispatch.match.match_conditions import ConditionsVerdict, MatchCondition, evaluate_conditions
 

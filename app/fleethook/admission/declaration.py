@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from fleethook.cel import ExpressionError, Program, compile_condition
+from fleethook.cel.evaluation import ExpressionError
+from fleethook.cel.program import Program, compile_condition
 from fleethook.model.admission import Operation
 from fleethook.model.formats.labels import NAMESPACE_LABEL, validate_selector
 from fleethook.model.gvk import GroupKind, guess_resource, parse_api_version

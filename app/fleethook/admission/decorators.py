@@ -10,7 +10,7 @@ from typing import Any, Final
 from fleethook.admission.declaration import DEFAULT_TIMEOUT, Options, RuleError, compile_cel, declare
 from fleethook.admission.rule import Rule
 from fleethook.admission.served_rule import Function
-from fleethook.cel import Program
+from fleethook.cel.program import Program
 
 Decorator = Callable[[Function], Rule]
 

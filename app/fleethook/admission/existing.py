@@ -11,7 +11,7 @@ import msgspec
 
 from fleethook.admission.declaration import Declaration
 from fleethook.admission.matching import find_mismatch
-from fleethook.cel import EvaluationError
+from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.json import JSON, JSONObject, as_object
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.admission.declaration import Declaration
 from fleethook.admission.pod_templates import find_target
-from fleethook.cel import Activation, Program
+from fleethook.cel.program import Activation, Program
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector, read_labels
 from fleethook.model.gvk import GroupVersionResource

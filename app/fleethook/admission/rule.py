@@ -12,7 +12,7 @@ from fleethook.admission.matching import choose_resource, find_mismatch
 from fleethook.admission.result_check import TOLERATED, list_added_faults
 from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_in_time
 from fleethook.api_schema import Definitions, read_definitions
-from fleethook.cel import EvaluationError
+from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object

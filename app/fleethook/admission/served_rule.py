@@ -25,7 +25,7 @@ from fleethook.admission.invocation import (
 )
 from fleethook.admission.matching import bind_variables
 from fleethook.admission.pod_templates import find_template, place_refusal, show_template
-from fleethook.cel import Program
+from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 
 Function = Callable[..., Any]

@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cel import CostError
-from fleethook.cel.evaluation import CURRENT, Evaluation, LimitReachedError
+from fleethook.cel.evaluation import CURRENT, CostError, Evaluation, LimitReachedError
 from fleethook.cel.values.operators import MAX_DEPTH, contains, is_equal
 from tests.cel.evaluating import evaluate
 

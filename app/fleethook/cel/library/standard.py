@@ -27,7 +27,6 @@ from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, CelType, Fun
 _INT: Final = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 _UINT: Final = re.compile(r"[0-9]{1,400}", re.ASCII)
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_HEX_FLOAT: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII)
 _NAMED: Final = {
     **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), float("inf")),
     **dict.fromkeys(("-inf", "-infinity"), float("-inf")),
@@ -37,9 +36,8 @@ _BOOLS: Final = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
 }
-# An underscore separates two digits, or follows the prefix of a hexadecimal number.
+# An underscore separates two digits.
 _BAD_UNDERSCORE: Final = re.compile(r"(?<![0-9])_|_(?![0-9])", re.ASCII)
-_BAD_HEX_UNDERSCORE: Final = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])", re.ASCII)
 # The shortest text of a number has an exponent from here on.
 _MIN_EXPONENT: Final = 6
 
@@ -66,16 +64,8 @@ def parse_float(text: str) -> float:
     if named is not None:
         return named
     if "_" in text:
-        bad = _BAD_HEX_UNDERSCORE if text.lower().lstrip("+-").startswith("0x") else _BAD_UNDERSCORE
-        text = "" if bad.search(text) else text.replace("_", "")
-    value = float("inf")
-    if _FLOAT.fullmatch(text):
-        value = float(text)
-    elif _HEX_FLOAT.fullmatch(text):
-        try:
-            value = float.fromhex(text)
-        except OverflowError:
-            value = float("inf")
+        text = "" if _BAD_UNDERSCORE.search(text) else text.replace("_", "")
+    value = float(text) if _FLOAT.fullmatch(text) else float("inf")
     if isinf(value):
         raise ValueError("type conversion error from 'string' to 'double'")
     return value

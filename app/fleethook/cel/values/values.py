@@ -29,22 +29,18 @@ class CelType:
     name: str
 
 
+@dataclass(slots=True, eq=False)
 class Optional:
     """An optional value. `NONE` is the optional without a value."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value: Final = value
+    value: Any
 
 
+@dataclass(slots=True, eq=False)
 class CelError:
     """An error as a value, because ``||``, ``&&`` and comprehensions may continue after an error."""
 
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text: Final = text
+    text: str
 
 
 class Foreign:
@@ -54,13 +50,11 @@ class Foreign:
     kind: ClassVar[str] = ""
 
 
+@dataclass(slots=True, eq=False)
 class IdentityKey:
     """A key of a map that has no hash, such as a list: it equals only itself, as a pointer does in Go."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value: Final = value
+    value: Any
 
 
 class GrowingList(list[Any]):

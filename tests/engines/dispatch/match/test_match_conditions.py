@@ -1,6 +1,6 @@
 """matchConditions in order: results, errors and limits."""
 
-from fleethook.cel import Activation
+from fleethook.cel.program import Activation
 from fleethook.engines.dispatch.match.match_conditions import (
     ConditionsVerdict,
     MatchCondition,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cel import Activation, Program
+from fleethook.cel.program import Activation, Program
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent

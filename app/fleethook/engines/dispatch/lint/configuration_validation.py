@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from fleethook.cel import ExpressionError, compile_condition
+from fleethook.cel.evaluation import ExpressionError
+from fleethook.cel.program import compile_condition
 from fleethook.engines.dispatch.webhooks.webhook import MUTATING
 from fleethook.model.formats.client_config import client_config_problems
 from fleethook.model.formats.field_errors import (

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cel import (
+from fleethook.cel.evaluation import CostError, EvaluationError, ExpressionError
+from fleethook.cel.program import (
+    LIMITS,
     Activation,
-    CostError,
-    EvaluationError,
-    ExpressionError,
+    EvaluationLimits,
     Program,
     compile_condition,
+    compute_expanded_length,
 )
-from fleethook.cel.program import LIMITS, EvaluationLimits, compute_expanded_length
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
 MAX_COST_OF_WEBHOOK: Final = 2_500_000

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from fleethook.cel import Activation, Program
-from fleethook.cel.program import INLINE_LIMITS
+from fleethook.cel.program import INLINE_LIMITS, Activation, Program
 from fleethook.engines.dispatch.call.admission_review import Patcher, WebhookResponse, build_condition_request
 from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal

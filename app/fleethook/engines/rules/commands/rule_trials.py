@@ -11,7 +11,7 @@ from fleethook.admission.matching import choose_resource, find_mismatch, find_ru
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import Review, Rule, Surroundings, build_request, show_request
 from fleethook.api_schema import Definitions
-from fleethook.cel import EvaluationError
+from fleethook.cel.evaluation import EvaluationError
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trials import Outcome, Trial, remove_stored
 from fleethook.model.admission import AdmissionRequest
