@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, Rule, validate
-from fleethook.admission.existing import list_changes, list_kept
+from fleethook.admission.existing import MAX_CHANGES, list_changes, list_kept
 
 OWNER = "metadata.labels: label `owner` is missing"
 LATEST = "use a fixed tag"
@@ -218,6 +218,14 @@ def test_a_failing_stored_object_is_no_former_violation() -> None:
         raise Denied("no")
 
     assert not make(decides).review(pod(annotations={"a": "b"}), operation="UPDATE", old=pod()).allowed
+
+
+def test_an_update_of_more_elements_than_a_rule_can_be_asked_about_answers_for_all() -> None:
+    rule = make(no_latest)
+    stored, updated = pod(*["a:latest"] * MAX_CHANGES), pod(*["b:latest"] * MAX_CHANGES)
+    answer = rule.review(updated, operation="UPDATE", old=stored)
+    assert answer.message == f"spec.containers[0].image: {LATEST}"
+    assert rule.review(stored, operation="UPDATE", old=stored).allowed
 
 
 def test_changed_elements_and_members_are_compared_alone() -> None:

@@ -4,6 +4,7 @@ kube-apiserver sends the whole object for each change, also for the removal of a
 a violation that the update does not add would keep the object as it is for ever.
 """
 
+import itertools
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -13,10 +14,14 @@ from fleethook.admission.declaration import Declaration
 from fleethook.admission.matching import find_mismatch
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, as_text
 
 REFUSALS: Final = ("Forbidden", "Invalid")
 """The reasons of responses with which a rule refuses an object; a rule that fails has another one."""
+
+
+MAX_CHANGES: Final = 500
+"""Elements and members of an update about which a rule is asked alone. An update with more answers for all of them."""
 
 
 async def judge_update(
@@ -58,7 +63,9 @@ async def judge_update(
         return refusal
     if former.message != refusal.message and not await _hides(refusal, list_kept(stored, updated), find_refusal):
         return refusal
-    for change in list_changes(stored, updated):
+    for number, change in enumerate(list_changes(stored, updated)):
+        if number >= MAX_CHANGES:
+            return refusal
         found = await find_refusal(change.after)
         if found is not None:
             former = await find_refusal(change.before)
@@ -70,11 +77,11 @@ async def judge_update(
 
 async def _hides(
     refusal: Response,
-    kept: "Iterator[Change]",
+    kept: Iterator["Change"],
     find_refusal: Callable[[Mapping[str, JSON]], Awaitable[Response | None]],
 ) -> bool:
     """Return whether a rule refuses an unchanged element of the stored object for the same reason."""
-    for one in kept:
+    for one in itertools.islice(kept, MAX_CHANGES):
         found = await find_refusal(one.after)
         if found is not None and _place(found, one).message == refusal.message:
             return True
@@ -105,12 +112,13 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
     former = dict(_list_lists(stored))
     for path, elements in _list_lists(updated):
         others = former.get(path, [])
+        known, named = _write(others), {as_text(as_object(one).get("name")): one for one in others}
         for index, element in enumerate(elements):
-            if element in others:
+            if _encode(element) in known:
                 continue
-            name = as_object(element).get("name")
-            same = [one for one in others if as_object(one).get("name") == name] if name is not None else []
-            if name is None and len(others) == len(elements):
+            name = as_text(as_object(element).get("name"))
+            same = [named[name]] if name and name in named else []
+            if not name and len(others) == len(elements):
                 same = [others[index]]
             yield Change(_keep(updated, path, [element]), _keep(stored, path, same[:1]), ".".join(path), index)
             if same:
@@ -124,8 +132,9 @@ def list_kept(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Iterat
     """Yield the elements of lists of objects that an update does not change, each alone in the stored object."""
     former = dict(_list_lists(stored))
     for path, elements in _list_lists(updated):
+        known = _write(former.get(path, []))
         for index, element in enumerate(elements):
-            if element in former.get(path, []):
+            if _encode(element) in known:
                 yield Change(_keep(stored, path, [element]), {}, ".".join(path), index)
 
 
@@ -172,7 +181,16 @@ def _replace(node: Mapping[str, JSON], path: tuple[str, ...], members: JSONObjec
 
 
 def _subtract(values: list[JSON], others: list[JSON]) -> list[JSON]:
-    return [one for one in values if one not in others]
+    known = _write(others)
+    return [one for one in values if _encode(one) not in known]
+
+
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _write(values: list[JSON]) -> set[bytes]:
+    """Return the texts of values. A list may have 100,000, too many to compare each with each."""
+    return set(map(_encode, values))
 
 
 def _list_lists(node: Mapping[str, JSON], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[JSON]]]:
