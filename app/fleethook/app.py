@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterator
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -38,8 +38,6 @@ from fleethook.work.garbage import settle_garbage_collector
 from fleethook.work.threads import Worker
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
-
-AnyEngine = TypeVar("AnyEngine", bound=EngineServer)
 
 
 def list_indexes(names: Collection[str] | None = None) -> list[Index]:
@@ -80,22 +78,31 @@ class Fleethook(FastAPI):
         self.store: Final = Store(list_indexes(settings.engines)) if store is None else store
         self.metrics: Final = Metrics()
         self.cluster: Final = self._make_cluster() if settings.follows_cluster else None
-        self.source: Final[Source | None] = self._make_source()
-        self.listening: Final = asyncio.Event()
-        """Set once the server listens."""
-        self.registration_changed: Final = asyncio.Event()
         self.draining = False
         self.port = settings.port
         self.ended: Final[list[str]] = []
-        self.worker: Final = Worker()
-        """Thread for the work on large reviews, and for long functions."""
-        self.capacity: Final = find_capacity(settings)
-        self.bodies: Final = BodyBudget(self.capacity.body_bytes)
+        self.parts: Final = ServerContext(
+            settings=settings,
+            store=self.store,
+            metrics=self.metrics,
+            worker=Worker(),
+            capacity=find_capacity(settings),
+            source=self._make_source(),
+            cluster=self.cluster,
+            find_port=lambda: self.port,
+            listening=asyncio.Event(),
+            is_replay=is_replay,
+            traces_calls=record is not None,
+            add_route=self._add_route,
+            registration_changed=asyncio.Event(),
+        )
+        """The parts that the engines share."""
+        self.bodies: Final = BodyBudget(self.parts.capacity.body_bytes)
         self.connections: Connections | None = None
         """Connections of the listening server, None without one."""
-        self._record: Final = record
-        self._trace: Final = trace
-        self.engines: Final = self._make_engines(is_replay=is_replay)
+        self.engines: Final[dict[str, EngineServer]] = {
+            one.name: load_reference(one.server)(self.parts) for one in enabled_engines(settings.engines)
+        }
         """The enabled engines by name."""
         self.metrics.registry.register(EdgeMetrics(lambda: self.connections, self.bodies))
         for engine in self.engines.values():
@@ -105,30 +112,17 @@ class Fleethook(FastAPI):
         self.routes_of_reviews: Final = [route for routes in by_engine.values() for route in routes]
         self.engine_of_route: Final = {route.path: name for name, routes in by_engine.items() for route in routes}
         """The engine of each route, by path."""
-        self._log: Final = log
+        self._parts_of_endpoints: Final[dict[str, Any]] = {
+            "metrics": self.metrics,
+            "body_limit": settings.body_limit,
+            "log": log,
+            "known_clients_only": settings.client_ca_file is not None,
+            "worker": self.parts.worker,
+            "bodies": self.bodies,
+            "record": record,
+            "trace": trace,
+        }
         self.reviews: Final = {route.path: self._make_endpoint(route) for route in self.routes_of_reviews}
-
-    def _make_engines(self, *, is_replay: bool) -> dict[str, EngineServer]:
-        context = ServerContext(
-            self.settings,
-            self.store,
-            self.metrics,
-            self.worker,
-            self.capacity,
-            self.source,
-            self.cluster,
-            lambda: self.port,
-            self.listening,
-            is_replay,
-            traces_calls=self._record is not None,
-            add_route=self._add_route,
-            registration_changed=self.registration_changed,
-        )
-        return {one.name: load_reference(one.server)(context) for one in enabled_engines(self.settings.engines)}
-
-    def find_engine(self, kind: type[AnyEngine]) -> AnyEngine:
-        """Return the enabled engine of a class; raises StopIteration if it is off."""
-        return next(one for one in self.engines.values() if isinstance(one, kind))
 
     def _make_cluster(self) -> Cluster:
         return Cluster(self.settings, self.store, find_followed(self.settings, self.settings.engines))
@@ -145,17 +139,7 @@ class Fleethook(FastAPI):
         self.reviews[route.path] = self._make_endpoint(route)
 
     def _make_endpoint(self, route: ReviewRoute) -> Endpoint:
-        endpoint = route.make(
-            route.path,
-            metrics=self.metrics,
-            body_limit=self.settings.body_limit,
-            log=self._log,
-            known_clients_only=self.settings.client_ca_file is not None,
-            worker=self.worker,
-            bodies=self.bodies,
-            record=self._record,
-            trace=self._trace,
-        )
+        endpoint = route.make(route.path, **self._parts_of_endpoints)
         if self.cluster is not None and route.needs:
             endpoint.missing = partial(self.cluster.source.missing, route.needs)
         return endpoint
@@ -186,22 +170,22 @@ class Fleethook(FastAPI):
     def checks(self) -> Iterator[Check]:
         """Yield the checks of ``/readyz``."""
         yield Check("draining", not self.draining, "shutting down" if self.draining else "")
-        if self.source is None:
+        if self.parts.source is None:
             yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
         if self.cluster is not None and self.cluster.source.finds_nothing:
             yield Check("apiserver", ok=False, detail=self.cluster.lack)
         for engine in self.engines.values():
             yield from engine.checks()
-        for part in () if self.source is None else self.source.parts():
+        for part in () if self.parts.source is None else self.parts.source.parts():
             # A kind that no answer needs is reported only if it cannot be read.
             if part.needed or part.failing:
                 yield self._check_part(part)
 
     async def check_manifests(self) -> None:
         """Tell the engines that the manifests were loaded or have changed."""
-        if isinstance(self.source, ManifestSource):
+        if isinstance(self.parts.source, ManifestSource):
             for engine in self.engines.values():
-                await engine.check_manifests(self.source.documents())
+                await engine.check_manifests(self.parts.source.documents())
 
     async def close(self) -> None:
         """End the threads and the clients of the engines."""
@@ -226,15 +210,15 @@ def find_followed(settings: Settings, names: Collection[str]) -> list[Followed]:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     assert isinstance(app, Fleethook)
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
-    if app.source is not None:
-        for collector in store_gauges(app.store.counts, app.source.parts):
+    if app.parts.source is not None:
+        for collector in store_gauges(app.store.counts, app.parts.source.parts):
             app.metrics.registry.register(collector)
     async with contextlib.AsyncExitStack() as stack:
         for engine in app.engines.values():
             stack.push_async_callback(engine.close)
             await engine.open()
-        if isinstance(app.source, ManifestSource):
-            await stack.enter_async_context(follow_manifests(app.source, changed=app.check_manifests))
+        if isinstance(app.parts.source, ManifestSource):
+            await stack.enter_async_context(follow_manifests(app.parts.source, changed=app.check_manifests))
         elif app.cluster is not None:
             following = follow_cluster(app.cluster, ended=app.ended.append)
             await stack.enter_async_context(following)

@@ -22,7 +22,6 @@ from benchmarks.engines.dispatch_worlds import (
 from benchmarks.reviews import deployment
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.call.call import Deadline
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
@@ -108,19 +107,18 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
     async with Spans() as client, aiohttp.ClientSession(connector=connector) as bare:
         app = create_app(Settings(), log=lambda _: None)
         _fill(app, base, ca_bundle)
-        dispatcher = build_dispatcher(
-            app.store, client, observe=app.find_engine(DispatchServer).metrics.count_webhook_call
-        )
+        engine: Any = app.engines["dispatch"]
+        dispatcher = build_dispatcher(app.store, client, observe=engine.metrics.count_webhook_call)
         access = ClusterAccess(is_open=True, callers=NamedCallers([]), tokens=None, lack="")
         unlimited = Slots(Limits(sys.maxsize))
         context = DispatchContext(
             dispatcher,
             app.store,
-            app.find_engine(DispatchServer).synced,
+            engine.synced,
             lambda: "",
             access,
-            app.find_engine(DispatchServer).requests,
-            app.find_engine(DispatchServer).metrics,
+            engine.requests,
+            engine.metrics,
             refusals=unlimited,
             unknown=unlimited,
         )

@@ -26,7 +26,6 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.engines.overrider.controller.controller import OverriderController
-from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
 from fleethook.work.garbage import pause_garbage_collector, settle_garbage_collector
@@ -78,10 +77,11 @@ class Server:
 
     async def review_all(self, workloads: Workloads) -> dict[str, Any]:
         """Compile the plan of every subject and pool, and choose the workloads whose reviews are measured."""
+        engine: Any = self.app.engines["overrider"]
         cpu = time.process_time()
         for number in range(self.size.subjects):
             for pool in range(self.size.pools):
-                self.app.find_engine(OverriderServer).plans.plan(
+                engine.plans.plan(
                     YURT_APP_SET, *self.documents(number), kind="Deployment", pool=objects.pool_name(pool),
                     cluster="", store=self.app.store,
                 )  # fmt: skip
@@ -109,9 +109,10 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[OverriderController]:
+        engine: Any = self.app.engines["overrider"]
         controller = OverriderController(
-            self.connection, self.app.store, self.source, self.app.find_engine(OverriderServer).plans, per_second=self.given.rate,
-            worker=self.app.worker, reading=pause_garbage_collector,
+            self.connection, self.app.store, self.source, engine.plans, per_second=self.given.rate,
+            worker=self.app.parts.worker, reading=pause_garbage_collector,
         )  # fmt: skip
         task = asyncio.create_task(controller.run())
         try:

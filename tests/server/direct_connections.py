@@ -12,7 +12,6 @@ from uvicorn.server import ServerState
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cli.serve.server import make_config
-from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.model.admission import AdmissionRequest, Response, patched
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.engine_server import HealthOnly
@@ -141,7 +140,7 @@ def app_for_tests(
     for document in (subject, applied):
         app.store.put(document)
     if is_compiled:
-        app.find_engine(OverriderServer).plans.plan(
+        app.engines["overrider"].plans.plan(
             YURT_APP_SET, subject, applied, kind="Deployment", pool="hangzhou", cluster="", store=app.store
         )  # fmt: skip
     known: dict[str, Any] = {

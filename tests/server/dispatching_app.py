@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from fleethook.app import Fleethook
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.server.log import LogSink
 from tests.engines.dispatch.builders import (
     WIDGETS,
@@ -48,5 +47,5 @@ def dispatching(log: LogSink | None = None, **settings: Any) -> Fleethook:
     app = app_for_tests(log, **settings)
     for document in documents():
         app.store.put(document)
-    app.find_engine(DispatchServer).synced.set()
+    app.engines["dispatch"].synced.set()
     return app

@@ -8,7 +8,6 @@ import pytest
 from fleethook.app import create_app
 from fleethook.cli.serve.leader import _make_registrar, candidate_metrics, needs_leader
 from fleethook.cluster.connection import Connection
-from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.settings import Settings
 
 KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}
@@ -37,13 +36,13 @@ def test_a_server_needs_a_leader_for_registration_and_for_the_tasks_of_enabled_e
 def test_the_leader_registers_changed_rules_at_once_and_for_their_owner() -> None:
     app = create_app(Settings(in_cluster=True, service="fleet/hook", rule_registration=True), log=None)
     changing = _make_registrar(app, Connection(Path("k")), bytes)._changing
-    assert changing.changed is app.registration_changed
+    assert changing.changed is app.parts.registration_changed
     assert changing.owner == "hook"
 
 
 def test_the_metrics_of_a_candidate_have_the_queues_of_all_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     app = create_app(Settings(), log=None)
-    monkeypatch.setattr(app.find_engine(OverriderServer), "queue_length", lambda: 2)
+    monkeypatch.setattr(app.engines["overrider"], "queue_length", lambda: 2)
     families = [family for one in candidate_metrics(app, lambda: True) for family in one.collect()]
     values = {family.name: family.samples[0].value for family in families}
     assert (values["fleethook_leader"], values["fleethook_controller_queue_length"]) == (1, 2)

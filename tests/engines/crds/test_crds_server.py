@@ -9,7 +9,7 @@ from hypothesis import given
 
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
-from fleethook.engines.crds.crds_server import CrdsServer, mutate_karmada, validate_karmada
+from fleethook.engines.crds.crds_server import mutate_karmada, validate_karmada
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.settings import Settings
 from tests.engines.crds.anything import JSON, TARBALLS
@@ -17,7 +17,7 @@ from tests.server.reviews.asking_routes import ask, review
 
 
 async def test_the_routes_of_instances_set_defaults_and_validate() -> None:
-    routes = {route.path: route for route in create_app(Settings(), log=None).find_engine(CrdsServer).routes()}
+    routes = {route.path: route for route in create_app(Settings(), log=None).engines["crds"].routes()}
     assert set(routes) == {paths.MUTATE_KARMADA, paths.VALIDATE_KARMADA}
     kind = {"group": "operator.karmada.io", "version": "v1alpha1", "kind": "Karmada"}
     instance = {"apiVersion": "operator.karmada.io/v1alpha1", "kind": "Karmada", "metadata": {"name": "a"}, "spec": {}}

@@ -9,7 +9,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import PartState
-from fleethook.engines.dispatch.dispatch_server import DispatchServer, dispatch_routes, list_resources
+from fleethook.engines.dispatch.dispatch_server import dispatch_routes, list_resources
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext
 from fleethook.settings import Settings
 from tests.server.reviews.asking_routes import ask, review
@@ -37,12 +37,12 @@ def test_workspaces_are_needed_in_a_kcp_only() -> None:
 
 
 def test_a_server_of_a_cluster_waits_for_the_objects_and_one_without_does_not() -> None:
-    assert create().find_engine(DispatchServer).synced.is_set()
-    assert not create(kubeconfig=Path("k")).find_engine(DispatchServer).synced.is_set()
+    assert create().engines["dispatch"].synced.is_set()
+    assert not create(kubeconfig=Path("k")).engines["dispatch"].synced.is_set()
 
 
 def test_a_kcp_of_which_one_shard_is_read_has_a_check() -> None:
-    checks = create(kubeconfig=Path("k"), kcp=True).find_engine(DispatchServer).checks()
+    checks = create(kubeconfig=Path("k"), kcp=True).engines["dispatch"].checks()
     assert ["kcp_cache_kubeconfig" in check.detail for check in checks] == [True]
 
 
@@ -61,5 +61,5 @@ def test_outdated_bindings_are_a_reason_to_refuse(
 
     monkeypatch.setattr(app.cluster.source, "parts", parts)
     monkeypatch.setattr(type(app.cluster.source), "finds_nothing", False)
-    stale = app.find_engine(DispatchServer)._find_stale()
+    stale = app.engines["dispatch"]._find_stale()
     assert stale == ("no update of apibindings.apis.kcp.io from the apiserver for 200 s" if refused else "")

@@ -15,7 +15,6 @@ from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.chain import Chain
 from fleethook.engines.interpret.interpret_server import (
     CallDurations,
-    InterpretServer,
     interpret_routes,
     list_resources,
 )
@@ -58,7 +57,7 @@ def test_the_config_map_of_the_namespace_is_followed() -> None:
 def test_a_refused_customization_is_a_check_that_leaves_the_server_ready() -> None:
     app = create_app(Settings(), log=None)
     app.store.put(REFUSED)
-    checks = list(app.find_engine(InterpretServer).checks())
+    checks = list(app.engines["interpret"].checks())
     assert [(check.name, check.ok, "broken" in check.detail) for check in checks] == [("customizations", True, True)]
 
 
@@ -73,7 +72,7 @@ def read_samples(collectors: Iterable[Collector]) -> dict[str, float]:
 def test_a_refused_customization_counts() -> None:
     app = create_app(Settings(), log=None)
     app.store.put(REFUSED)
-    samples = read_samples(app.find_engine(InterpretServer).collectors())
+    samples = read_samples(app.engines["interpret"].collectors())
     assert samples == {"fleethook_scripts": 0, "fleethook_customizations_refused": 1}
 
 
@@ -97,7 +96,7 @@ def test_names_that_users_choose_are_bounded() -> None:
 )
 def test_the_settings_decide_about_the_registration_with_karmada(given: dict[str, Any], *, registers: bool) -> None:
     settings = Settings(kubeconfig=Path("k"), service="fleet/fleethook", **given)
-    assert create_app(settings, log=None).find_engine(InterpretServer).registers is registers
+    assert create_app(settings, log=None).engines["interpret"].registers is registers
 
 
 REGISTERING = Settings(kubeconfig=Path("k"), service="fleet/fleethook", interpreter_registration="all")
@@ -107,7 +106,7 @@ def test_the_configuration_has_the_kinds_that_no_other_webhook_has_and_these_are
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = create_app(REGISTERING, log=None)
-    server = app.find_engine(InterpretServer)
+    server = app.engines["interpret"]
     rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "kinds": ["Deployment"], "operations": ["InterpretHealth"]}
     other = {"name": "w.example.org", "clientConfig": {"url": "https://x"}, "rules": [rule]}
     app.store.put(
@@ -133,6 +132,6 @@ def test_the_configuration_has_the_kinds_that_no_other_webhook_has_and_these_are
 def test_a_changed_customization_changes_the_registration_and_other_objects_do_not() -> None:
     app = create_app(REGISTERING, log=None)
     app.store.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}})
-    assert not app.registration_changed.is_set()
+    assert not app.parts.registration_changed.is_set()
     app.store.put(REFUSED)
-    assert app.registration_changed.is_set()
+    assert app.parts.registration_changed.is_set()

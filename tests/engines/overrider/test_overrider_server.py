@@ -10,7 +10,7 @@ import pytest
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.overrider_server import OverriderLeader, OverriderServer, overrider_routes
+from fleethook.engines.overrider.overrider_server import OverriderLeader, overrider_routes
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
@@ -95,7 +95,7 @@ INSTALLED: dict[str, Any] = {**KUBECONFIG, "service": "fleet/fleethook"}
 def test_the_settings_decide_about_tasks(
     given: dict[str, Any], tasks: list[str], *, leads: bool, selects: bool
 ) -> None:
-    engine = create_app(Settings(**given), log=None).find_engine(OverriderServer)
+    engine = create_app(Settings(**given), log=None).engines["overrider"]
     found = list(engine.tasks())
     for _, work in found:
         work.close()
@@ -103,14 +103,14 @@ def test_the_settings_decide_about_tasks(
 
 
 def test_a_server_without_objects_has_no_checks() -> None:
-    engine = create_app(Settings(), log=None).find_engine(OverriderServer)
+    engine = create_app(Settings(), log=None).engines["overrider"]
     assert list(engine.checks()) == []
     assert engine.conflicts is None
 
 
 async def test_a_former_leader_keeps_the_counts_and_drops_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(kubeconfig=Path("k"), controller=True, kcp=True)
-    engine = create_app(settings, log=None).find_engine(OverriderServer)
+    engine = create_app(settings, log=None).engines["overrider"]
     leader = OverriderLeader(engine.context, engine.plans, None)
     seen: list[Any] = []
 
@@ -130,7 +130,7 @@ async def test_a_former_leader_keeps_the_counts_and_drops_the_queue(monkeypatch:
 
 
 async def test_a_leader_without_a_controller_has_no_task() -> None:
-    engine = create_app(Settings(kubeconfig=Path("k"), controller=False), log=None).find_engine(OverriderServer)
+    engine = create_app(Settings(kubeconfig=Path("k"), controller=False), log=None).engines["overrider"]
     await engine.lead(Leadership(cast("Any", None), lambda: b"", None))
     assert engine.queue_length() == 0
 

@@ -10,7 +10,6 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.workload_admission import mutate_workload
-from fleethook.engines.overrider.overrider_server import OverriderServer
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
@@ -124,7 +123,7 @@ async def test_concurrent_reviews_of_a_subject_compile_its_plan_once_and_let_oth
     answers = await asyncio.gather(*(call(app, "/mutate-apps-v1-deployment", one) for one in reviews))
     done = True
     await other
-    plans = app.find_engine(OverriderServer).plans
+    plans = app.engines["overrider"].plans
     assert plans.of_subject(YURT_APP_SET, LARGE, RULE, cluster="").compiled == 1
     assert iterations >= 8
     for one, answer in zip(reviews, answers, strict=True):

@@ -61,7 +61,7 @@ async def serving(tmp_path: Path, rules: str = RULES, **settings: Any) -> AsyncI
     (tmp_path / "rules.py").write_text(rules)
     app = create_app(Settings(rules=[tmp_path / "rules.py"], rule_settings={"map": "texts"}, **settings), log=None)
     async with app.router.lifespan_context(app):
-        yield app, app.find_engine(RulesServer)
+        yield app, app.engines["rules"]
 
 
 async def ask(app: Fleethook, path: str, body: bytes) -> Any:
@@ -155,7 +155,7 @@ async def test_reviews_of_rules_are_recorded(tmp_path: Path) -> None:
     async with app.router.lifespan_context(app):
         await ask(app, "/rules/validate/needs-owner", review("Deployment", "apps"))
         (tmp_path / "rules.py").write_text(MORE)
-        await app.find_engine(RulesServer).reload()
+        await app.engines["rules"].reload()
         await ask(app, "/rules/validate/added", review("Pod"))
     assert [one.route.rpartition("/")[2] for one in records] == ["needs-owner", "added"]
 
@@ -221,7 +221,7 @@ async def test_several_files_are_served_and_followed(tmp_path: Path) -> None:
     two.write_text(text)
     app = create_app(Settings(rules=[one, two]), log=None)
     async with app.router.lifespan_context(app):
-        server = app.find_engine(RulesServer)
+        server = app.engines["rules"]
         assert (await ask(app, "/rules/validate/second", review("Pod")))["status"]["message"] == "1"
         assert await ask_for_owner(app) == MISSING
         two.write_text(text.replace('"1"', '"2"'))
@@ -339,7 +339,7 @@ async def test_the_registration_follows_the_file(tmp_path: Path) -> None:
         assert {one["metadata"]["name"] for one in server.configurations()} == {"mine-rules"}
         (tmp_path / "rules.py").write_text(RULES.partition("@mutate")[0])
         await server.reload()
-        assert app.registration_changed.is_set()
+        assert app.parts.registration_changed.is_set()
         assert registered() == [[], ["needs-owner"]]
 
 
@@ -352,7 +352,7 @@ async def test_objects_beside_the_server_are_never_sent(tmp_path: Path) -> None:
 
 
 def test_without_files_the_engine_has_no_route_and_no_check() -> None:
-    server = create_app(Settings(), log=None).find_engine(RulesServer)
+    server = create_app(Settings(), log=None).engines["rules"]
     assert (list(server.routes()), list(server.checks()), list(server.tasks())) == ([], [], [])
     assert not server.registers
 

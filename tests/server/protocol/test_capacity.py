@@ -84,7 +84,7 @@ async def test_connections_and_bodies_are_counted_with_their_limits() -> None:
     assert set(await found()) == set(TYPES[4:])
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        app.connections = Connections(app.capacity.connections)
+        app.connections = Connections(app.parts.capacity.connections)
         for stage in (
             ConnectionStage.IDLE,
             ConnectionStage.ANSWERING,

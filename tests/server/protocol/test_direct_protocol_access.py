@@ -9,7 +9,6 @@ import pytest
 
 from fleethook.app import Fleethook
 from fleethook.cluster.connection import Connection
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from tests.engines.dispatch.raw_reviews import encode_review
 from tests.server.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
 from tests.server.dispatching_app import AT_ONCE, BY_ASGI, NAMED, dispatching
@@ -42,7 +41,7 @@ async def ask_both(
         with notes.taken(app):
             outcomes.append(await ask(app, [request], direct=direct, certificate=certificate))
         texts.append(notes.texts)
-        assert (app.find_engine(DispatchServer).requests.in_flight, app.metrics.in_flight, app.bodies.total) == (
+        assert (app.engines["dispatch"].requests.in_flight, app.metrics.in_flight, app.bodies.total) == (
             {},
             0,
             0,
@@ -147,12 +146,12 @@ async def test_a_path_of_workspaces_needs_the_right_in_the_cluster_that_it_leads
 async def test_a_review_before_the_objects_are_read_waits_for_them() -> None:
     lines: list[bytes] = []
     app = dispatching(lines.append)
-    app.find_engine(DispatchServer).synced.clear()
+    app.engines["dispatch"].synced.clear()
 
     async def read() -> None:
         await asyncio.sleep(0)
         assert not lines
-        app.find_engine(DispatchServer).synced.set()
+        app.engines["dispatch"].synced.set()
 
     reading = asyncio.create_task(read())
     outcome = await ask(app, [encode(REVIEW, path="/clusters/a/mutate")], direct=True)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.server.callers import FullQuotaError
 from tests.builders import workload
 from tests.engines.dispatch.builders import configuration, review, webhook, widget
@@ -127,10 +126,10 @@ def _compare_paths(world: World, requests: list[bytes], cut: int) -> None:
         app = dispatching(notes.add_line, max_connections=2, **world.settings)
         with contextlib.ExitStack() as stack:
             if world.is_full:
-                stack.enter_context(app.find_engine(DispatchServer).requests.hold("a"))
+                stack.enter_context(app.engines["dispatch"].requests.hold("a"))
             stack.enter_context(notes.taken(app))
             outcome = await ask(app, chunks, direct=direct, certificate=world.certificate)
-        assert (app.find_engine(DispatchServer).requests.in_flight, app.metrics.in_flight, app.bodies.total) == (
+        assert (app.engines["dispatch"].requests.in_flight, app.metrics.in_flight, app.bodies.total) == (
             {},
             0,
             0,
@@ -192,8 +191,8 @@ async def test_a_changed_webhook_applies_to_the_next_review() -> None:
 
 async def test_a_request_beyond_the_quota_is_refused_at_once() -> None:
     app = dispatching(max_connections=2)
-    with app.find_engine(DispatchServer).requests.hold("a"):
-        with pytest.raises(FullQuotaError), app.find_engine(DispatchServer).requests.hold("a"):
+    with app.engines["dispatch"].requests.hold("a"):
+        with pytest.raises(FullQuotaError), app.engines["dispatch"].requests.hold("a"):
             pass
         outcome = await ask(app, [encode(UNASKED, path="/clusters/a/mutate")], direct=True)
     assert b'"code":429' in outcome.received

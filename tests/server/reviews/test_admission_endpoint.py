@@ -9,7 +9,6 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
 from fleethook.cluster.store import PartState, StaleError
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.model.admission import AdmissionRequest, errored
 from fleethook.server.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
@@ -295,7 +294,7 @@ async def test_a_server_whose_apiserver_serves_no_needed_kind_is_not_ready(
     app = create_app(Settings(kubeconfig=tmp_path / "none", dispatch_as_kcp=True, dispatch_open="loopback"), log=None)
     assert app.cluster is not None
     monkeypatch.setattr(Informer, "unserved", True)
-    app.find_engine(DispatchServer).synced.set()
+    app.engines["dispatch"].synced.set()
     answer = await call(app, "/readyz", method="GET", query=b"partial=true")
     (found,) = (check for check in answer.json()["checks"] if check["name"] == "apiserver")
     assert (answer.status, found["ok"]) == (503, False)

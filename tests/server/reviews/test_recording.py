@@ -12,8 +12,6 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
-from fleethook.engines.interpret.interpret_server import InterpretServer
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, yurt_app_set
@@ -172,7 +170,7 @@ def test_another_answer_is_none_of_a_webhook(members: dict[str, Any]) -> None:
 
 async def test_a_request_beyond_the_quota_says_so(records: KeptReviews) -> None:
     made = make_app(records, max_connections=2)
-    with made.find_engine(DispatchServer).requests.hold("ws1"):
+    with made.engines["dispatch"].requests.hold("ws1"):
         await call(made, CLUSTER_MUTATE, json.dumps(dispatched()).encode())
     ((refused,),) = [record.calls for record in records]
     assert refused[:2] == ("read", "RequestQuota")
@@ -229,4 +227,4 @@ async def test_answers_of_interpreter_webhooks_are_recorded(app: Fleethook, hook
 
 async def test_calls_are_not_collected_without_a_recorder() -> None:
     made = create_app(Settings(), log=None)
-    assert not made.find_engine(InterpretServer).chain._traces
+    assert not made.engines["interpret"].chain._traces

@@ -11,7 +11,6 @@ import pytest
 
 from fleethook.app import create_app
 from fleethook.engines.dispatch.dispatch_errors import denial, internal, too_many_requests
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.dispatch.review.dispatch_endpoint import refusal
 from fleethook.model.admission import Response, Status, allowed, denied, errored, invalid, patched
 from fleethook.server.callers import EXTENSION, make_client_extension
@@ -70,7 +69,7 @@ async def ask(route: str, body: bytes) -> Seen:
     lines: list[bytes] = []
     settings = Settings(dispatch_callers=[CALLER], client_ca_file=Path("ca.crt"), body_limit=1 << 20)
     app = create_app(settings, log=lines.append)
-    app.find_engine(DispatchServer).synced.set()
+    app.engines["dispatch"].synced.set()
     headers = {"content-type": "application/json", "x-request-id": "r-1"}
     answer = await call(app, path_of(route), body, headers=headers, extensions=EXTENSIONS)
     counts = {

@@ -60,7 +60,7 @@ async def lead(
     )
 
     settings = app.settings
-    await app.listening.wait()
+    await app.parts.listening.wait()
     assert app.cluster is not None
     await app.cluster.source.wait_tried()
     async with Connection(settings.kubeconfig, context=settings.context) as connection:
@@ -146,7 +146,7 @@ def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[
         return [one for engine in registering for one in engine.configurations()]
 
     owner = next((one.registration_owner for one in registering if one.registration_owner), "")
-    changing = ChangingConfigurations(build, app.registration_changed, owner)
+    changing = ChangingConfigurations(build, app.parts.registration_changed, owner)
     return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again, changing=changing)
 
 

@@ -222,7 +222,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         def report_ready(port: int) -> None:
             app.port = port
             _print_summary(app, certificates.files, port)
-            app.listening.set()
+            app.parts.listening.set()
 
         leader = await stack.enter_async_context(contextlib.AsyncExitStack())
         remaining = list[JSONObject]()

@@ -351,7 +351,7 @@ class GracefulServer(uvicorn.Server):
 
     def _make_acceptor(self, sockets: list[socket.socket]) -> Acceptor:
         loop = asyncio.get_running_loop()
-        connections = Connections(self._app.capacity.connections)
+        connections = Connections(self._app.parts.capacity.connections)
         guard = Guard(
             HEADER_SECONDS,
             REQUEST_SECONDS,

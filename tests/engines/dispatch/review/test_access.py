@@ -15,7 +15,6 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.connection import Connection
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.dispatch.review.access import is_open
 from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings
@@ -62,8 +61,8 @@ async def dispatching(
         app.store.put(one)
     for phase in ("mutating", "validating"):
         app.store.put(configuration("ws1", phase, webhook(clientConfig=server.client_config("/w"))))
-    app.find_engine(DispatchServer).synced.set()
-    async with app.find_engine(DispatchServer).client:
+    app.engines["dispatch"].synced.set()
+    async with app.engines["dispatch"].client:
         yield app
 
 
@@ -216,7 +215,7 @@ async def test_a_refused_caller_uses_no_room_of_the_cluster(
         async with asyncio.timeout(NET):
             while len(reviewer.asked) < 5:
                 await asyncio.sleep(0)
-        assert app.find_engine(DispatchServer).requests.in_flight == {}
+        assert app.engines["dispatch"].requests.in_flight == {}
         reviewer.answering.set()
         assert {answer.status for answer in await asyncio.gather(*waiting)} == {401}
 

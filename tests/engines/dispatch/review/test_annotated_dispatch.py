@@ -11,7 +11,6 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.dispatch.review.annotated_dispatch import find_annotated_cluster
 from fleethook.patch import apply
 from fleethook.server.callers import EXTENSION, make_client_extension
@@ -186,8 +185,8 @@ async def test_a_body_without_a_review_is_a_bad_request(app: Fleethook) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_request_counts_for_the_cluster_of_its_objects(app: Fleethook, verb: str) -> None:
     with contextlib.ExitStack() as others:
-        for _ in range(app.capacity.connections // 2):
-            others.enter_context(app.find_engine(DispatchServer).requests.hold("ws3"))
+        for _ in range(app.parts.capacity.connections // 2):
+            others.enter_context(app.engines["dispatch"].requests.hold("ws3"))
         refused = (await ask(app, verb, review(of("ws3")))).json()["response"]
         assert (refused["allowed"], refused["status"]["code"]) == (False, 429)
         assert (await ask(app, verb, review(of("ws1")))).json()["response"]["status"]["code"] != 429

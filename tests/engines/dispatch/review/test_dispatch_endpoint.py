@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.patch import apply
 from fleethook.server.callers import CONNECTION, EXTENSION
 from fleethook.server.protocol.connections import Connections
@@ -167,16 +166,16 @@ async def test_webhook_calls_carry_the_callers_timeout(app: Fleethook, server: W
 
 async def test_a_request_waits_until_the_objects_are_read(app: Fleethook, server: Webhooks) -> None:
     server.answers["/w"] = allow
-    app.find_engine(DispatchServer).synced.clear()
+    app.engines["dispatch"].synced.clear()
     asked = asyncio.create_task(ask(app, "/clusters/ws3/validate"))
     await asyncio.sleep(0)
     assert not asked.done()
-    app.find_engine(DispatchServer).synced.set()
+    app.engines["dispatch"].synced.set()
     assert (await asked).json()["response"]["allowed"] is True
 
 
 async def test_a_request_that_cannot_wait_longer_for_the_objects_is_refused(app: Fleethook, server: Webhooks) -> None:
-    app.find_engine(DispatchServer).synced.clear()
+    app.engines["dispatch"].synced.clear()
     answer = (await ask(app, "/clusters/ws3/validate", query=b"timeout=50ms")).json()["response"]
     status = answer["status"]
     assert (answer["allowed"], status["code"], status["reason"]) == (False, 403, "Forbidden")
@@ -248,7 +247,7 @@ async def test_large_reviews_count_to_their_cluster_before_they_are_read(server:
             await until(lambda: first.is_read and beyond.is_read and other.is_read, what="bodies are read")
             await until(lambda: app.bodies.total > 0, what="their first pieces are charged")
             assert [caller.connection.client for caller in callers] == [f"logical cluster {name}" for name in clusters]
-            assert app.find_engine(DispatchServer).requests.in_flight == {"ws3": 1, "ws4": 1}
+            assert app.engines["dispatch"].requests.in_flight == {"ws3": 1, "ws4": 1}
             free = app.bodies.limit - app.bodies.total
             assert not app.bodies.take("logical cluster ws3", free)
             assert app.bodies.take("10.0.0.1", free), "nothing counts to the address"
@@ -265,7 +264,7 @@ async def test_large_reviews_count_to_their_cluster_before_they_are_read(server:
             assert (await first.answer).json()["response"]["allowed"]
             assert (await other.answer).json()["response"]["uid"] == "u-1"
             await waiting.answer
-    assert app.find_engine(DispatchServer).requests.in_flight == {}
+    assert app.engines["dispatch"].requests.in_flight == {}
     assert app.bodies.total == 0
 
 

@@ -9,7 +9,6 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.dispatch.dispatch_server import DispatchServer
 from fleethook.engines.dispatch.review.dispatch_metrics import (
     MAX_CLUSTERS,
     MAX_WEBHOOKS_PER_CLUSTER,
@@ -113,7 +112,7 @@ async def test_requests_beyond_the_quota_of_a_cluster_are_refused_and_others_are
     answers = await asyncio.gather(*attacking, victim)
     assert all(answer.json()["response"]["allowed"] for answer in answers)
     assert (await ask(app, "ws2")).json()["response"]["allowed"]
-    assert app.find_engine(DispatchServer).requests.in_flight == {}
+    assert app.engines["dispatch"].requests.in_flight == {}
 
 
 async def test_requests_are_counted_by_consumer(app: Fleethook) -> None:

@@ -11,7 +11,6 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.chain import Handler
-from fleethook.engines.interpret.interpret_server import InterpretServer
 from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.runner import Runner
@@ -152,22 +151,22 @@ async def test_invalid_update_keeps_the_last_valid_version_and_is_reported(app: 
         "ConfigMap karmada-system/karmada-config: invalid, its last valid version stays in use: "
         "data[retention.customizations][0].retention.lua: Lua script error: line 2: unexpected symbol near '<eof>'"
     )
-    assert app.find_engine(InterpretServer).customizations.counts() == (1, 1)
+    assert app.engines["interpret"].customizations.counts() == (1, 1)
     app.store.put(config_map(retention("desiredObj.spec.size = 1")))
-    assert app.find_engine(InterpretServer).customizations.counts() == (1, 0)
+    assert app.engines["interpret"].customizations.counts() == (1, 0)
 
 
 async def test_other_config_maps_are_not_read(app: Fleethook) -> None:
     app.store.put(config_map(retention("x ="), name="other"))
     app.store.put(config_map(retention("x ="), namespace="elsewhere"))
-    assert app.find_engine(InterpretServer).customizations.counts() == (0, 0)
+    assert app.engines["interpret"].customizations.counts() == (0, 0)
 
 
 async def test_objects_of_other_clusters_are_not_read(app: Fleethook) -> None:
     other = config_map(retention("desiredObj.spec.size = 7"))
     other["metadata"]["annotations"] = {"kcp.io/cluster": "tenant"}
     app.store.put(other)
-    assert app.find_engine(InterpretServer).customizations.counts() == (0, 0)
+    assert app.engines["interpret"].customizations.counts() == (0, 0)
 
 
 async def test_of_several_customizations_the_first_by_name_answers_and_dependencies_are_united(app: Fleethook) -> None:
