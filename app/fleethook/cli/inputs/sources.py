@@ -20,7 +20,14 @@ from fleethook.cli.options import (
     NamespaceOption,
 )
 from fleethook.cli.output.text_output import write_error
-from fleethook.cluster.kubernetes.resources import DISPATCHING, KCP, WORKSPACES, WatchedResource
+from fleethook.cluster.kubernetes.resources import (
+    APIBINDINGS,
+    DISPATCHING,
+    KCP,
+    LOGICAL_CLUSTERS,
+    WORKSPACES,
+    WatchedResource,
+)
 from fleethook.cluster.manifests.manifest_reader import name_source
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of
@@ -28,9 +35,11 @@ from fleethook.model.formats.text import list_some
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.karmada import CONFIG_MAP
-from fleethook.model.kcp import CLUSTER_ANNOTATION
+from fleethook.model.kcp import CLUSTER_ANNOTATION, LOGICAL_CLUSTER, cluster_of
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
+_MARKED: Final = (GroupKind("", "Namespace"), "", "default")
+"""The group, kind, namespace and name of an object that each workspace of kcp has, with its annotation."""
 NAMESPACED: Final = frozenset(
     {
         YURT_APP_OVERRIDER,
@@ -299,9 +308,17 @@ def _read_cluster(
     # An apiserver that is no kcp may have logical clusters by annotation, and these kinds as custom resources.
     defined = {one.object["metadata"]["name"] for one in found if key_of(one.object).group_kind == DEFINITION}
     further = [one for one in KCP if one.name in defined and one not in resources]
+    if not options.kcp and any(cluster_of(one.object) for one in found if key_of(one.object)[1:] == _MARKED):
+        further = [one for one in (APIBINDINGS, LOGICAL_CLUSTERS) if one not in resources]
     if further:
         found += read_cluster(further, options.kubeconfig, context=options.context).documents
     return found, unread
+
+
+def find_workspace(documents: Iterable[Document]) -> str:
+    """Return the logical cluster of a workspace of kcp whose objects these are, ``""`` without its LogicalCluster."""
+    keys = (key_of(one.object) for one in documents)
+    return next((one.cluster for one in keys if one.group_kind == LOGICAL_CLUSTER), "")
 
 
 def _read_export(options: SourceOptions, export: str, resources: Sequence[WatchedResource]) -> list[Document]:

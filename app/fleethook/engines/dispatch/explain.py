@@ -25,6 +25,7 @@ from fleethook.engines.dispatch.match.should_call import (
     match_namespace,
     match_object,
 )
+from fleethook.engines.dispatch.schema_owner import OwnerStatus
 from fleethook.engines.dispatch.webhooks.webhook import PHASES, OwnEndpoints, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest
@@ -321,7 +322,8 @@ def _list_hook_notes(hook: Webhook, attributes: Attributes) -> list[str]:
 def _list_notes(target: MatchedRequest, found: Mapping[Phase, Sequence[ExplainedHook]]) -> list[str]:
     notes: list[str] = []
     if target.ownership.cluster is None:
-        notes.append(f"the request is refused: {target.ownership.problem}")
+        unseen = target.ownership.status is OwnerStatus.UNSEEN
+        notes.append(f"{'this is no answer' if unseen else 'the request is refused'}: {target.ownership.problem}")
     for phase, hooks in found.items():
         if sum(one.decision == "call" for one in hooks) > MAX_CALLS:
             notes.append(

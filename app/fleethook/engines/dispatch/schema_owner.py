@@ -66,6 +66,11 @@ def _explain_gap(store: StoreView, cluster: str, name: str, *, known: bool) -> s
     return f"Workspace {name} of logical cluster {cluster} {found}"
 
 
+def _sees_one_workspace(store: StoreView) -> bool:
+    """Return whether the objects are those of a workspace of kcp that its user may see, without exports of others."""
+    return store.has(LOGICAL_CLUSTER) and not store.has(API_EXPORT) and not store.has(WORKSPACE)
+
+
 def hint_at_shards(store: StoreView, *, cached: bool = False) -> str:
     """Return why a logical cluster of a kcp may be unknown, ``""`` if the store has no objects of a kcp.
 
@@ -95,7 +100,9 @@ def _index_bound(_cluster: str, binding: Stored) -> list[tuple[str, str]]:
 
 
 def _index_unbound(_cluster: str, binding: Stored) -> list[None]:
-    return [] if any(_list_bound(binding)) else [None]
+    # An export may have only permission claims.
+    is_bound = as_object(as_object(binding).get("status")).get("phase") == "Bound" or any(_list_bound(binding))
+    return [] if is_bound else [None]
 
 
 def _index_exported(_cluster: str, export: Stored) -> list[tuple[str, str, str]]:
@@ -135,6 +142,8 @@ class OwnerStatus(enum.StrEnum):
     """The cluster, or the cluster of the APIExport, is unknown."""
     UNBOUND = "unbound"
     """A binding that is not bound yet will list the resource."""
+    UNSEEN = "unseen"
+    """The user sees only the consumer's workspace."""
 
 
 class Ownership(NamedTuple):
@@ -215,6 +224,14 @@ def _find_bound_owner(
         return found
     if not store.knows(owner):
         unknown = f"logical cluster {owner} of the APIExport of APIBinding {name} of {cluster}"
+        if _sees_one_workspace(store):
+            problem = (
+                f"the webhooks of {owner}, which APIBinding {name} binds, cannot be seen with the rights of a "
+                "workspace: ask the provider, who runs this command with --kcp-export, or use --kcp"
+            )
+            return found._replace(
+                status=OwnerStatus.UNSEEN, cluster=None, problem=problem, trace=(*found.trace, problem)
+            )
         problem = f"{unknown} is unknown{hint_at_shards(store, cached=True)}"
         return _refuse_unless(as_kcp, found, OwnerStatus.UNKNOWN, problem)
     problem = f"APIExport {export or '?'} of {owner} is gone; the webhooks of {owner} are still called"
@@ -243,6 +260,11 @@ def _find_local_owner(store: StoreView, *, cluster: str, group: str, resource: s
     for binding in unbound:
         export, path = _read_reference(binding)
         where = _read_export_cluster(binding) or resolve_cluster(store, path or cluster)
+        if _sees_one_workspace(store) and where != cluster:
+            problem = f"APIBinding {_read_name(binding)} of {cluster} is not bound yet, and may list {named}; try again"
+            return local._replace(
+                status=OwnerStatus.UNSEEN, cluster=None, problem=problem, trace=(*local.trace, problem)
+            )
         if store.find(EXPORTS_BY_RESOURCE, where, (group, resource, export)):
             problem = (
                 f"APIBinding {_read_name(binding)} of {cluster} will list {named}, but is not bound yet; try again"

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from fleethook.cluster.kubernetes.resources import APIBINDINGS, LOGICAL_CLUSTERS
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import EXAMPLE, explain, explain_as_json, provide_webhooks
 from tests.cli.fake_cluster import Cluster
@@ -11,6 +12,7 @@ from tests.engines.dispatch.builders import (
     binding,
     configuration,
     definition,
+    logical_cluster,
     namespace,
     webhook,
     widget,
@@ -147,6 +149,36 @@ def test_a_cluster_with_logical_clusters_only_needs_the_option(
     code, _, err = explain("--request", write_yaml("a.yaml", widget()), *options)
     assert code == 2
     assert "the logical cluster is unknown: add the annotation kcp.io/cluster, or give --cluster NAME" in err
+
+
+@pytest.mark.parametrize(
+    ("bound", "code", "text"),
+    [
+        (
+            "Bound",
+            1,
+            "the webhooks of p, which APIBinding widgets binds, cannot be seen with the rights of a workspace",
+        ),
+        ("Binding", 1, "APIBinding widgets of c is not bound yet, and may list widgets.example.org"),
+        ("", 0, "no APIBinding of c lists widgets.example.org: it is local"),
+    ],
+)
+def test_a_consumer_gets_no_answer_about_the_webhooks_of_a_provider(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML, bound: str, code: int, text: str
+) -> None:
+    held, options = cluster
+    one = binding("c", "p", "widgets.example.org")
+    one["status"] = one["status"] | {"phase": bound} | ({} if bound == "Bound" else {"boundResources": []})
+    held.lists = {
+        "/api/v1/namespaces": [namespace("c")],
+        APIBINDINGS.path: [one] if bound else [],
+        LOGICAL_CLUSTERS.path: [logical_cluster("c")],
+    }
+    found, out, _ = explain("--request", write_yaml("a.yaml", widget()), *options)
+    assert (found, text in out) == (code, True), out
+    held.forbidden = ("apibindings",)
+    found, _, err = explain("--request", write_yaml("a.yaml", widget()), *options)
+    assert (found, "resources: [apibindings], verbs: [list]" in err) == (2, True), err
 
 
 def test_a_change_shows_the_verdicts_before_and_after(write_yaml: WriteYAML) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.sources import ClusterOptions, read_source, select_dispatching, warn_about
+from fleethook.cli.inputs.sources import ClusterOptions, find_workspace, read_source, select_dispatching, warn_about
 from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
@@ -111,6 +111,8 @@ def explain(
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
     clusters = {key_of(one.object).cluster for one in source.documents}
     plain = "" if clusters == {""} or (source_options.reads_cluster and "" in clusters) else None
+    if source_options.reads_cluster and not live.kcp and live.kcp_export is None:
+        plain = find_workspace(source.documents) or plain
     options = RequestOptions(operation, user_info, stored, dry_run, plain, resource)
     task = _Task(inputs, options, sorted(clusters - {""}), as_kcp=as_kcp)
     explained = _explain(store, task)

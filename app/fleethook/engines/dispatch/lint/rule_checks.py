@@ -10,7 +10,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     is_namespaced,
     suggest_builtin,
 )
-from fleethook.engines.dispatch.schema_owner import find_owner
+from fleethook.engines.dispatch.schema_owner import OwnerStatus, find_owner
 from fleethook.engines.dispatch.webhooks.webhook import GROUP, Webhook
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import as_object
@@ -147,7 +147,8 @@ def _lint_resources(hook: Webhook, rule: RuleWithOperations, place: str, store: 
 def _lint_owner(hook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
     for group, resource in _list_named(rule):
         owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
-        if owner.cluster in (None, hook.cluster):
+        provider = owner.cluster or ("its provider" if owner.status is OwnerStatus.UNSEEN and owner.binding else None)
+        if provider in (None, hook.cluster):
             continue
         if any(find_exported_schemas(store, cluster=hook.cluster, group=group, resource=resource)):
             # Consumers of this cluster's export send their objects to this webhook.
@@ -155,6 +156,6 @@ def _lint_owner(hook: Webhook, rule: RuleWithOperations, place: str, store: Stor
         named = f"{resource}.{group}" if group else resource
         yield Issue(
             "shadowed",
-            f"{place}: APIBinding {owner.binding} binds {named} of {owner.cluster}, whose webhooks are "
-            f"called instead: register the webhook in {owner.cluster}",
+            f"{place}: APIBinding {owner.binding} binds {named} of {provider}, whose webhooks are called "
+            f"instead: register the webhook in {owner.cluster or 'the workspace of the provider'}",
         )
