@@ -16,7 +16,7 @@ import pytest
 from cryptography import x509
 
 from fleethook.cli.serve import serve
-from fleethook.cli.serve.serve import run_server
+from fleethook.cli.serve.serve import _describe_registration, run_server
 from fleethook.patch import apply
 from fleethook.server.log import LogLines
 from fleethook.settings import Settings
@@ -307,6 +307,24 @@ async def test_the_summary_has_the_engines_and_their_reason(
     shown = capsys.readouterr().out
     assert f"  engines:     {line}" in shown
     assert ("objects:     only those in reviews" in shown) == ("rules" in given)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"webhook_url": "https://127.0.0.1:9446"}, "https://127.0.0.1:9446"),
+        (
+            {"webhook_url": "https://localhost:1"},
+            "https://localhost:1, but this server listens on port 9446: give --port 1",
+        ),
+        ({"webhook_url": "https://proxy.example.org"}, "https://proxy.example.org"),
+        ({"service": "fleet/fleethook"}, "fleet/fleethook"),
+    ],
+)
+def test_the_summary_has_the_registered_address(given: dict[str, Any], line: str) -> None:
+    registered = Settings(registration="all", in_cluster=True, **given)
+    assert list(_describe_registration(registered, 9446)) == [f"  registered:  {line}"]
+    assert list(_describe_registration(Settings(), 9446)) == []
 
 
 async def test_the_certificate_has_the_names_by_which_it_is_called(tmp_path: Path, stopped: list[Any]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import shlex
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -46,6 +46,7 @@ from fleethook.model.json import JSONObject
 from fleethook.server.log import LogLines, choose_format, configure_logging
 from fleethook.server.metrics import certificate_gauge
 from fleethook.server.reviews.recording import RecordSettingError
+from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError, start_tracing
 
@@ -312,8 +313,18 @@ def _print_summary(app: Fleethook, files: CertificateFiles, port: int) -> None:
         f"  objects:     {_describe_source(app)}",
         f"  certificate: {files.certificate}{created}",
         f"  CA:          {files.authority_certificate}",
+        *_describe_registration(app.settings, port),
     )
     flush()
+
+
+def _describe_registration(settings: Settings, port: int) -> Iterator[str]:
+    """Yield a line with the address that webhooks get, and the port of this server if it must be a mistake."""
+    if settings.registration == "all":
+        url = urlsplit(settings.webhook_url or "")
+        differs = is_loopback(url.hostname or "") and (url.port or 443) != port
+        note = f", but this server listens on port {port}: give --port {url.port or 443}" if differs else ""
+        yield f"  registered:  {settings.webhook_url or settings.service}{note}"
 
 
 def _print_outage(settings: Settings, remaining: Sequence[JSONObject]) -> None:
