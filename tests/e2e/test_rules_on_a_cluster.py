@@ -1,11 +1,14 @@
 """Admission rules in Python that could harm a cluster, on a real apiserver: system objects, and objects older than a rule."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fleethook.admission.rules_file import load_rules
+from tests.cli.commands import invoke
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.fleet import NAMESPACE, service_account
 from tests.e2e.test_rules import MUTATING, NAME, VALIDATING, serving_rules, webhooks
@@ -180,6 +183,54 @@ def test_objects_that_are_older_than_a_rule_can_be_changed_and_get_no_further_vi
         }
         status, message, _ = update(admin, f"{pods}/finished", larger, "resize")
         assert (status, message.partition("denied the request: ")[2]) == (403, "2Gi of memory are too much")
+
+
+def deployment(name: str, *images: str) -> dict[str, Any]:
+    containers = [{"name": f"c{number}", "image": image} for number, image in enumerate(images)]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+    return {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }  # fmt: skip
+
+
+def test_the_server_review_tests_and_apply_say_the_same_about_a_template(
+    plane: ControlPlane, admin: Api, namespace: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "rules.py"
+    file.write_text(PODS.replace('"Pod")\ndef no_latest', '"Pod", templates=True)\ndef no_latest'))
+    message = "spec.template.spec.containers[1].image: use a fixed tag"
+    path, refused = f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("new", "a:1", "b:latest")
+    admin.create(path, deployment("old", "a:1", "b:latest"))
+    admin.create(path, deployment("good", "a:1"))
+    with serving_rules(plane, tmp_path):
+        wait_for(lambda: len(webhooks(admin, VALIDATING) or ()) == 3, what="the rules are registered")
+        answer = wait_for(
+            lambda: found[1] if (found := admin.call("POST", path, refused, dryRun="All"))[0] == 403 else None,
+            what="a new Deployment is refused",
+        )
+        assert answer["message"] == f'admission webhook "no-latest.rules.fleethook.io" denied the request: {message}'
+        assert update(admin, f"{path}/good", {"spec": {"replicas": 2}})[:2] == (200, "")
+        status, problem, warnings = update(admin, f"{path}/old", {"spec": {"replicas": 2}})
+        assert (status, problem, [message in one for one in warnings]) == (200, "", [True])
+        further = {"spec": {"template": {"spec": {"containers": [{"name": "c0", "image": "a:latest"}]}}}}
+        status, problem, _ = update(admin, f"{path}/old", further)
+        assert (status, problem.partition("denied the request: ")[2]) == (403, message.replace("[1]", "[0]"))
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(json.dumps({**refused, "metadata": {"name": "new", "namespace": namespace}}))
+    kubeconfig = plane.kubeconfig(
+        "reader", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
+    )
+    for source, name in ((("-f", str(manifest)), "new"), (("--kubeconfig", str(kubeconfig), "-n", namespace), "old")):
+        applied = invoke(["rules", "apply", str(file), *source, "-o", "json"])
+        results = json.loads(applied.stdout)["results"]
+        assert [(one["kind"], one["name"], one["message"]) for one in results] == [("Deployment", name, message)]
+        assert applied.exit_code == 1
+    (rule,) = (one for one in load_rules([file]) if one.name == "no-latest")
+    assert rule.review(refused).message == message
+    expected = {"name": "t", "rule": "no-latest", "object": refused, "output": {"allowed": False, "message": message}}
+    (tmp_path / "rules_test.yaml").write_text(json.dumps({"rules": ["rules.py"], "tests": [expected]}))
+    assert invoke(["rules", "test", str(tmp_path / "rules_test.yaml")]).exit_code == 0
 
 
 def test_a_mirror_of_a_static_pod_is_not_refused(
