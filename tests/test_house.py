@@ -19,6 +19,9 @@ EXPLANATION: Final = PACKAGE.parents[1] / "docs" / "explanation"
 LAYOUT: Final = EXPLANATION / "layout.md"
 GLOSSARY: Final = EXPLANATION / "glossary.md"
 MAX_TERMS: Final = 40
+TESTS: Final = Path(__file__).parent
+MAX_REPLACEMENTS: Final = 40
+"""Places in tests that replace a member of a module. Give a class or a function a parameter instead."""
 SMALL: Final = 40
 """Lines of a small module. One with a single importer belongs into that importer."""
 
@@ -119,6 +122,40 @@ def test_the_class_of_each_term_of_the_glossary_exists() -> None:
     assert {(module, name) for _, name, module in rows} - set(classes) == set()
     names = Counter(name.lower() for _, name in classes)
     assert [term for term in terms if names[term.replace(" ", "")] > 1] == []
+
+
+def list_replacements(source: str) -> list[str]:
+    """Return the calls of ``monkeypatch.setattr`` in a test that replace a member of a module."""
+    tree = ast.parse(source)
+    modules: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {one.asname or one.name.partition(".")[0] for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            folders = [root / node.module.replace(".", "/") for root in (PACKAGE.parent, TESTS.parent)]
+            paths = {one.asname or one.name: [each / f"{one.name}.py" for each in folders] for one in node.names}
+            modules |= {name for name, found in paths.items() if any(map(Path.exists, found))}
+    calls = (one for one in ast.walk(tree) if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute))
+    setting = [one for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == "setattr" and one.args]
+    targets = [ast.unparse(one.args[0]) for one in setting]
+    return [one for one in targets if one[0] in "'\"" or one.partition(".")[0] in modules]
+
+
+def test_tests_give_parameters_instead_of_replacing_members_of_modules() -> None:
+    found = {path: list_replacements(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
+    count = sum(map(len, found.values()))
+    assert count <= MAX_REPLACEMENTS, {str(path.relative_to(TESTS)): one for path, one in found.items() if one}
+
+
+def test_members_of_modules_but_not_of_objects_are_replacements() -> None:
+    source = "import os\nfrom fleethook.cluster import store, api_errors\nfrom fleethook.cluster.store import Store\n"
+    calls = (
+        'm.setattr(os.path, "x", 1)',
+        'm.setattr("a.b", 1)',
+        'm.setattr(store, "x", 1)',
+        'm.setattr(Store, "x", 1)',
+    )
+    assert list_replacements(source + "\n".join(calls)) == ["os.path", "'a.b'", "store"]
 
 
 def test_lines_without_blank_lines_comments_and_docstrings_count() -> None:

@@ -55,8 +55,7 @@ async def test_a_task_is_cancelled_at_the_end_without_a_report() -> None:
     assert (states, reports) == (["ended"], [])
 
 
-async def test_manifests_are_loaded_first_and_then_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleethook.cluster.manifests.manifest_source._RESCAN_MS", 100)
+async def test_manifests_are_loaded_first_and_then_followed(tmp_path: Path) -> None:
     shutil.copy(STORY / "yurtappset.yaml", tmp_path)
     store = Store()
     counts: asyncio.Queue[int] = asyncio.Queue()
@@ -64,7 +63,7 @@ async def test_manifests_are_loaded_first_and_then_followed(tmp_path: Path, monk
     async def changed() -> None:
         counts.put_nowait(sum(store.counts().values()))
 
-    async with follow_manifests(ManifestSource([tmp_path], store), changed=changed):
+    async with follow_manifests(ManifestSource([tmp_path], store, rescan_ms=100), changed=changed):
         assert counts.get_nowait() == 1
         shutil.copy(STORY / "overrider.yaml", tmp_path)
         assert await asyncio.wait_for(counts.get(), NET) == 2

@@ -10,7 +10,6 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.console import server_watch
 from fleethook.console.server_watch import (
     KEPT_SECONDS,
     MAX_SERIES,
@@ -112,16 +111,14 @@ async def test_an_unreachable_server_is_a_problem() -> None:
     assert "localhost" in sampler.find().problem
 
 
-async def test_a_large_answer_is_refused(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_watch, "MAX_BODY_BYTES", 100)
-    sampler = MetricsSampler(MetricsTarget(server.url))
+async def test_a_large_answer_is_refused(server: MetricsServer) -> None:
+    sampler = MetricsSampler(MetricsTarget(server.url), max_bytes=100)
     await sampler.sample()
     assert sampler.find().problem == "the response is larger than 100 bytes"
 
 
-async def test_a_slow_answer_is_a_problem(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_watch, "TIMEOUT_SECONDS", 1e-6)
-    sampler = MetricsSampler(MetricsTarget(server.url))
+async def test_a_slow_answer_is_a_problem(server: MetricsServer) -> None:
+    sampler = MetricsSampler(MetricsTarget(server.url), timeout=1e-6)
     await sampler.sample()
     assert sampler.find().problem == "no complete answer within 0 s"
 

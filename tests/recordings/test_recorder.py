@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fleethook.recordings import recorder as module
 from fleethook.recordings.recorder import (
     REASONS,
     Recorder,
@@ -214,12 +213,11 @@ class FullDisk(RecordFiles):
 
 
 def test_a_full_disk_is_only_counted_and_tried_again_later(
-    metrics: RecordMetrics, directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    metrics: RecordMetrics, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     disk = FullDisk(directory, max_bytes=1 << 24)
-    recorder = Recorder(disk, PLAIN, metrics)
+    recorder = Recorder(disk, PLAIN, metrics, clock=lambda: now[0])
     recorder.start()
     for number in range(3):
         recorder(review(str(number)))
@@ -261,11 +259,10 @@ def test_a_defect_does_not_end_the_thread(
 
 
 def test_a_recorder_that_takes_too_long_is_left(
-    files: RecordFiles, metrics: RecordMetrics, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    files: RecordFiles, metrics: RecordMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "_CLOSE_SECONDS", 0.01)
     stuck = Stuck()
-    recorder = Recorder(files, stuck, metrics)
+    recorder = Recorder(files, stuck, metrics, close_seconds=0.01)
     recorder.start()
     recorder(review("0"))
     stuck.entered.wait()

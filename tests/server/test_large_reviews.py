@@ -1,7 +1,6 @@
 """Work on large reviews, and checks, run in threads; only reads of the store run on the event loop."""
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,20 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
-from fleethook.engines.dispatch.review import dispatch_endpoint
 from fleethook.engines.interpret.chain import Chain, NativeLayer, PythonLayer
-from fleethook.engines.interpret.lua import runner
-from fleethook.engines.interpret.review import interpret_endpoint
-from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
-from fleethook.engines.overrider.admission import dry_run, overrider_admission
-from fleethook.engines.overrider.render import render as overrider_render
-from fleethook.engines.overrider.rules import validation
+from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.vm import Machine
+from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
+from fleethook.engines.overrider.admission import dry_run
+from fleethook.engines.overrider.admission.dry_run import dry_run_overrider, find_subject
+from fleethook.engines.overrider.render.render import render_selected, select_plan
+from fleethook.engines.overrider.rules.validation import check_fit, check_overrider, check_rules, pools_to_check
+from fleethook.engines.overrider.subject.owner_index import overriders_of
 from fleethook.interpret.interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from fleethook.server.metrics import Metrics
-from fleethook.server.reviews import admission_endpoint
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
+from fleethook.server.reviews.codec import decode_review, encode_response
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings
 from tests.asgi_client import call
@@ -30,6 +30,7 @@ from tests.builders import entry, image, overrider, pool, workload, yurt_app_set
 from tests.engines.dispatch.builders import configuration, definition, webhook, widget
 from tests.engines.dispatch.builders import review as asked
 from tests.engines.dispatch.webhook_server import deny, webhooks
+from tests.watched_calls import on_loop, watch_calls
 
 SIZES = {"small": 0, "large": MAX_ON_LOOP}
 
@@ -48,10 +49,6 @@ def review(document: dict[str, Any], size: int, **request: Any) -> bytes:
 
 def endpoint(handler: Any, **rest: Any) -> AdmissionEndpoint:
     return AdmissionEndpoint("/r", handler, metrics=Metrics(), body_limit=1 << 20, log=None, **rest)
-
-
-def on_loop() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -106,85 +103,58 @@ def served(*documents: dict[str, Any]) -> Fleethook:
     return app
 
 
-class Noted:
-    """Notes whether functions of a module run on the event loop."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._patch = patch
-        self.seen: dict[str, bool] = {}
-
-    def note(self, module: Any, name: str) -> None:
-        function = getattr(module, name)
-
-        def noted(*arguments: Any, **named: Any) -> Any:
-            self.seen[name] = on_loop()
-            return function(*arguments, **named)
-
-        self._patch.setattr(module, name, noted)
-
-
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_large_workload_is_rendered_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
-    app = served(yurt_app_set(), RULE)
-    noted = Noted(monkeypatch)
-    noted.note(overrider_render, "overriders_of")
-    noted.note(overrider_render, "diff")
-    answer = await call(app, paths.MUTATE_DEPLOYMENT, review(workload(), SIZES[size]))
+async def test_a_large_workload_is_rendered_in_a_thread(size: str) -> None:
+    with watch_calls(select_plan, render_selected) as seen:
+        answer = await call(served(yurt_app_set(), RULE), paths.MUTATE_DEPLOYMENT, review(workload(), SIZES[size]))
     assert answer.json()["response"]["patch"]
-    assert noted.seen == {"overriders_of": True, "diff": size == "small"}
+    assert seen == {"select_plan": [True], "render_selected": [size == "small"]}
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_an_overrider_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
-    noted = Noted(monkeypatch)
-    for name in ("find_subject", "check_rules", "dry_run_overrider"):
-        noted.note(validation, name)
-    body = review(RULE, SIZES[size])
-    answer = await call(served(yurt_app_set()), paths.VALIDATE_OVERRIDER, body)
+async def test_an_overrider_is_checked_in_a_thread(size: str) -> None:
+    with watch_calls(find_subject, check_rules, dry_run_overrider) as seen:
+        answer = await call(served(yurt_app_set()), paths.VALIDATE_OVERRIDER, review(RULE, SIZES[size]))
     assert answer.json()["response"]["allowed"]
-    assert noted.seen == {"find_subject": True, "check_rules": False, "dry_run_overrider": False}
+    assert {name: set(found) for name, found in seen.items()} == {
+        "find_subject": {True}, "check_rules": {False}, "dry_run_overrider": {False},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_an_edit_of_a_subject_is_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
-    noted = Noted(monkeypatch)
-    for name in ("overriders_of", "pools_to_check", "check_fit"):
-        noted.note(overrider_admission, name)
+async def test_an_edit_of_a_subject_is_checked_in_a_thread(size: str) -> None:
     old = yurt_app_set()
     edited = {**old, "spec": {**old["spec"], "revisionHistoryLimit": 3}}
     body = review(edited, SIZES[size], operation="UPDATE", oldObject=old)
-    answer = await call(served(old, RULE), paths.VALIDATE_APP_SET, body)
+    with watch_calls(overriders_of, pools_to_check, check_fit) as seen:
+        answer = await call(served(old, RULE), paths.VALIDATE_APP_SET, body)
     assert answer.json()["response"]["allowed"]
-    assert noted.seen == {"overriders_of": True, "pools_to_check": False, "check_fit": False}
+    assert {name: set(found) for name, found in seen.items()} == {
+        "overriders_of": {True}, "pools_to_check": {False}, "check_fit": {False},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("limit", ["_MAX_RENDERED", "MAX_TEMPLATE_VALUES", "MAX_SHARED_VALUES"])
 def test_a_subject_with_too_many_values_is_not_rendered(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(dry_run, limit, 0)
     subject = yurt_app_set(pools=[pool("a", patch={"spec": {"paused": True}}), pool("b")])
-    answer = validation.check_overrider(RULE, cluster="", namespace="default", store=served(subject).store)
+    answer = check_overrider(RULE, cluster="", namespace="default", store=served(subject).store)
     assert [one.code for one in answer] == ["not-checked"]
     assert answer[0].message.startswith("not checked: the templates have more than")
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_scripts_are_compiled_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
-    seen, compile_script = [], runner.Runner.try_at_once
-
-    def noted(*arguments: Any) -> list[str]:
-        seen.append(on_loop())
-        return compile_script(*arguments)
-
-    monkeypatch.setattr(runner.Runner, "try_at_once", noted)
+async def test_scripts_are_compiled_in_a_thread(size: str) -> None:
     script = f"function GetReplicas(o) return 1, nil end -- {'x' * SIZES[size]}"
     customizations = {"replicaResource": {"luaScript": script}}
     document = {
         "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": {"name": "a"},
         "spec": {"target": {"apiVersion": "example.org/v1", "kind": "Foo"}, "customizations": customizations},
     }  # fmt: skip
-    answer = await call(served(), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
+    with watch_calls(Runner.try_at_once) as seen:
+        answer = await call(served(), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
     assert answer.json()["response"]["allowed"], answer.body
-    assert seen == [False]
+    assert seen == {"try_at_once": [False]}
     taken = {**document, "metadata": {"name": "b"}}
     answer = await call(served(taken), paths.VALIDATE_CUSTOMIZATION, review(document, 0))
     assert "conflicting with" in answer.json()["response"]["status"]["message"]
@@ -198,39 +168,30 @@ def question(kind: str, operation: str, size: int, **request: Any) -> bytes:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_large_questions_are_answered_in_a_thread(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
-    seen, made, noted = [], interpreter("apps/v1", "Foo"), Noted(monkeypatch)
+async def test_large_questions_are_answered_in_a_thread(size: str) -> None:
+    made = interpreter("apps/v1", "Foo")
 
     @made.replicas
     def replicas(document: dict[str, Any]) -> int:
-        seen.append(on_loop())
         return int(document["spec"]["replicas"])
 
-    for name in ("read_question", "encode_answer"):
-        noted.note(interpret_endpoint, name)
     chain = Chain([PythonLayer([made]), NativeLayer()])
     asked = InterpretEndpoint("/i", chain, metrics=Metrics(), body_limit=1 << 20, log=None)
-    answer = await call(asked, "/i", question("Foo", "InterpretReplica", SIZES[size]))
-    assert answer.json()["response"]["replicas"] == 3
-    answer = await call(asked, "/i", question("Deployment", "InterpretReplica", SIZES[size]))
-    assert answer.json()["response"]["replicas"] == 3
-    assert seen == [size == "small"]
-    assert noted.seen == {"read_question": size == "small", "encode_answer": size == "small"}
+    with watch_calls(replicas, read_question, encode_answer) as seen:
+        for kind in ("Foo", "Deployment"):
+            answer = await call(asked, "/i", question(kind, "InterpretReplica", SIZES[size]))
+            assert answer.json()["response"]["replicas"] == 3
+    here = size == "small"
+    assert seen == {"replicas": [here], "read_question": [here, here], "encode_answer": [here, here]}
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_scripts_on_large_objects_run_on_their_threads(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
-    seen, run = [], runner.Machine.call
-
-    def noted(*arguments: Any, **named: Any) -> Any:
-        seen.append(on_loop())
-        return run(*arguments, **named)
-
-    monkeypatch.setattr(runner.Machine, "call", noted)
+async def test_scripts_on_large_objects_run_on_their_threads(size: str) -> None:
     body = question("StatefulSet", "InterpretHealth", SIZES[size]).replace(b"apps/v1", b"apps.kruise.io/v1beta1")
-    answer = await call(create_app(Settings(), log=None), paths.INTERPRET, body)
+    with watch_calls(Machine.call) as seen:
+        answer = await call(create_app(Settings(), log=None), paths.INTERPRET, body)
     assert answer.json()["response"]["status"] == {"code": 200}, answer.body
-    assert seen == [size == "small"]
+    assert seen == {"call": [size == "small"]}
 
 
 @pytest.mark.parametrize("member", ["uid", "name", "namespace", "subResource", "kind", "resource"])
@@ -256,16 +217,12 @@ async def test_long_names_are_cut_in_a_log_line() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_large_reviews_are_decoded_and_answers_encoded_in_a_thread(
-    monkeypatch: pytest.MonkeyPatch, size: str
-) -> None:
-    for module, path in ((admission_endpoint, paths.MUTATE_DEPLOYMENT), (dispatch_endpoint, "/clusters/ws1/validate")):
-        noted = Noted(monkeypatch)
-        for name in ("decode_review", "encode_response"):
-            noted.note(module, name)
+@pytest.mark.parametrize("path", [paths.MUTATE_DEPLOYMENT, "/clusters/ws1/validate"])
+async def test_large_reviews_are_decoded_and_answers_encoded_in_a_thread(path: str, size: str) -> None:
+    with watch_calls(decode_review, encode_response) as seen:
         answer = await call(served(), path, review(workload(), SIZES[size]))
-        assert answer.json()["response"]["uid"] == "u-1"
-        assert noted.seen == {"decode_review": size == "small", "encode_response": size == "small"}
+    assert answer.json()["response"]["uid"] == "u-1"
+    assert seen == {"decode_review": [size == "small"], "encode_response": [size == "small"]}
 
 
 @pytest.mark.parametrize("size", SIZES)

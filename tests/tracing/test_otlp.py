@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
 from fleethook.app import Fleethook, create_app
 from fleethook.server.log import JSONFormatter
@@ -221,10 +222,9 @@ def test_standard_variables_name_the_service_and_the_headers(
 
 
 def test_a_silent_collector_does_not_keep_the_process(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleethook.tracing.otlp._CLOSE_SECONDS", 0.1)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")
     collector.hold.clear()
-    tracing = start_otlp(collector.url)
+    tracing = OTLPTracing(OTLPSpanExporter(f"{collector.url}/v1/traces"), close_seconds=0.1)
     span = tracing.start_root("fetch CRDs")
     span.end()
     tracing.close()

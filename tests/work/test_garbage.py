@@ -1,12 +1,16 @@
 """The garbage collector runs in small steps."""
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from fleethook.work import garbage
 from fleethook.work.garbage import GCFreezer, pause_garbage_collector, settle_garbage_collector
+
+
+class Cycle(list["Cycle"]):
+    """A list that has itself as an element."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,12 +43,13 @@ def test_settling_exempts_loaded_objects_and_enables_the_collector() -> None:
     assert youngest * older <= 100_000
 
 
-def test_the_heap_is_frozen_each_time_the_limit_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    monkeypatch.setattr(garbage, "_FREEZE_LIMIT", 10)
-    monkeypatch.setattr(garbage.gc, "collect", lambda generation: calls.append(f"collect {generation}"))
-    monkeypatch.setattr(garbage.gc, "freeze", lambda: calls.append("freeze"))
-    freezer = GCFreezer()
-    for expected in ([], ["collect 1", "freeze"], ["collect 1", "freeze"], ["collect 1", "freeze"] * 2):
+def test_the_heap_is_frozen_without_young_cycles_each_time_the_limit_is_reached() -> None:
+    freezer = GCFreezer(10)
+    for is_frozen in (False, True, False, True):
+        gc.unfreeze()
+        cycle = Cycle()
+        cycle.append(cycle)
+        left = weakref.ref(cycle)
+        del cycle
         freezer.add(6)
-        assert calls == expected
+        assert (gc.get_freeze_count() > 0, left() is None) == (is_frozen, is_frozen)

@@ -141,13 +141,24 @@ def check_target(target: MetricsTarget) -> str:
 class MetricsSampler:
     """Samples one server."""
 
-    def __init__(self, target: MetricsTarget, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        target: MetricsTarget,
+        *,
+        clock: Callable[[], float] = time.time,
+        max_bytes: int = MAX_BODY_BYTES,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
         """Store the arguments; `run` samples.
 
         Args:
             target: The server, for which `check_target` finds no reason.
             clock: Returns seconds since the epoch.
+            max_bytes: The largest answer.
+            timeout: Seconds until the answer is complete.
         """
+        self._max_bytes: Final = max_bytes
+        self._timeout: Final = timeout
         self.url: Final = target.url
         self._target: Final = target
         self._clock: Final = clock
@@ -176,7 +187,7 @@ class MetricsSampler:
             body = await self._fetch()
             sample = await self._worker.run("", _decode, body, self._clock())
         except TimeoutError:
-            self._problem = f"no complete answer within {TIMEOUT_SECONDS:.0f} s"
+            self._problem = f"no complete answer within {self._timeout:.0f} s"
             return
         except (MetricsError, ResponseBodyError, CredentialError, TrustError, aiohttp.ClientError, OSError) as error:
             self._problem = str(error) or type(error).__name__
@@ -189,7 +200,7 @@ class MetricsSampler:
         """Return the body of an answer. No redirect is followed: it could lead the token elsewhere."""
         context = await asyncio.to_thread(_make_tls_context, self._target)
         headers = await asyncio.to_thread(_make_headers, self._target)
-        limits = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        limits = aiohttp.ClientTimeout(total=self._timeout)
         connector = aiohttp.TCPConnector(ssl=context, force_close=True)
         async with (
             aiohttp.ClientSession(connector=connector, timeout=limits, auto_decompress=False) as session,
@@ -197,7 +208,7 @@ class MetricsSampler:
         ):
             if response.status != 200:
                 raise MetricsError(f"the server answers {response.status} instead of 200")
-            return await read_body(response, limit=MAX_BODY_BYTES)
+            return await read_body(response, limit=self._max_bytes)
 
 
 def _decode(body: bytes, at: float) -> Sample:

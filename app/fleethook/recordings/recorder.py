@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -180,6 +180,8 @@ class Recorder:
         *,
         sample: float = 1.0,
         max_bytes: int = MAX_QUEUE_BYTES,
+        close_seconds: float = _CLOSE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Initialize the recorder.
 
@@ -189,7 +191,11 @@ class Recorder:
             metrics: Counts records.
             sample: The share of reviews to record. All servers choose the same reviews, by their uid.
             max_bytes: The maximum bytes of queued reviews.
+            close_seconds: Time for which `close` waits.
+            clock: A monotonic clock in seconds.
         """
+        self._close_seconds: Final = close_seconds
+        self._clock: Final = clock
         self._files: Final = files
         self._redactor: Final = redactor
         self._metrics: Final = metrics
@@ -227,9 +233,9 @@ class Recorder:
         with self._changed:
             self._is_closing = True
             self._changed.notify()
-        self._thread.join(_CLOSE_SECONDS)
+        self._thread.join(self._close_seconds)
         if self._thread.is_alive():
-            _log.error("the last reviews are not recorded: writing them took more than %d s", _CLOSE_SECONDS)
+            _log.error("the last reviews are not recorded: writing them took more than %d s", self._close_seconds)
 
     def _run(self) -> None:
         while reviews := self._take():
@@ -253,7 +259,7 @@ class Recorder:
         return reviews
 
     def _write(self, reviews: deque[AnsweredReview]) -> None:
-        if time.monotonic() < self._retry_at:
+        if self._clock() < self._retry_at:
             self._metrics.add_dropped("write", len(reviews))
             return
         lines = [line for review in reviews if (line := self._encode(review))]
@@ -261,7 +267,7 @@ class Recorder:
             if lines:
                 self._files.write(b"".join(lines))
         except OSError as error:
-            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            self._retry_at = self._clock() + _RETRY_SECONDS
             self._report(error)
             self._metrics.add_dropped("write", len(lines))
         else:

@@ -66,8 +66,9 @@ class OTLPSpan:
 class OTLPTracing:
     """Starts traces and exports their spans; the environment variable ``OTEL_TRACES_SAMPLER`` chooses the traces."""
 
-    def __init__(self, exporter: SpanExporter) -> None:
-        """Start the thread that exports."""
+    def __init__(self, exporter: SpanExporter, *, close_seconds: float = _CLOSE_SECONDS) -> None:
+        """Start the thread that exports; `close` waits for it as long as ``close_seconds``."""
+        self._close_seconds: Final = close_seconds
         resource = Resource.create({"service.version": __version__})
         # The SDK sets this name if neither OTEL_SERVICE_NAME nor OTEL_RESOURCE_ATTRIBUTES has one.
         if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
@@ -80,7 +81,7 @@ class OTLPTracing:
         """Export the remaining spans, for a few seconds at most: a process ends also if the collector is silent."""
         ending = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         ending.start()
-        ending.join(_CLOSE_SECONDS)
+        ending.join(self._close_seconds)
 
     def start(self, name: str, headers: Iterable[tuple[bytes, bytes]]) -> Span:
         """Start a span; it continues the trace of a ``traceparent`` header.

@@ -47,16 +47,17 @@ def pause_garbage_collector() -> Iterator[None]:
 class GCFreezer:
     """Freezes the heap each time that enough long-lived containers were created."""
 
-    __slots__ = ("_made",)
+    __slots__ = ("_limit", "_made")
 
-    def __init__(self) -> None:
-        """Start with no containers."""
+    def __init__(self, limit: int = _FREEZE_LIMIT) -> None:
+        """Start with no containers; ``limit`` of them are between two freezes."""
+        self._limit: Final = limit
         self._made = 0
 
     def add(self, containers: int) -> None:
         """Count new containers (an estimate suffices), and freeze the heap at the limit."""
         self._made += containers
-        if self._made >= _FREEZE_LIMIT:
+        if self._made >= self._limit:
             self._made = 0
             # A freeze would keep the cycles of ended requests for ever, so they are collected first.
             gc.collect(1)

@@ -21,12 +21,6 @@ def config(name: str, value: str = "1") -> str:
     return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: d}}\ndata: {{v: '{value}'}}\n"
 
 
-@pytest.fixture(autouse=True)
-def compare_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Find a change between the load and the start of the watch in 0.1 s instead of 5 s."""
-    monkeypatch.setattr("fleethook.cluster.manifests.manifest_source._RESCAN_MS", 100)
-
-
 @pytest.fixture
 def store() -> Store:
     return Store()
@@ -34,7 +28,7 @@ def store() -> Store:
 
 @pytest.fixture
 def source(tmp_path: Path, store: Store) -> ManifestSource:
-    return ManifestSource([tmp_path], store)
+    return ManifestSource([tmp_path], store, rescan_ms=100)
 
 
 def versions(store: Store, *kinds: GroupKind) -> list[str]:
@@ -228,7 +222,7 @@ def test_a_removed_directory_keeps_all_objects(tmp_path: Path, store: Store) -> 
     directory = tmp_path / "m"
     directory.mkdir()
     (directory / "a.yaml").write_text(config("a"))
-    source = ManifestSource([directory], store)
+    source = ManifestSource([directory], store, rescan_ms=100)
     source.load()
     (directory / "a.yaml").unlink()
     directory.rmdir()
@@ -269,7 +263,7 @@ async def test_files_directories_and_standard_input_are_followed_together(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(config("in").encode())))
     file, directory = tmp_path / "a.txt", tmp_path / "later"
     file.write_text(config("a"))
-    source = ManifestSource([file, directory, Path("-"), file], store)
+    source = ManifestSource([file, directory, Path("-"), file], store, rescan_ms=100)
     source.load()
     assert (names(store), source.synced, [*source.errors]) == ({"a": "1", "in": "1"}, False, [str(directory)])
     stop = asyncio.Event()

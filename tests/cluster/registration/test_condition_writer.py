@@ -151,11 +151,12 @@ async def test_the_leader_removes_the_subject_of_a_deleted_overrider_at_once() -
     assert server.listed() == {DEMO}
 
 
-async def test_the_leader_wakes_when_an_announcement_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleethook.cluster.registration.condition_writer._ANNOUNCED_SECONDS", 0.05)
+async def test_the_leader_wakes_when_an_announcement_expires() -> None:
     server = Server(configuration())
     server.add(DEMO)
-    async with run_in_background(writer(server, lambda: ()).run(), name="selection", ended=pytest.fail):
+    async with run_in_background(
+        writer(server, lambda: (), announced_seconds=0.05).run(), name="selection", ended=pytest.fail
+    ):
         async with asyncio.timeout(20):
             while server.listed():
                 await asyncio.sleep(0.01)

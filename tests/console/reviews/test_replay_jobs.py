@@ -8,7 +8,6 @@ import pytest
 
 from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
-from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import (
     ReplayJob,
     ReviewReplay,
@@ -60,7 +59,7 @@ def changed(aspect: str) -> Replayed:
     return Replayed(ENTRY, make_change(ENTRY.record, RecordPlace("file", 2), b"{}", differences=[difference]))
 
 
-def test_the_largest_group_comes_first_and_further_ones_are_left_out(monkeypatch: object) -> None:
+def test_the_largest_group_comes_first_and_further_ones_are_left_out() -> None:
     report = Report()
     for one in (changed("warnings"), *(changed("message") for _ in range(3)), Replayed(ENTRY)):
         report.add(one)
@@ -70,8 +69,7 @@ def test_the_largest_group_comes_first_and_further_ones_are_left_out(monkeypatch
         (("message",), 3, "message"),
         (("warnings",), 1, "warnings"),
     ]
-    monkeypatch.setattr(replay_jobs, "MAX_ROWS", 1)  # type: ignore[attr-defined]
-    assert [row.total for row in list_rows(report, examples)] == [3]
+    assert [row.total for row in list_rows(report, examples, most=1)] == [3]
 
 
 class Bench(NamedTuple):
@@ -82,7 +80,8 @@ class Bench(NamedTuple):
 
     async def begin(self) -> ReplayJob:
         reviews = (await self.index.wait()).reviews
-        return ReplayJob(Start(ReviewQuery(), reviews, self.replay.version), self.index.each(reviews))
+        start = Start(ReviewQuery(), reviews, self.replay.version)
+        return ReplayJob(start, self.index.each(reviews), portions=2, portion=2)
 
     async def finish(self, job: ReplayJob) -> int:
         """Return the number of requests until the job ends."""
@@ -111,9 +110,7 @@ def summarize(report: Report) -> dict[str, Any]:
     } | {"groups": {name: (one.count, one.example.line) for name, one in report.groups.items()}}  # fmt: skip
 
 
-async def test_the_result_is_that_of_the_command(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
-    monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 2)
+async def test_the_result_is_that_of_the_command(bench: Bench) -> None:
     job = await bench.begin()
     assert await bench.finish(job) == 3
     with (bench.directory / "reviews.jsonl").open("rb") as stream:
@@ -127,9 +124,7 @@ async def test_the_result_is_that_of_the_command(bench: Bench, monkeypatch: pyte
     assert job.examples.keys() == job.report.groups.keys()
 
 
-async def test_a_request_asks_a_bounded_number_of_reviews(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
-    monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 2)
+async def test_a_request_asks_a_bounded_number_of_reviews(bench: Bench) -> None:
     job = await bench.begin()
     await job.advance(bench.replay, bench.worker)
     assert job.report.reviews == 4

@@ -20,6 +20,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.recordings.recording_format import RecordEntry, read_entries
 from tests.recordings.recordings import MUTATE, TIME, header, line, write
 from tests.waiting import until
+from tests.watched_calls import watch_calls
 
 
 def reviews(*names: str) -> list[bytes]:
@@ -50,29 +51,19 @@ async def test_changed_new_and_deleted_files_are_noticed(tmp_path: Path) -> None
     assert names(await index.wait()) == ["one", "two"]
 
 
-async def test_unchanged_files_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    known = review_index._read_facts
+async def test_unchanged_files_are_not_read_again(tmp_path: Path) -> None:
+    with watch_calls(review_index._read_facts) as seen:
+        index = ReviewIndex(tmp_path)
+        write(tmp_path / "a.jsonl", *reviews("one"))
+        await index.wait()
+        write(tmp_path / "b.jsonl", *reviews("two"))
+        assert names(await index.wait()) == ["one", "two"]
+    assert len(seen["_read_facts"]) == 2
 
-    def note(directory: Path, name: str, *rest: int) -> review_index.FileFacts:
-        read.append(name)
-        return known(directory, name, *rest)
 
-    monkeypatch.setattr(review_index, "_read_facts", note)
-    index = ReviewIndex(tmp_path)
+async def test_a_page_gets_the_former_facts_while_files_are_read(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", *reviews("one"))
-    await index.wait()
-    write(tmp_path / "b.jsonl", *reviews("two"))
-    assert names(await index.wait()) == ["one", "two"]
-    assert read == ["a.jsonl", "b.jsonl"]
-
-
-async def test_a_page_gets_the_former_facts_while_files_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(review_index, "_PATIENCE_SECONDS", 0.0)
-    write(tmp_path / "a.jsonl", *reviews("one"))
-    index = ReviewIndex(tmp_path)
+    index = ReviewIndex(tmp_path, patience=0.0)
     first = await index.find()
     assert (first.is_reading, names(first)) == (True, [])
     reading = index._reading

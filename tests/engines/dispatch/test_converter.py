@@ -2,7 +2,6 @@
 
 import copy
 import json
-import threading
 from typing import Any
 
 import msgspec
@@ -11,7 +10,6 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.dispatch import converter
 from fleethook.engines.dispatch.converter import (
     ConversionError,
     NeedsWebhook,
@@ -23,29 +21,11 @@ from fleethook.model.gvk import GroupVersionKind
 from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, hook, patch
-
-
-class Threads:
-    """Records the thread in which a function of `fleethook.engines.dispatch.converter` runs."""
-
-    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.names: list[str] = []
-        self._function = getattr(converter, name)
-        monkeypatch.setattr(converter, name, self._record)
-
-    def _record(self, *arguments: Any, **rest: Any) -> Any:
-        self.names.append(threading.current_thread().name)
-        return self._function(*arguments, **rest)
-
-    def are_main(self) -> bool:
-        (name,) = set(self.names)
-        return name == "MainThread"
+from tests.watched_calls import watch_calls
 
 
 @pytest.mark.parametrize("size", [10, 50_000])
-async def test_large_conversion_responses_are_parsed_in_a_thread(
-    front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+async def test_large_conversion_responses_are_parsed_in_a_thread(front: Front, server: Webhooks, size: int) -> None:
     def convert(asked: Any) -> Any:
         request = asked["request"]
         objects = [{**one, "apiVersion": request["desiredAPIVersion"]} for one in request["objects"]]
@@ -53,7 +33,6 @@ async def test_large_conversion_responses_are_parsed_in_a_thread(
         return web.json_response({"apiVersion": asked["apiVersion"], "kind": "ConversionReview", "response": response})
 
     server.answers["/convert"], server.answers["/w"] = convert, allow
-    threads = Threads("read_converted_objects", monkeypatch)
     webhook = {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]}
     rules = [{**WIDGETS, "apiVersions": ["v2"]}]
     store = store_of(
@@ -61,9 +40,10 @@ async def test_large_conversion_responses_are_parsed_in_a_thread(
         configuration("ws1", "validating", hook(server, "/w", rules=rules)),
     )
     document = widget(list=list(range(size)))
-    assert (await front.dispatch(store, review(document), cluster="ws1")).response.allowed
+    with watch_calls(read_converted_objects) as seen:
+        assert (await front.dispatch(store, review(document), cluster="ws1")).response.allowed
     assert server.calls[1].object["spec"] == document["spec"]
-    assert threads.are_main() is (size == 10)
+    assert seen == {"read_converted_objects": [size == 10]}
 
 
 async def test_webhooks_get_the_version_of_their_rule(front: Front, server: Webhooks) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.explain import ExplainedHook, Explanation, explain
 from tests.engines.dispatch.builders import (
     WIDGETS,
@@ -256,13 +257,12 @@ async def test_unsupported_dry_runs_are_noted() -> None:
     assert one.notes == ("it does not support dry runs (sideEffects), so the dry run is refused",)
 
 
-async def test_too_many_webhooks_are_noted(front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    hooks = [hook(server, "/w", f"w{number}.example.org") for number in range(4)]
-    store = store_of(configuration("ws2", "validating", *hooks))
+async def test_too_many_webhooks_are_noted(front: Front, server: Webhooks) -> None:
     deadline = Deadline(time.monotonic() + NET)
-    text = "the request is refused in the validating phase: it matches more than 3 webhooks, the limit of one request"
-    for limit, notes in ((4, ()), (3, (text,))):
-        monkeypatch.setattr("fleethook.engines.dispatch.explain.MAX_CALLS", limit)
+    text = f"the request is refused in the validating phase: it matches more than {MAX_CALLS} webhooks, the limit of"
+    for count, notes in ((MAX_CALLS, ()), (MAX_CALLS + 1, (f"{text} one request",))):
+        hooks = [hook(server, "/w", f"w{number}.example.org") for number in range(count)]
+        store = store_of(configuration("ws2", "validating", *hooks))
         dispatcher = front.dispatcher(store)
         found = await explain(dispatcher, request_of(review()), cluster="ws2", deadline=deadline)
         assert found.notes == notes

@@ -97,11 +97,18 @@ class ManifestSource:
             spec, of which it keeps no copy.
     """
 
-    def __init__(self, paths: Sequence[Path], store: Store, *, exclude: Sequence[str] = ()) -> None:
+    def __init__(
+        self, paths: Sequence[Path], store: Store, *, exclude: Sequence[str] = (), rescan_ms: int = _RESCAN_MS
+    ) -> None:
         """Prepare.
 
-        ``exclude`` has patterns of files to leave out (`fleethook.cluster.manifests.manifest_reader.is_excluded`).
+        Args:
+            paths: Files and directories.
+            store: The store.
+            exclude: Patterns of files to leave out (`fleethook.cluster.manifests.manifest_reader.is_excluded`).
+            rescan_ms: Milliseconds between two comparisons, which find changes that the watch has missed.
         """
+        self._rescan_ms: Final = rescan_ms
         self._paths: Final = tuple(dict.fromkeys(paths))
         self._exclude: Final = exclude
         self.store: Final = store
@@ -266,7 +273,7 @@ class ManifestSource:
                 await self._reload_and_tell(changed)
                 continue
             watch = awatch(
-                *present, debounce=_DEBOUNCE_MS, rust_timeout=_RESCAN_MS, yield_on_timeout=True, stop_event=stop
+                *present, debounce=_DEBOUNCE_MS, rust_timeout=self._rescan_ms, yield_on_timeout=True, stop_event=stop
             )
             # A path that was removed meanwhile is an OSError; the next reload reports it.
             with contextlib.suppress(OSError):

@@ -168,6 +168,7 @@ class ConditionWriter:
         *,
         refresh: Callable[[str], Awaitable[None]] = _return_at_once,
         pause_seconds: float = _PAUSE_SECONDS,
+        announced_seconds: float = _ANNOUNCED_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare.
@@ -178,12 +179,14 @@ class ConditionWriter:
             refresh: Reads the overriders of a namespace from the apiserver, so that ``subjects`` returns them; raises
                 APIError, UnreachableError.
             pause_seconds: The minimum time between two writes.
+            announced_seconds: Time for which an announced subject is kept without an overrider.
             clock: A monotonic clock in seconds.
         """
         self._client: Final = client
         self._subjects: Final = subjects
         self._refresh: Final = refresh
         self._pause_seconds: Final = pause_seconds
+        self._announced_seconds: Final = announced_seconds
         self._clock: Final = clock
         self._bound: frozenset[SubjectName] = frozenset()
         # The time at which this leader found an announcement. Those without a uid are listed subjects unknown to it.
@@ -265,7 +268,7 @@ class ConditionWriter:
 
     def _compute_expiry(self, found: float) -> float:
         """Return the time until which an announced subject is kept without an overrider."""
-        return found + _ANNOUNCED_SECONDS
+        return found + self._announced_seconds
 
 
 # The configuration was deleted or changed after it was read.

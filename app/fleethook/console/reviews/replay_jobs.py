@@ -102,10 +102,12 @@ class CauseRow(NamedTuple):
     example: Sequence[DiffLine]
 
 
-def list_rows(report: Report, examples: Mapping[GroupName, Sequence[DiffLine]]) -> list[CauseRow]:
-    """Return the largest groups of changes, at most `MAX_ROWS`."""
+def list_rows(
+    report: Report, examples: Mapping[GroupName, Sequence[DiffLine]], *, most: int = MAX_ROWS
+) -> list[CauseRow]:
+    """Return the largest groups of changes, at most ``most``."""
     ordered = sorted(report.groups.items(), key=lambda item: item[1].count, reverse=True)
-    return [CauseRow(group.name, group.count, group.example, examples[name]) for name, group in ordered[:MAX_ROWS]]
+    return [CauseRow(group.name, group.count, group.example, examples[name]) for name, group in ordered[:most]]
 
 
 def select_changed(changed: Sequence[ChangedReview], page: int) -> tuple[Sequence[ChangedReview], Paging]:
@@ -146,12 +148,21 @@ class ReplayJob:
         is_done: Whether all reviews were asked, except those that are not in the files any more.
     """
 
-    def __init__(self, start: Start, entries: Iterator[RecordEntry]) -> None:
+    def __init__(
+        self,
+        start: Start,
+        entries: Iterator[RecordEntry],
+        *,
+        portions: int = PORTIONS_IN_A_REQUEST,
+        portion: int = _REVIEWS_IN_A_PORTION,
+    ) -> None:
         """Prepare.
 
         Args:
             start: The reviews.
             entries: Reads their records; a thread continues it.
+            portions: Portions that a request asks.
+            portion: Reviews in a portion.
         """
         self.start: Final = start
         self.report: Final = Report()
@@ -159,9 +170,8 @@ class ReplayJob:
         self.changed: Final[list[ChangedReview]] = []
         self.is_stopped = False
         self.is_done = False
-        self._portions: Iterator[list[RecordEntry]] = batch(
-            entries, count=_REVIEWS_IN_A_PORTION, size=_BYTES_IN_A_PORTION
-        )
+        self._portions: Iterator[list[RecordEntry]] = batch(entries, count=portion, size=_BYTES_IN_A_PORTION)
+        self._portions_in_a_request: Final = portions
         self._turn: Final = asyncio.Lock()
 
     @property
@@ -175,9 +185,9 @@ class ReplayJob:
         return len(self.start.reviews) - self.report.reviews if self.is_done else 0
 
     async def advance(self, replay: ReviewReplay, worker: Worker) -> None:
-        """Ask the next reviews: `PORTIONS_IN_A_REQUEST` portions."""
+        """Ask the next reviews."""
         async with self._turn:
-            for _ in range(PORTIONS_IN_A_REQUEST):
+            for _ in range(self._portions_in_a_request):
                 if not self.is_running:
                     return
                 portion: list[RecordEntry] = await worker.run("", next, self._portions, [])

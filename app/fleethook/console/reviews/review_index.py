@@ -198,9 +198,10 @@ class Indexed(NamedTuple):
 class ReviewIndex:
     """The recorded reviews below a directory."""
 
-    def __init__(self, directory: Path) -> None:
-        """Prepare; the first call of `find` reads the files."""
+    def __init__(self, directory: Path, *, patience: float = _PATIENCE_SECONDS) -> None:
+        """Prepare; the first call of `find` reads the files, and waits for them as long as ``patience``."""
         self._directory: Final = directory
+        self._patience: Final = patience
         # A thread of its own: reading a large recording must not delay the work of other pages.
         self._worker: Final = Worker()
         self._numbers: Final[dict[str, int]] = {}
@@ -212,7 +213,7 @@ class ReviewIndex:
         """Return the known facts. Changed files are read in the background, and short ones are waited for."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
-        await asyncio.wait([self._reading], timeout=_PATIENCE_SECONDS)
+        await asyncio.wait([self._reading], timeout=self._patience)
         return self._indexed._replace(is_reading=not self._reading.done())
 
     async def wait(self) -> Indexed:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.cache import tarball_cache
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
@@ -193,16 +192,15 @@ def test_nothing_is_written_through_a_linked_cache(cache: Cache, tmp_path: Path)
 # --- The lock ---------------------------------------------------------------------------------------------------------
 
 
-def test_readers_share_the_lock_and_a_writer_waits_for_them(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_share_the_lock_and_a_writer_waits_for_them(cache: Cache) -> None:
     put(cache)
+    root = cache.directory.parent
     descriptor = os.open(cache.directory / ".lock", os.O_RDWR)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     try:
         assert cache.entry(KEY) is not None
-        monkeypatch.setattr(tarball_cache, "LOCK_SECONDS", 0.05)
-        assert failure(lambda: cache.remove(KEY)).exit is Exit.LOCKED
-        monkeypatch.setattr(tarball_cache, "LOCK_SECONDS", NET)
-        thread = threading.Thread(target=lambda: put(cache, release(properties=1)))
+        assert failure(lambda: Cache(root, lock_seconds=0.05).remove(KEY)).exit is Exit.LOCKED
+        thread = threading.Thread(target=lambda: put(Cache(root, lock_seconds=NET), release(properties=1)))
         thread.start()
         while not left_over(cache):
             time.sleep(0.001)

@@ -6,7 +6,6 @@ import pytest
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.pages import crd_entries
 from fleethook.engines.crds.pages.crd_entries import read_content, read_page
 from tests.console.crd_cache import FilledCache, fill_cache
 
@@ -33,10 +32,9 @@ def test_reading_leaves_the_directory_as_it_is(filled: FilledCache) -> None:
     assert list_paths(filled.cache.directory) == before
 
 
-def test_a_page_has_the_entries_of_its_keys_only(filled: FilledCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crd_entries, "PAGE_SIZE", 1)
+def test_a_page_has_the_entries_of_its_keys_only(filled: FilledCache) -> None:
     keys = sorted([filled.small.key, filled.release.key])
-    pages = [read_page(filled.cache, number) for number in (1, 2, 3, -1)]
+    pages = [read_page(filled.cache, number, size=1) for number in (1, 2, 3, -1)]
     assert [[one.key for one in page.entries] for page in pages] == [[keys[0]], [keys[1]], [keys[1]], [keys[0]]]
     assert {(page.total, page.pages) for page in pages} == {(2, 2)}
 

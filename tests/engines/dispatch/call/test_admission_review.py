@@ -2,23 +2,23 @@
 
 import base64
 import json
-import threading
 from typing import Any, Final
 
 import pytest
 
-from fleethook.engines.dispatch.call import admission_review
 from fleethook.engines.dispatch.call.admission_review import (
     ReviewError,
     decode_patch,
     explain_wrong_kind,
     limit_warnings,
     parse_response,
+    patch_object,
 )
 from fleethook.model.gvk import GroupVersionKind
 from tests.engines.dispatch.builders import configuration, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, apply_response, hook, patch
+from tests.watched_calls import watch_calls
 
 PATCH = base64.b64encode(b"[]").decode()
 
@@ -173,21 +173,13 @@ async def test_patches_of_validating_webhooks_are_invalid_at_any_size(front: Fro
 
 @pytest.mark.parametrize(("operations", "size"), [(1, 1), (2_000, 1), (1, 50_000), (10_000, 0)])
 async def test_large_patches_are_applied_in_a_thread(
-    front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch, operations: int, size: int
+    front: Front, server: Webhooks, operations: int, size: int
 ) -> None:
-    threads: list[str] = []
-    applied = admission_review.patch_object
-
-    def patch_object(*arguments: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        return applied(*arguments)
-
-    monkeypatch.setattr(admission_review, "patch_object", patch_object)
     document = widget(list=list(range(size)))
     insertions = [{"op": "add", "path": "/spec/list/0", "value": -number} for number in range(operations)]
-    found = await apply_patch(front, server, document, *insertions, policy="Fail")
+    with watch_calls(patch_object) as seen:
+        found = await apply_patch(front, server, document, *insertions, policy="Fail")
     assert found.response.allowed
     made = apply_response(found, document)
     assert made["spec"]["list"] == [*(-number for number in reversed(range(operations))), *range(size)]
-    (thread,) = threads
-    assert (thread == "MainThread") is (operations * size == 1)
+    assert seen == {"patch_object": [operations * size == 1]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fleethook.engines.dispatch.call import phases
+from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.webhooks.webhook import Phase
 from tests.engines.dispatch.builders import (
     WIDGETS,
@@ -221,12 +221,9 @@ async def test_all_denials_are_reported_in_the_order_of_the_webhooks(front: Fron
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 @pytest.mark.parametrize("phase", ["mutating", "validating"])
-async def test_too_many_webhooks_refuse_the_request(
-    front: Front, server: Webhooks, phase: Phase, policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_too_many_webhooks_refuse_the_request(front: Front, server: Webhooks, phase: Phase, policy: str) -> None:
     server.answers["/w"] = allow
-    monkeypatch.setattr(phases, "MAX_CALLS", 3)
-    for count, allowed in ((3, True), (4, False)):
+    for count, allowed in ((MAX_CALLS, True), (MAX_CALLS + 1, False)):
         server.calls.clear()
         hooks = [hook(server, "/w", f"w{number}.example.org", failurePolicy=policy) for number in range(count)]
         store = store_of(configuration("ws2", phase, *hooks))
@@ -234,20 +231,19 @@ async def test_too_many_webhooks_refuse_the_request(
         assert response.allowed is allowed
     assert (response.code, response.message) == (
         403,
-        ('widgets.example.org "b" is forbidden: it matches more than 3 webhooks, the limit of one request'),
+        f'widgets.example.org "b" is forbidden: it matches more than {MAX_CALLS} webhooks, the limit of one request',
     )
-    assert len(server.calls) == (0 if phase == "validating" else 3)
+    assert len(server.calls) == (0 if phase == "validating" else MAX_CALLS)
 
 
-async def test_reinvocations_count_as_calls(front: Front, server: Webhooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.answers["/first"] = label("seen")
-    server.answers["/second"] = label("changed")
+async def test_reinvocations_count_as_calls(front: Front, server: Webhooks) -> None:
+    server.answers.update({"/first": label("seen"), "/second": label("changed"), "/w": allow})
     hooks = (
         hook(server, "/first", "first.example.org", reinvocationPolicy="IfNeeded"),
         hook(server, "/second", "second.example.org"),
     )
-    store = store_of(configuration("ws2", "mutating", *hooks))
-    for limit, allowed in ((3, True), (2, False)):
-        monkeypatch.setattr(phases, "MAX_CALLS", limit)
+    for others, allowed in ((MAX_CALLS - 3, True), (MAX_CALLS - 2, False)):
+        further = (hook(server, "/w", f"w{number}.example.org") for number in range(others))
+        store = store_of(configuration("ws2", "mutating", *hooks, *further))
         found = await front.dispatch(store, review(), cluster="ws2", phase="mutating")
         assert found.response.allowed is allowed

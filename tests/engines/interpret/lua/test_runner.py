@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.interpret.lua import runner as module
 from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
-from fleethook.engines.interpret.lua.vm import FUNCTIONS, LuaError, ScriptLimits
+from fleethook.engines.interpret.lua.vm import FUNCTIONS, LuaError, Machine, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from tests.engines.interpret.lua.machines import program
 
@@ -45,18 +44,18 @@ async def test_slow_script_is_restarted_on_a_thread(runner: Runner) -> None:
     assert runner.run(make_call(QUICK)) == [7]
 
 
-async def test_slow_script_is_retried_on_the_event_loop(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CALLS_UNTIL_RETRY", 2)
+async def test_slow_script_is_retried_on_the_event_loop() -> None:
     tried: list[ScriptLimits] = []
-    run = runner._run
 
-    def counted(call: ScriptCall, limits: ScriptLimits) -> Any:
-        tried.append(limits)
-        return run(call, limits)
+    class Counting(Machine):
+        def call(self, *given: Any, limits: ScriptLimits, **rest: Any) -> Any:
+            tried.append(limits)
+            return super().call(*given, limits=limits, **rest)
 
-    monkeypatch.setattr(runner, "_run", counted)
+    runner = Runner(ScriptLimits(seconds=5), calls_until_retry=2, make_machine=Counting)
     for _ in range(4):
         assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
+    runner.close()
     at_once = [limits is not runner.limits for limits in tried]
     # Event loop, then a thread; two calls on a thread; event loop again, then a thread.
     assert at_once == [True, False, False, False, True, False]
@@ -70,11 +69,10 @@ async def test_endless_script_fails_at_its_full_limits() -> None:
     runner.close()
 
 
-@pytest.mark.parametrize(("limit", "is_shared"), [("MAX_WAITING", False), ("MAX_WAITING_EACH", True)])
-async def test_too_many_calls_fail_with_503(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch, limit: str, *, is_shared: bool
-) -> None:
-    monkeypatch.setattr(module, limit, 2)
+@pytest.mark.parametrize(("limit", "is_shared"), [("max_waiting", False), ("max_waiting_each", True)])
+async def test_too_many_calls_fail_with_503(limit: str, *, is_shared: bool) -> None:
+    limits: dict[str, Any] = {limit: 2}
+    runner = Runner(ScriptLimits(seconds=5), **limits)
     runner._slow[SLOW.id] = 50
     tasks = [asyncio.ensure_future(runner.run(make_call(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)
@@ -90,6 +88,7 @@ async def test_too_many_calls_fail_with_503(
             await runner.run(make_call(other))  # type: ignore[misc]
     assert await asyncio.gather(*tasks) == [[7]] * len(tasks)
     assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
+    runner.close()
 
 
 async def test_machines_are_reused_unless_a_call_reached_a_limit(runner: Runner) -> None:

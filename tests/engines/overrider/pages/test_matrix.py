@@ -7,7 +7,6 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.pages import matrix
 from fleethook.engines.overrider.pages.matrix import (
     COLUMNS_ON_A_PAGE,
     MAX_TEXT,
@@ -98,11 +97,11 @@ def test_thousands_of_pools_are_on_pages_of_columns() -> None:
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
-def compare(*objects: dict[str, Any], context: int = 3) -> PoolDiff:
+def compare(*objects: dict[str, Any], **options: int) -> PoolDiff:
     store = make_store(*objects)
     cell = find_cell(store, cell_key())
     assert cell is not None
-    return compare_with_template(cell.plan(store, PlanCache()).full, context=context)
+    return compare_with_template(cell.plan(store, PlanCache()).full, **options)
 
 
 def changed(found: PoolDiff) -> list[tuple[str, str, str]]:
@@ -121,9 +120,8 @@ def test_unchanged_lines_far_from_changes_are_left_out_and_counted() -> None:
     assert sum(one.skipped for one in shown.lines) + 3 == len(everything.lines)
 
 
-def test_a_text_that_is_too_long_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix, "MAX_LINES", 10)
-    found = compare(yurt_app_set(), NEW_IMAGE)
+def test_a_text_that_is_too_long_is_not_compared() -> None:
+    found = compare(yurt_app_set(), NEW_IMAGE, max_lines=10)
     assert (found.is_too_long, found.lines) == (True, ())
 
 

@@ -83,6 +83,7 @@ class Cache:
         limits: ArchiveLimits = LIMITS,
         clock: Callable[[], datetime] = _read_clock,
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+        lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         """Configure the cache; the first write creates its directories.
 
@@ -91,15 +92,23 @@ class Cache:
             limits: Limits of a tarball.
             clock: Returns the time for records. Only `prune` compares these times.
             reading: Context that is entered while a tarball is in memory. It is never nested.
+            lock_seconds: Seconds to wait for a lock of another process.
         """
         self.directory: Final = root / "cache"
         self._limits: Final = limits
         self._clock: Final = clock
         self._reading: Final = reading
+        self._lock_seconds: Final = lock_seconds
 
     def bounded_by(self, reading: Callable[[], AbstractContextManager[None]]) -> Self:
         """Return the same cache with another ``reading`` (see `__init__`)."""
-        return type(self)(self.directory.parent, limits=self._limits, clock=self._clock, reading=reading)
+        return type(self)(
+            self.directory.parent,
+            limits=self._limits,
+            clock=self._clock,
+            reading=reading,
+            lock_seconds=self._lock_seconds,
+        )
 
     # --- Reading ------------------------------------------------------------------------------------------------------
 
@@ -309,7 +318,7 @@ class Cache:
             yield
             return
         try:
-            _wait_for_lock(path, descriptor, kind)
+            _wait_for_lock(path, descriptor, kind, self._lock_seconds)
             yield
         finally:
             os.close(descriptor)
@@ -330,14 +339,14 @@ class Cache:
                     shutil.rmtree(path, ignore_errors=True)
 
 
-def _wait_for_lock(path: Path, descriptor: int, kind: int) -> None:
-    deadline = time.monotonic() + LOCK_SECONDS
+def _wait_for_lock(path: Path, descriptor: int, kind: int, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                text = f"another process holds {path}; waited {LOCK_SECONDS:g} s"
+                text = f"another process holds {path}; waited {seconds:g} s"
                 raise CRDsError(Exit.LOCKED, text, transient=True) from None
             time.sleep(_POLL_SECONDS)
         else:

@@ -43,10 +43,10 @@ class EntryContent(NamedTuple):
     manifest: TarballManifest | None
 
 
-def read_page(cache: Cache, page: int) -> EntryPage:
+def read_page(cache: Cache, page: int, *, size: int = PAGE_SIZE) -> EntryPage:
     """Check the entries of a page, and return them; the number of the page may be too large. Raises CRDsError DISK."""
     keys = cache.keys()
-    here, paging = take_page(keys, page, PAGE_SIZE)
+    here, paging = take_page(keys, page, size)
     return EntryPage(tuple(inspect_entries(cache, here).values()), len(keys), paging.page, paging.pages)
 
 

@@ -7,7 +7,7 @@ script start on a thread.
 """
 
 import contextlib
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.interpret.lua.vm import LoadedScript, LuaError, Machine, ScriptLimits
@@ -46,9 +46,29 @@ class ScriptCall(NamedTuple):
 class Runner:
     """Runs scripts within limits, for one event loop."""
 
-    def __init__(self, limits: ScriptLimits | None = None) -> None:
-        """Prepare; the first calls create machines and threads."""
+    def __init__(
+        self,
+        limits: ScriptLimits | None = None,
+        *,
+        make_machine: Callable[[], Machine] = Machine,
+        max_waiting: int = MAX_WAITING,
+        max_waiting_each: int = MAX_WAITING_EACH,
+        calls_until_retry: int = _CALLS_UNTIL_RETRY,
+    ) -> None:
+        """Prepare; the first calls create machines and threads.
+
+        Args:
+            limits: Limits of a script on a thread.
+            make_machine: Makes a machine.
+            max_waiting: Calls that may run on threads or wait.
+            max_waiting_each: The same for calls of one script.
+            calls_until_retry: Calls of a slow script that start on a thread, before one starts on the event loop again.
+        """
         self.limits: Final = limits or ScriptLimits()
+        self._make_machine: Final = make_machine
+        self._max_waiting: Final = max_waiting
+        self._max_waiting_each: Final = max_waiting_each
+        self._calls_until_retry: Final = calls_until_retry
         # One script leaves a thread to the others.
         self._worker: Final = Worker(_THREADS, share=_THREADS - 1, name="lua")
         self._idle: Final[list[Machine]] = []
@@ -79,12 +99,12 @@ class Runner:
                     raise
             if len(self._slow) >= _MAX_REMEMBERED:
                 self._slow.clear()
-            self._slow[script] = _CALLS_UNTIL_RETRY
+            self._slow[script] = self._calls_until_retry
         return self._run_on_thread(call)
 
     async def _run_on_thread(self, call: ScriptCall) -> list[JSON]:
         worker = self._worker
-        if len(worker) >= MAX_WAITING or worker.count(call.program.id) >= MAX_WAITING_EACH:
+        if len(worker) >= self._max_waiting or worker.count(call.program.id) >= self._max_waiting_each:
             text = f"{len(worker)} calls of slow scripts are running or waiting: try again later"
             raise InterpretError(text, code=503)
         return await worker.run(call.program.id, self.run_now, call)
@@ -125,7 +145,7 @@ class Runner:
         try:
             machine = self._idle.pop()
         except IndexError:
-            machine = Machine()
+            machine = self._make_machine()
         try:
             yield machine
         except InterpretError:

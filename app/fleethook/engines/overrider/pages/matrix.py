@@ -306,16 +306,17 @@ class PoolDiff(NamedTuple):
     is_too_long: bool
 
 
-def compare_with_template(plan: Plan, *, context: int = CONTEXT) -> PoolDiff:
+def compare_with_template(plan: Plan, *, context: int = CONTEXT, max_lines: int = MAX_LINES) -> PoolDiff:
     """Return the comparison of a rendered workload with its template.
 
     Args:
         plan: The plan of the workload.
         context: Unchanged lines to show around changes; negative for all lines.
+        max_lines: Longer texts are not compared.
     """
     left, right = plan.create.bare, plan.new_workload
     before, after = list_lines(left), list_lines(right)
-    if max(len(before), len(after)) > MAX_LINES:
+    if max(len(before), len(after)) > max_lines:
         return PoolDiff(plan.warnings, (), is_too_long=True)
 
     def name_source(line: YamlLine | None, other: YamlLine | None) -> str:
