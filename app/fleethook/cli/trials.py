@@ -142,13 +142,17 @@ class TrialReport:
         self._verbose: Final = verbose
         self._noun: Final = noun
         self.counts: Final[dict[str, Counter[str]]] = {}
+        self._names: Final[dict[str, JSONObject]] = {}
         self._warnings: Final[Counter[tuple[str, str]]] = Counter()
         self._rows: Final[list[JSONObject]] = []
         self._cases: Final[list[Case]] = []
 
     def add(self, trial: Trial) -> None:
         """Count an outcome; print it, or keep it for the end if the format needs that."""
-        counted = self.counts.setdefault(trial.asked, Counter())
+        if (counted := self.counts.get(trial.asked)) is None:
+            counted = self.counts[trial.asked] = Counter()
+            named: JSONObject = {name: trial.members[name] for name in ("rule", "ruleAt") if name in trial.members}
+            self._names[trial.asked] = named or {self._noun: trial.asked}
         counted[trial.outcome] += 1
         self._warnings.update((trial.asked, text) for text in trial.warnings)
         is_shown = trial.outcome in _SHOWN or (self._verbose and trial.outcome == "allowed")
@@ -207,7 +211,7 @@ class TrialReport:
     def _summarize(self) -> list[JSONObject]:
         names = {"not sent": "notSent"}
         return [
-            {self._noun: asked, **{names.get(one, one): counted[one] for one in (*_STYLES, "not sent")}}
+            {**self._names[asked], **{names.get(one, one): counted[one] for one in (*_STYLES, "not sent")}}
             for asked, counted in self.counts.items()
         ]
 

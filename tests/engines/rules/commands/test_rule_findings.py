@@ -11,6 +11,8 @@ from fleethook.engines.rules.commands.rule_findings import CODES, lint_rules
     ("decorator", "codes"),
     [
         ('mutate("batch/v1", "Job", on=("CREATE", "UPDATE"))', ["immutable-members"]),
+        ('mutate("batch/v1", "*", on="UPDATE")', ["immutable-members"]),
+        ('mutate("*/*", "*", on="UPDATE")', ["immutable-members"]),
         ('mutate("batch/v1", "Job")', []),
         ('mutate("apps/v1", "Deployment", on="UPDATE")', []),
         ('mutate("v1", "Pod", on="UPDATE", subresource="status")', []),

@@ -9,6 +9,7 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import Store, key_of
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY, RuleWithOperations, read_rules
 
@@ -61,10 +62,12 @@ def lint_rules(documents: Sequence[Document], _store: Store, _options: SourceOpt
 def _find_risks(webhook: JSONObject, *, mutates: bool) -> Iterator[tuple[str, str]]:
     for rule in read_rules(webhook):
         plurals = {resource for resource, subresource in rule.resources if not subresource}
-        fixed = sorted(plurals & frozenset[str]().union(*(_IMMUTABLE.get(group, ()) for group in rule.groups)))
+        groups = _IMMUTABLE if EVERY in rule.groups else rule.groups
+        known = frozenset[str]().union(*(_IMMUTABLE.get(group, ()) for group in groups))
+        fixed = known if EVERY in plurals else known & plurals
         if mutates and "UPDATE" in rule.operations and fixed:
             text = (
-                f"it changes {', '.join(fixed)} on UPDATE, too, and many of their members are immutable: "
+                f"it changes {list_some(fixed)} on UPDATE, too, and many of their members are immutable: "
                 "kube-apiserver then refuses updates of objects that are older than the rule: remove UPDATE, or change "
                 "metadata only"
             )
