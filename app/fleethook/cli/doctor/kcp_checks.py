@@ -231,7 +231,8 @@ def judge_consumers(bindings: Sequence[JSONObject], written: Sequence[JSONObject
     """Yield the findings about consumers, by their APIBindings and the configurations of the server."""
     closed = {cluster_of(one) for one in written for hook in one["webhooks"] if hook.get("failurePolicy") == "Fail"}
     if closed:
-        text = f"without the server, kcp refuses the writes that rules with Fail see, in {len(closed)} workspaces"
+        count = f"{len(closed)} workspace{'s' * (len(closed) > 1)}"
+        text = f"without the server, kcp refuses the writes that rules with Fail see, in {count}"
         yield Diagnosis("note", "outage", text, "run two replicas; kube-system and kcp's own kinds are exempt")
     by_cluster: dict[str, list[JSONObject]] = {}
     for one in bindings:
@@ -245,8 +246,8 @@ def judge_consumers(bindings: Sequence[JSONObject], written: Sequence[JSONObject
             problem, remedy = "it has no webhook configuration", "run the server with --register, and read its /readyz"
         if problem:
             yield Diagnosis("error", "workspaces", f"{consumer.name} is not covered: {problem}", remedy)
-    count = sum(one.cluster in covered for one in consumers)
-    yield Diagnosis("ok" if count else "note", "workspaces", f"rules cover {count} of {len(consumers)} workspaces")
+    done = sum(one.cluster in covered for one in consumers)
+    yield Diagnosis("ok" if done else "note", "workspaces", f"rules cover {done} of {len(consumers)} workspaces")
 
 
 async def _may(connection: Connection, right: tuple[str, str, str]) -> bool:
