@@ -92,6 +92,8 @@ def test_refusals_have_rule_object_field_and_line_and_changes_both_values(folder
     )  # fmt: skip
     file.write_text(PODS)
     assert run(folder, "-f", folder / "m").exit_code == 0
+    file.write_text(WORKLOAD.replace("name: web}", "generateName: web-}"))
+    assert "refused  Deployment default/web-" in run(folder, "-f", folder / "m").stdout
 
 
 def test_other_programs_get_the_same_results(folder: Path) -> None:

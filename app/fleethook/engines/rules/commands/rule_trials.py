@@ -19,6 +19,7 @@ from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.patch import apply
+from fleethook.workload_schema.defaults import set_defaults
 from fleethook.workload_schema.schema_defaults import CustomVersion
 
 Locate = Callable[[str], str]
@@ -87,9 +88,10 @@ class _AskedObject:
 
     def change(self, patch: Sequence[JSONObject]) -> None:
         """Apply the patch of a mutating rule."""
-        self._new = dict(as_object(apply(self._new if self._stored else self._shown[True].object, patch)))
+        changed = dict(as_object(apply(self._new if self._stored else self._shown[True].object, patch)))
+        self._new = set_defaults(changed) if self._stored else changed
         self.request = _replace_object(self.request, self._new)
-        self._shown[True] = show_request(self.request, self.around.version, mutates=True)
+        del self._shown[True]
 
 
 _GIVEN: Final = ("creationTimestamp", "generation", "uid")

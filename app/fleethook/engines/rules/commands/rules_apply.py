@@ -110,7 +110,7 @@ def _apply_to_files(
     from fleethook.engines.dispatch.match.equivalent_resources import is_namespaced  # noqa: PLC0415 - only for files
     from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - as above
 
-    read = read_manifests(files, reading)
+    read = read_manifests(files, reading, select=_generates_name)
     errors, objects = [*read.errors], [one.object for one in read.documents]
     store = fill_store(read.documents, INDEXES)
     definitions = [one for one in objects if gvk_of(one).group_kind == DEFINITION]
@@ -124,7 +124,7 @@ def _apply_to_files(
         user,
     )
     trials = RuleTrials(rules, inventory)
-    for one in read.documents:
+    for one in (*read.documents, *read.selected):
         group, _, kind = gvk_of(one.object)
         resource = plurals.get((group, kind)) or find_plural(rules, one.object)
         document = one.object
@@ -141,6 +141,13 @@ def _apply_to_files(
             errors.append(ManifestError(one.source, one.line, f"cannot be given to rules: {error}"))
     _note_unasked(rules, trials)
     return errors
+
+
+def _generates_name(value: JSON) -> bool:
+    """Return whether a document is an object without a name, such as a Job that a pipeline creates."""
+    document = as_object(value)
+    texts = (document.get("apiVersion"), document.get("kind"), as_object(document.get("metadata")).get("generateName"))
+    return all(isinstance(one, str) and one for one in texts)
 
 
 def _make_locator(document: Document) -> Callable[[str], str]:
