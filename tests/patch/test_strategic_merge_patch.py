@@ -315,7 +315,7 @@ def test_untouched_branches_are_shared() -> None:
 def test_elements_of_the_patch_keep_its_order_among_those_of_the_server(
     merged: str, wanted: str, server: str, expected: str
 ) -> None:
-    assert "".join(order_elements(list(merged), wanted=wanted, server=server, identify=str)) == expected
+    assert "".join(order_elements(list(merged), order=wanted, server=server, identify=str)) == expected
 
 
 NAMED = MergeSchema(merge_key="name")

@@ -21,13 +21,13 @@ from fleethook.model.webhook_rules import (
 )
 
 
-def choose_resource(one: Declaration, document: Mapping[str, Any], subresource: str) -> str:
+def choose_resource(declaration: Declaration, document: Mapping[str, Any], subresource: str) -> str:
     """Return the resource of a rule if a request about an object has it, ``""`` if only the kind tells the resource."""
     kind = str(document.get("kind", "")).lower()
     # Without the last letter, a kind begins its plural, which has at most two letters more.
-    is_similar = one.resource.startswith(kind[:-1]) and len(one.resource) <= len(kind) + 2
-    is_own = kind == one.kind.lower() if one.kind else is_similar
-    return one.resource if one.resource != "*" and (subresource or is_own) else ""
+    is_similar = declaration.resource.startswith(kind[:-1]) and len(declaration.resource) <= len(kind) + 2
+    is_own = kind == declaration.kind.lower() if declaration.kind else is_similar
+    return declaration.resource if declaration.resource != "*" and (subresource or is_own) else ""
 
 
 def bind_variables(request: AdmissionRequest, *, has_namespace: bool = True) -> Activation:

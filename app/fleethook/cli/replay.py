@@ -94,10 +94,10 @@ def replay(
     recordings = list_recordings(files)
     report, changes = Report(), list[ChangedDecision]()
 
-    def take(one: Replayed) -> None:
-        report.add(one)
-        if one.change is not None:
-            changes.append(one.change)
+    def take(replayed: Replayed) -> None:
+        report.add(replayed)
+        if replayed.change is not None:
+            changes.append(replayed.change)
 
     settings = load_settings(OFFLINE | ({} if rules is None else {"rules": rules}), config)
     app = _build_app(settings)

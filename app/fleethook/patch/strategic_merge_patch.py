@@ -27,7 +27,7 @@ Identify = Callable[[JSON], Hashable]
 
 
 def order_elements(
-    merged: list[JSON], *, wanted: Sequence[Hashable], server: Sequence[Hashable], identify: Identify
+    merged: list[JSON], *, order: Sequence[Hashable], server: Sequence[Hashable], identify: Identify
 ) -> list[JSON]:
     """Return the elements of a merged list in upstream's order.
 
@@ -37,11 +37,11 @@ def order_elements(
 
     Args:
         merged: The elements.
-        wanted: The identities of the patch's elements, in the order of the patch.
+        order: The identities of the patch's elements, in the order of the patch.
         server: The identities of the server's list before the merge.
         identify: Returns the identity of an element.
     """
-    wanted_at, server_at = _first_positions(wanted), _first_positions(server)
+    wanted_at, server_at = _first_positions(order), _first_positions(server)
     named = [element for element in merged if identify(element) in wanted_at]
     others = [element for element in merged if identify(element) not in wanted_at]
     named.sort(key=lambda element: wanted_at[identify(element)])
@@ -187,7 +187,7 @@ def order_list(
     wanted = [identify(element) for element in _require_list(order, path)]
     _check_order([identify(element) for element in named], wanted, path)
     before = [identify(element) for element in (present if server is None else server)]
-    ordered = order_elements(present, wanted=wanted, server=before, identify=identify)
+    ordered = order_elements(present, order=wanted, server=before, identify=identify)
     same = all(left is right for left, right in zip(ordered, present, strict=True))
     return present if same else ordered
 

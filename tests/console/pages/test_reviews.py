@@ -2,6 +2,7 @@
 
 import html
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -11,10 +12,11 @@ import pytest
 from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
+from fleethook.console.pages import reviews
 from fleethook.console.pages.reviews import describe_outcome, find_state
 from fleethook.console.process import create_console
 from fleethook.console.reviews import replay_jobs
-from fleethook.console.reviews.replay_jobs import ReviewReplay
+from fleethook.console.reviews.replay_jobs import ReplayJob, ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
 from fleethook.recordings.replay.recorded_calls import CallName
@@ -248,8 +250,7 @@ async def test_each_changed_review_has_a_link(tmp_path: Path, monkeypatch: pytes
 async def test_a_batch_goes_on_with_each_request_until_it_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_jobs, "PORTIONS_IN_A_REQUEST", 1)
-    monkeypatch.setattr(replay_jobs, "_REVIEWS_IN_A_PORTION", 2)
+    monkeypatch.setattr(reviews, "ReplayJob", partial(ReplayJob, portions=1, portion=2))
     await record_workloads(tmp_path, *(workload() for _ in range(9)))
     bench = Bench(tmp_path)
     body = await bench.start()

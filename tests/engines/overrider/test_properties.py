@@ -115,7 +115,7 @@ def _compare_with_rendering(entries: Any, replicas: int, theirs: str, operation:
         assert identical(apply(document, answer.patch), expected)
     if old is None and last_render is None and plan.fast is not None:
         MET["precompiled"] += (
-            plan.fast.operations_for_new(document, wanted=plan.last_render, values=plan.values) is not None
+            plan.fast.operations_for_new(document, next_render=plan.last_render, values=plan.values) is not None
         )
 
 

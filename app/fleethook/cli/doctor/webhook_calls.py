@@ -92,25 +92,25 @@ class _Address(NamedTuple):
     ca_bundle: str
 
 
-def find_address(one: RegisteredWebhook) -> _Address:
+def find_address(webhook: RegisteredWebhook) -> _Address:
     """Return the address that a webhook calls."""
-    service, url = one.service, urlsplit(str(one.client_config.get("url") or ""))
+    service, url = webhook.service, urlsplit(str(webhook.client_config.get("url") or ""))
     named = f"{service.get('namespace')}/{service.get('name')}:{service.get('port')}" if service else url.netloc
-    return _Address(named, str(one.client_config.get("caBundle") or ""))
+    return _Address(named, str(webhook.client_config.get("caBundle") or ""))
 
 
-def make_rule_probe(one: RegisteredWebhook, resource: ServedResource) -> Probe:
+def make_rule_probe(webhook: RegisteredWebhook, resource: ServedResource) -> Probe:
     """Return the dry run that a rule's webhook refuses."""
-    selector = as_object(one.found.get("objectSelector"))
+    selector = as_object(webhook.found.get("objectSelector"))
     labels = {**as_object(selector.get("matchLabels"))}
     for each in list_objects(selector.get("matchExpressions")):
         if each.get("operator") in ("In", "Exists"):
             labels[str(each.get("key"))] = next(iter(list_texts(each.get("values"))), "")
     version = f"{resource.group}/{resource.version}" if resource.group else resource.version
-    metadata = {"name": NAME, "labels": labels, "annotations": {PROBE_ANNOTATION: _name_rule(one)}}
+    metadata = {"name": NAME, "labels": labels, "annotations": {PROBE_ANNOTATION: _name_rule(webhook)}}
     body = {"apiVersion": version, "kind": resource.kind, "metadata": metadata, **_MEMBERS.get(resource.kind, {})}
     return Probe(
-        "rules", one.wanted.name, resource.group, resource.version, resource.plural, namespaced=resource.namespaced,
+        "rules", webhook.wanted.name, resource.group, resource.version, resource.plural, namespaced=resource.namespaced,
         body=body,
     )  # fmt: skip
 

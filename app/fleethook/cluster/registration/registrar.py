@@ -370,10 +370,10 @@ def _check_owner(present: JSONObject, wanted: JSONObject) -> None:
         )
 
 
-async def read_registered(connection: Connection, wanted: Sequence[JSONObject]) -> list[JSONObject]:
+async def read_registered(connection: Connection, configurations: Sequence[JSONObject]) -> list[JSONObject]:
     """Return those configurations of a server that the apiserver has; raises APIError and UnreachableError."""
     found = []
-    for one in wanted:
+    for one in configurations:
         metadata = one["metadata"]
         present = await get_object(connection, configuration_path(one["kind"], metadata["name"], one["apiVersion"]))
         if present is not None and _is_same(present["metadata"], metadata):

@@ -107,17 +107,17 @@ def describe_rule(rule: Rule) -> JSONObject:
     return found
 
 
-def read_webhook(kind: str, found: JSONObject) -> OwnWebhook:
+def read_webhook(kind: str, webhook: JSONObject) -> OwnWebhook:
     """Return a registered webhook of a rule as `make_webhook` has built it.
 
     Args:
         kind: The kind of its configuration.
-        found: The webhook in the configuration.
+        webhook: The webhook in the configuration.
     """
-    rules = found.get("rules") or [{}]
+    rules = webhook.get("rules") or [{}]
     one: dict[str, Any] = dict(as_object(rules[0]))
     return OwnWebhook(
-        name=str(found.get("name")),
+        name=str(webhook.get("name")),
         configuration=MUTATING if kind == MUTATING else VALIDATING,
         path="",
         group=next(iter(one.get("apiGroups") or ()), "*"),
@@ -126,7 +126,7 @@ def read_webhook(kind: str, found: JSONObject) -> OwnWebhook:
         object_selector={},
         conditions=(),
         scope=one.get("scope") or "*",
-        failure_policy=found.get("failurePolicy") or "Fail",
+        failure_policy=webhook.get("failurePolicy") or "Fail",
         operations=tuple(one.get("operations") or ()),
         engine="rules",
     )

@@ -48,22 +48,22 @@ class ReplayOutcome(NamedTuple):
     unasked: Sequence[str]
 
 
-def describe_outcome(one: Replayed) -> ReplayOutcome:
+def describe_outcome(replayed: Replayed) -> ReplayOutcome:
     """Return the result of replaying one review."""
-    state, text = find_state(one), one.skipped
-    if one.unknown_route:
-        text = f"this fleethook has no route {one.entry.record.route}"
-    lines = () if one.change is None else describe_change(one.change)
-    return ReplayOutcome(state, text, lines, [str(name) for name in one.unasked])
+    state, text = find_state(replayed), replayed.skipped
+    if replayed.unknown_route:
+        text = f"this fleethook has no route {replayed.entry.record.route}"
+    lines = () if replayed.change is None else describe_change(replayed.change)
+    return ReplayOutcome(state, text, lines, [str(name) for name in replayed.unasked])
 
 
-def find_state(one: Replayed) -> str:
+def find_state(replayed: Replayed) -> str:
     """Return the state of a replayed review, as in `ReplayOutcome`."""
-    if one.skipped or one.unknown_route:
+    if replayed.skipped or replayed.unknown_route:
         return "skipped"
-    if one.change is None:
+    if replayed.change is None:
         return "same"
-    return UNDECIDABLE if UNDECIDABLE in one.change.kinds else "changed"
+    return UNDECIDABLE if UNDECIDABLE in replayed.change.kinds else "changed"
 
 
 router: Final = APIRouter(prefix="/reviews")
@@ -249,9 +249,9 @@ def _need_records(context: ConsoleContext) -> tuple[ReviewIndex, ReviewReplay]:
     return context.reviews, context.replay
 
 
-def review_url(indexed: Indexed, one: ReviewSummary) -> str:
+def review_url(indexed: Indexed, review: ReviewSummary) -> str:
     """Return the address of a recorded review."""
-    return f"/reviews/review?{urlencode({'file': indexed.files[one.file], 'line': one.line})}"
+    return f"/reviews/review?{urlencode({'file': indexed.files[review.file], 'line': review.line})}"
 
 
 def _selects_more(query: ReviewQuery) -> bool:

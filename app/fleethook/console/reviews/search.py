@@ -135,13 +135,13 @@ def _list_conditions(query: ReviewQuery) -> Iterator[Callable[[ReviewSummary], b
         yield lambda one: text in f"{one.namespace}/{one.name}".casefold() or query.text == one.uid
 
 
-def select_page(found: Sequence[ReviewSummary], page: int) -> ReviewPage:
+def select_page(reviews: Sequence[ReviewSummary], page: int) -> ReviewPage:
     """Return a page of found reviews; a page beyond the end is the last one."""
-    shown, paging = take_page(found, page, PAGE_SIZE)
-    counts = Counter(one.verdict for one in found)
+    shown, paging = take_page(reviews, page, PAGE_SIZE)
+    counts = Counter(one.verdict for one in reviews)
     verdicts = {name: counts[name] for name in VERDICTS if counts[name]}
-    slowest = max((one.seconds for one in found), default=0.0)
-    return ReviewPage(shown, len(found), paging.page, paging.pages, verdicts, slowest)
+    slowest = max((one.seconds for one in reviews), default=0.0)
+    return ReviewPage(shown, len(reviews), paging.page, paging.pages, verdicts, slowest)
 
 
 class Choices(NamedTuple):

@@ -372,7 +372,7 @@ async def _note(
     except (ConversionError, StatusError) as error:
         note(error=error)
         raise
-    note(made=made)
+    note(converted=made)
     return made
 
 

@@ -214,7 +214,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
             store,
             cluster=cluster,
             kind=own,
-            wanted=options.resource,
+            resource=options.resource,
             operation=options.operation or "",
         )
     except DestinationError as error:

@@ -238,27 +238,27 @@ class Report:
         self.problem_count = 0
         self.is_complete = False
 
-    def add(self, one: Replayed) -> None:
+    def add(self, replayed: Replayed) -> None:
         """Count the result of a review."""
         self.reviews += 1
-        record = one.entry.record
-        if one.unknown_route:
+        record = replayed.entry.record
+        if replayed.unknown_route:
             self.add_problem(
-                RecordProblem(one.entry.file, one.entry.line, f"this fleethook has no route {record.route}")
+                RecordProblem(replayed.entry.file, replayed.entry.line, f"this fleethook has no route {record.route}")
             )
             self.skipped["this fleethook lacks the route"] += 1
             return
-        if one.skipped:
-            self.skipped[one.skipped] += 1
+        if replayed.skipped:
+            self.skipped[replayed.skipped] += 1
             return
-        self.unasked.update(one.unasked)
-        if one.change is None:
+        self.unasked.update(replayed.unasked)
+        if replayed.change is None:
             self.same += 1
             return
-        is_undecidable = one.change.kinds == (UNDECIDABLE,)
+        is_undecidable = replayed.change.kinds == (UNDECIDABLE,)
         self.undecidable += is_undecidable
         self.changed += not is_undecidable
-        self._find_group(one.change).count += 1
+        self._find_group(replayed.change).count += 1
 
     def add_problem(self, problem: RecordProblem) -> None:
         """Count a problem of the input."""

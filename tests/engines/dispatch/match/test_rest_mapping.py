@@ -129,7 +129,7 @@ def choose(text: str, wanted: str = "", operation: str = "") -> tuple[str, str, 
         store_of(crd, binding("c", "p", "widgets.example.org")),
         cluster="c",
         kind=GroupVersionKind(*parse_api_version(api_version), kind),
-        wanted=wanted,
+        resource=wanted,
         operation=operation,
     )
     return f"{chosen.destination.resource.version} {chosen.destination}", chosen.operation, chosen.notes

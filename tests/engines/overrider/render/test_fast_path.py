@@ -45,13 +45,13 @@ def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
     fast = compile_patch(plan)
     assert fast is not None
     wanted = LastRender(plan.digest, plan.undo_text)
-    operations = fast.operations_for(make_workload(), wanted=wanted, values=HANGZHOU)
+    operations = fast.operations_for(make_workload(), next_render=wanted, values=HANGZHOU)
     assert operations is not None
     paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
     assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
     other = make_workload()
     other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
-    assert fast.operations_for(other, wanted=wanted, values=HANGZHOU) is None
+    assert fast.operations_for(other, next_render=wanted, values=HANGZHOU) is None
 
 
 def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
@@ -62,9 +62,9 @@ def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
     fast = compile_patch(plan)
     assert fast is not None
     assert last_render is not None
-    assert fast.is_settled(stored, last_render, wanted=last_render, values=HANGZHOU)
+    assert fast.is_settled(stored, last_render, next_render=last_render, values=HANGZHOU)
     stored["spec"]["replicas"] = 8
-    assert not fast.is_settled(stored, last_render, wanted=last_render, values=HANGZHOU)
+    assert not fast.is_settled(stored, last_render, next_render=last_render, values=HANGZHOU)
 
 
 def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:

@@ -126,8 +126,8 @@ def test_the_fast_path_equals_the_rule(sample: Sample) -> None:
     wanted, values = LastRender(plan.digest, plan.undo_text), PoolValues("hangzhou")
     for document in (sample.never, sample.stored):
         last_render = read_last_render(document)
-        made = fast.operations_for(document, wanted=wanted, values=values) if last_render is None else None
-        if last_render is not None and fast.is_settled(document, last_render, wanted=wanted, values=values):
+        made = fast.operations_for(document, next_render=wanted, values=values) if last_render is None else None
+        if last_render is not None and fast.is_settled(document, last_render, next_render=wanted, values=values):
             made = []
         if made is not None:
             assert apply(document, made) == render_with(plan, document, last_render=last_render, creating=False)

@@ -49,7 +49,7 @@ def fetch(
             help="File or directory of Karmada instances, for their crdTarball; '-' for standard input; repeatable.",
         ),
     ] = None,
-    wanted: DownloadOptions = DownloadOptions(),
+    options: DownloadOptions = DownloadOptions(),
     stale_if_error: option.Stale = False,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
@@ -64,16 +64,16 @@ def fetch(
         if file is None and entry is not None:
             raise CRDsError(Exit.USAGE, "--url is for a local tarball: give its path")
         named = url if file is None else entry
-        chosen = list(select_sources(named, karmada, wanted))
-        sha256 = check_sha256(wanted.sha256)
+        chosen = list(select_sources(named, karmada, options))
+        sha256 = check_sha256(options.sha256)
         kept = open_cache()
         for one in chosen:
             if file is not None:
                 warn(one.warnings)
                 pinned = one.source._replace(sha256=sha256 or one.source.sha256)
-                _print(import_file(kept, pinned, file, strict=wanted.strict), output)
+                _print(import_file(kept, pinned, file, strict=options.strict), output)
             else:
-                _print(fetch_chosen(kept, one, wanted, stale_if_error=stale_if_error), output)
+                _print(fetch_chosen(kept, one, options, stale_if_error=stale_if_error), output)
 
 
 def _print(fetched: Fetched, output: Output) -> None:

@@ -94,13 +94,13 @@ class DownloadOptions(NamedTuple):
 _SHA256: Final = re.compile(SHA256_FORM, re.ASCII)
 
 
-def select_sources(url: str | None, karmada: list[Path] | None, wanted: DownloadOptions) -> Iterator[SelectedSource]:
+def select_sources(url: str | None, karmada: list[Path] | None, options: DownloadOptions) -> Iterator[SelectedSource]:
     """Yield the sources of a command's tarballs: a URL, a release, or the instances in manifests.
 
     Raises:
         CRDsError: USAGE for missing or contradictory arguments, and for an invalid instance.
     """
-    version, strict = wanted.version, wanted.strict
+    version, strict = options.version, options.strict
     if karmada:
         if url is not None:
             raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
@@ -114,7 +114,7 @@ def select_sources(url: str | None, karmada: list[Path] | None, wanted: Download
         warn_about(found, {KARMADA})
         for one in found:
             yield select_source(
-                one.object, version=version or "", follow_instance=wanted.follow_instance, strict=strict
+                one.object, version=version or "", follow_instance=options.follow_instance, strict=strict
             )
     elif url is not None:
         yield SelectedSource(TarballSource(url), Policy.IF_NOT_PRESENT)
@@ -146,7 +146,7 @@ def check_version(text: str) -> str:
 
 
 def fetch_chosen(
-    kept: Cache, chosen: SelectedSource, wanted: DownloadOptions, *, stale_if_error: bool = False
+    kept: Cache, chosen: SelectedSource, options: DownloadOptions, *, stale_if_error: bool = False
 ) -> Fetched:
     """Fetch a tarball with the options of a command, which take precedence over the source, and print its warnings.
 
@@ -156,14 +156,14 @@ def fetch_chosen(
     warn(chosen.warnings)
     check_reach(chosen)
     changes: dict[str, Any] = {
-        "sha256": check_sha256(wanted.sha256), "proxy_url": wanted.proxy, "mirrors": tuple(wanted.mirror or ()),
-        "ca_pem": b"" if wanted.ca is None else read_file(wanted.ca),
+        "sha256": check_sha256(options.sha256), "proxy_url": options.proxy, "mirrors": tuple(options.mirror or ()),
+        "ca_pem": b"" if options.ca is None else read_file(options.ca),
     }  # fmt: skip
     source = chosen.source._replace(**{name: value for name, value in changes.items() if value})
     with show_download(redact(source.url)) as report:
         fetched = fetch(
-            kept, source, wanted.policy or chosen.policy, progress=report, stale_if_error=stale_if_error,
-            strict=wanted.strict, env_proxies=not wanted.no_env_proxy,
+            kept, source, options.policy or chosen.policy, progress=report, stale_if_error=stale_if_error,
+            strict=options.strict, env_proxies=not options.no_env_proxy,
         )  # fmt: skip
     warn(fetched.warnings)
     return fetched

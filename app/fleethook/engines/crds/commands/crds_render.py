@@ -49,7 +49,7 @@ def render(
     tarball: Annotated[
         Path | None, Option(help="Local tarball to use instead of a download; the cache is not used.")
     ] = None,
-    wanted: DownloadOptions = DownloadOptions(),
+    options: DownloadOptions = DownloadOptions(),
     name: Annotated[
         str, Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")
     ] = "",
@@ -64,7 +64,7 @@ def render(
     Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, 24 if a patch cannot be merged.
     """
     with exit_on_error():
-        wanted = wanted._replace(sha256=check_sha256(wanted.sha256))
+        options = options._replace(sha256=check_sha256(options.sha256))
         instance = None if karmada is None else _read_manifest(karmada)
         metadata = as_object(as_object(instance).get("metadata"))
         # First, since it needs no network.
@@ -74,9 +74,9 @@ def render(
             ca_pem=None if ca_file is None else read_file(ca_file),
         )
         if tarball is None:
-            tree = _fetch_tree(open_cache(), _select_source(url, instance, wanted), wanted)
-        elif url is None and wanted.version is None:
-            tree = _read_tarball(tarball, wanted)
+            tree = _fetch_tree(open_cache(), _select_source(url, instance, options), options)
+        elif url is None and options.version is None:
+            tree = _read_tarball(tarball, options)
         else:
             raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
         patches = build_patches(tree, values)

@@ -228,9 +228,9 @@ def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict:
     yield from find_unknown_fields(tarball, FIELD)
 
 
-def aggregate_problems(found: Iterable[FieldError]) -> str:
+def aggregate_problems(problems: Iterable[FieldError]) -> str:
     """Return the problems as one message, in the format of the upstream operator's condition."""
-    return f"validation errors: [{' '.join(f'{problem.field}: {problem.text}' for problem in found)}]"
+    return f"validation errors: [{' '.join(f'{problem.field}: {problem.text}' for problem in problems)}]"
 
 
 def _find_source_conflicts(tarball: JSONObject) -> Iterator[FieldError]:

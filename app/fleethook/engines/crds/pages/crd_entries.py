@@ -120,20 +120,20 @@ class FileView(NamedTuple):
     sha256: str
 
 
-def describe_entry(one: ListedEntry) -> EntryView:
+def describe_entry(entry: ListedEntry) -> EntryView:
     """Return the description of an entry in any state."""
-    record, is_ready = one.record, one.state == "ready"
+    record, is_ready = entry.record, entry.state == "ready"
     return EntryView(
-        key=one.key,
-        short_key=one.key[:SHORT_KEY],
+        key=entry.key,
+        short_key=entry.key[:SHORT_KEY],
         # A writer of the cache can write a record with credentials.
         url=escape(redact(record.url)) if record else "",
         sha256=record.sha256 if record and is_ready else "",
-        size=one.size,
-        state=one.state,
-        meaning=_MEANINGS[one.state],
-        problem=escape(one.problem),
-        asked_at=f"{one.asked_at:%Y-%m-%d %H:%M:%S}",
+        size=entry.size,
+        state=entry.state,
+        meaning=_MEANINGS[entry.state],
+        problem=escape(entry.problem),
+        asked_at=f"{entry.asked_at:%Y-%m-%d %H:%M:%S}",
         is_ready=is_ready,
         warnings=tuple(map(escape, record.warnings)) if record and is_ready else (),
     )

@@ -165,25 +165,31 @@ def compare_pin(instance: InstanceView, entries: Mapping[str, ListedEntry]) -> P
     return "match" if entry.record.sha256 == instance.pin else "mismatch"
 
 
-def choose_step(one: InstanceView, entry: ListedEntry | None, context: ConsoleContext, cache: Cache) -> NextCommand:
+def choose_step(
+    instance: InstanceView, entry: ListedEntry | None, context: ConsoleContext, cache: Cache
+) -> NextCommand:
     """Return the next step for an instance that needs attention, or whose entry cannot be used.
 
     Args:
-        one: The instance.
+        instance: The instance.
         entry: Its entry of the cache, None without one.
         context: Gives the command of kubectl.
         cache: The cache of this host.
     """
-    if one.problem:
-        command = context.kubectl("--namespace", one.namespace, "edit", KARMADA_RESOURCE, one.name)
+    if instance.problem:
+        command = context.kubectl("--namespace", instance.namespace, "edit", KARMADA_RESOURCE, instance.name)
         return NextCommand("Correct spec.crdTarball:", command)
     if entry is not None and entry.state != "ready":
-        return _check_source(one, cache)
-    if compare_pin(one, {entry.key: entry} if entry else {}) == "mismatch" or (entry is None and one.needs_attention):
-        return _check_source(one, cache)
-    if one.needs_attention:
+        return _check_source(instance, cache)
+    if compare_pin(instance, {entry.key: entry} if entry else {}) == "mismatch" or (
+        entry is None and instance.needs_attention
+    ):
+        return _check_source(instance, cache)
+    if instance.needs_attention:
         text = "The entry of this host is verified, so the fault is on the host that reports it:"
-        return NextCommand(text, context.kubectl("--namespace", one.namespace, "describe", KARMADA_RESOURCE, one.name))
+        return NextCommand(
+            text, context.kubectl("--namespace", instance.namespace, "describe", KARMADA_RESOURCE, instance.name)
+        )
     return NextCommand()
 
 

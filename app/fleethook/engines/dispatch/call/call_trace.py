@@ -62,7 +62,7 @@ class CallTrace:
             self.calls.append(noted._replace(error=str(error), failure=encode_failure(error)))
 
     def note_conversion(
-        self, source: str, target: str, *, cluster: str, made: JSON = None, error: Exception | None = None
+        self, source: str, target: str, *, cluster: str, converted: JSON = None, error: Exception | None = None
     ) -> None:
         """Note the answer of a conversion webhook.
 
@@ -70,10 +70,10 @@ class CallTrace:
             source: The apiVersion and kind of the object.
             target: The apiVersion of the answer.
             cluster: The logical cluster of the definition.
-            made: The answer.
+            converted: The answer.
             error: The reason why there is none.
         """
-        noted = AskedCall("webhook", source, f"convert/{source}/{target}", cluster=cluster, answer=made)
+        noted = AskedCall("webhook", source, f"convert/{source}/{target}", cluster=cluster, answer=converted)
         if error is not None:
             failure = encode_failure(error) if isinstance(error, StatusError) else {}
             noted = noted._replace(error=str(error), failure=failure)

@@ -168,14 +168,14 @@ def parse_resource(text: str) -> ResourceName:
     return ResourceName(rest, plural, "", subresource)
 
 
-def choose_destination(store: Store, *, cluster: str, kind: GroupVersionKind, wanted: str, operation: str) -> Chosen:
+def choose_destination(store: Store, *, cluster: str, kind: GroupVersionKind, resource: str, operation: str) -> Chosen:
     """Choose resource, subresource and operation of a request.
 
     Args:
         store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
         cluster: The logical cluster.
         kind: The kind of the manifest.
-        wanted: The resource that the user names, ``""`` for that of the kind.
+        resource: The resource that the user names, ``""`` for that of the kind.
         operation: The operation that the user names, ``""`` for the usual one.
 
     Raises:
@@ -183,14 +183,14 @@ def choose_destination(store: Store, *, cluster: str, kind: GroupVersionKind, wa
     """
     mapping = map_kind(store, cluster=cluster, kind=kind)
     notes: list[str] = []
-    if wanted:
-        chosen = _choose_named(mapping, kind, parse_resource(wanted))
+    if resource:
+        chosen = _choose_named(mapping, kind, parse_resource(resource))
     else:
         chosen, *others = mapping.destinations
         if others:
             text = f"{kind.kind} is sent to {_list_names(mapping.destinations)}"
             raise DestinationError(f"{text}: name one, as in --resource {others[-1]}")
-    if not mapping.is_known and not parse_resource(wanted).plural:
+    if not mapping.is_known and not parse_resource(resource).plural:
         notes.append(f"no CRD or APIBinding defines {kind.kind}; assuming resource {chosen.resource.resource}")
     operations = _list_operations(store, cluster, chosen)
     if operations is None:

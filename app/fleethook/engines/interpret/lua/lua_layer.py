@@ -256,10 +256,10 @@ def read_object(document: JSONObject) -> ParsedRules:
     return read_customization(document) if is_customization else read_config_map(document)
 
 
-def list_problems(found: ParsedRules, runner: Runner) -> Iterator[FieldError]:
+def list_problems(parsed: ParsedRules, runner: Runner) -> Iterator[FieldError]:
     """Yield the problems of an object with scripts, and those of the top levels of its scripts, which run."""
-    yield from found.problems
-    for rule in found.rules:
+    yield from parsed.problems
+    for rule in parsed.rules:
         name = rule.function.name
         try:
             functions = runner.try_at_once(rule.program)
@@ -317,12 +317,12 @@ def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response |
     return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
 
 
-def find_conflicts(document: JSONObject, found: ParsedRules, others: Iterable[JSONObject]) -> Iterator[FieldError]:
+def find_conflicts(document: JSONObject, parsed: ParsedRules, others: Iterable[JSONObject]) -> Iterator[FieldError]:
     """Yield the rules that another customization also has, except dependencies, because the layer unites these."""
     key = key_of(document)
     mine: dict[tuple[GroupVersionKind, Operation], CustomizationRule] = {
         (rule.kind, rule.function.operation): rule
-        for rule in found.rules
+        for rule in parsed.rules
         if rule.function.operation is not Operation.DEPENDENCY
     }
     for other in others:

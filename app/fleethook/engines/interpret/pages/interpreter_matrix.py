@@ -218,23 +218,23 @@ def find_cell(interpreters: Interpreters, kind: GroupVersionKind, operation: Ope
     return Cell(operation, layer, handler.hook, tuple(name for name, _ in found[1:]))
 
 
-def build_matrix(interpreters: Interpreters, wanted: MatrixFilter) -> Matrix:
+def build_matrix(interpreters: Interpreters, selection: MatrixFilter) -> Matrix:
     """Return a page of the matrix; cells outside the page are computed only for the filter by layer.
 
     Args:
         interpreters: The kinds and the layers.
-        wanted: The kinds and operations to show. The kinds of the user's own interpreters come first.
+        selection: The kinds and operations to show. The kinds of the user's own interpreters come first.
     """
-    operations = tuple(one for one in OPERATIONS if wanted.operation in ("", one.value)) or OPERATIONS
-    text = wanted.text.casefold()
+    operations = tuple(one for one in OPERATIONS if selection.operation in ("", one.value)) or OPERATIONS
+    text = selection.text.casefold()
     kinds: Iterable[GroupVersionKind] = sorted(interpreters.kinds, key=lambda one: one not in interpreters.own)
-    if not (wanted.text or wanted.layer or wanted.shows_all):
+    if not (selection.text or selection.layer or selection.shows_all):
         kinds = (one for one in kinds if one in interpreters.own)
     kinds = [one for one in kinds if text in _describe(one).casefold()]
-    if wanted.layer:
-        kinds = [row.kind for row in _fill(interpreters, kinds, operations) if _has_layer(row, wanted.layer)]
+    if selection.layer:
+        kinds = [row.kind for row in _fill(interpreters, kinds, operations) if _has_layer(row, selection.layer)]
     matching = list(kinds)
-    shown, paging = take_page(matching, wanted.page, PAGE_ROWS)
+    shown, paging = take_page(matching, selection.page, PAGE_ROWS)
     rows = tuple(_fill(interpreters, shown, operations))
     return Matrix(
         rows, operations, len(matching), len(interpreters.kinds), paging.page, paging.pages, interpreters.refused

@@ -253,21 +253,21 @@ def decide(
     return Decision(problem=drift.error) if drift.error else Decision(Action.TOUCH)
 
 
-def decide_after_write(found: Drift, *, rendered: bool) -> Decision:
+def decide_after_write(drift: Drift, *, rendered: bool) -> Decision:
     """Decide about a workload that was touched.
 
     Args:
-        found: Its drift from its plan.
+        drift: Its drift from its plan.
         rendered: Whether the webhook was called for this write, and has rendered the plan. The apiserver then does not
             store the values that still differ, and would not store them after another write.
     """
-    if found.error:
-        return Decision(problem=found.error)
-    if found.is_in_sync and rendered:
+    if drift.error:
+        return Decision(problem=drift.error)
+    if drift.is_in_sync and rendered:
         return Decision()
     if rendered:
-        return accept(summarize_unstored(found.identity, found.differences))._replace(action=Action.ACCEPT)
-    return retry(found.pointers, scale=found.scale)
+        return accept(summarize_unstored(drift.identity, drift.differences))._replace(action=Action.ACCEPT)
+    return retry(drift.pointers, scale=drift.scale)
 
 
 def accept(unstored: Unstored | None) -> Decision:

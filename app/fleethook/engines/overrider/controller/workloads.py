@@ -55,10 +55,10 @@ class UnstoredValues:
         known = self._known.get(key)
         return known is not None and known.identity == identity
 
-    def remember(self, key: ObjectKey, found: Unstored) -> None:
+    def remember(self, key: ObjectKey, unstored: Unstored) -> None:
         """Remember the unstored values of a workload."""
         self._known.pop(key, None)
-        self._known[key] = found
+        self._known[key] = unstored
         if len(self._known) > self._max_workloads:
             self._known.popitem(last=False)
 
@@ -177,15 +177,15 @@ class Workloads:
         for notify in self._subscribers:
             notify(change)
 
-    def note(self, key: ObjectKey, found: Drift) -> str:
+    def note(self, key: ObjectKey, drift: Drift) -> str:
         """Remember the drift of a workload, unless `unstored` explains it; return its identity."""
-        identity = found.identity
+        identity = drift.identity
         if not identity:
             self.unstored.forget(key)
         if not identity or self.unstored.explains(key, identity):
             self._drifts.pop(key, None)
             return ""
-        self._drifts[key] = KnownDrift(identity, found.pointers[:3], found.scale, found.error)
+        self._drifts[key] = KnownDrift(identity, drift.pointers[:3], drift.scale, drift.error)
         return identity
 
     def get(self, key: ObjectKey) -> PartialObject | None:

@@ -211,14 +211,14 @@ def find_target(document: JSON, path: str, *, add: bool) -> PathTarget:
     return PathTarget(tuple(walked), END, wanted)
 
 
-def matching_elements(elements: Sequence[JSON], wanted: Mapping[str, str], schema: MergeSchema) -> list[int]:
+def matching_elements(elements: Sequence[JSON], identity: Mapping[str, str], schema: MergeSchema) -> list[int]:
     """Return the positions of the elements that have these members; an absent member counts as its default."""
     defaults = dict(schema.identity)
     return [
         position
         for position, element in enumerate(elements)
         if isinstance(element, dict)
-        and all(_as_text(element.get(name, defaults.get(name))) == value for name, value in wanted.items())
+        and all(_as_text(element.get(name, defaults.get(name))) == value for name, value in identity.items())
     ]
 
 

@@ -94,9 +94,9 @@ def prepare_findings(context: ConsoleContext) -> Callable[[], tuple[ManifestFind
     return partial(find_all, collect_documents(context))
 
 
-def select_findings(found: Iterable[ManifestFinding] | None, *keys: ObjectKey | None) -> list[ManifestFinding]:
-    """Return the findings about some objects; ``found`` is None before the first check."""
-    return [one for one in found or () if one.key in keys]
+def select_findings(findings: Iterable[ManifestFinding] | None, *keys: ObjectKey | None) -> list[ManifestFinding]:
+    """Return the findings about some objects; ``findings`` is None before the first check."""
+    return [one for one in findings or () if one.key in keys]
 
 
 def list_named_pools(overrider: Any) -> set[str]:
@@ -122,10 +122,10 @@ def needs_attention(finding: Finding) -> bool:
 
 
 def list_finding_lines(
-    found: Iterable[ManifestFinding], address_of: Callable[[ObjectKey, str], str]
+    findings: Iterable[ManifestFinding], address_of: Callable[[ObjectKey, str], str]
 ) -> list[AttentionLine]:
     """Return the lines about findings; ``address_of`` returns the address of an object at the part of a finding."""
-    shown = [one for one in found if needs_attention(one.finding)]
+    shown = [one for one in findings if needs_attention(one.finding)]
     addresses = {describe_key(one.key): address_of(one.key, one.finding.field) for one in reversed(shown)}
     return list_object_lines(
         (

@@ -109,36 +109,38 @@ class PrecompiledPatch(NamedTuple):
         return any(one.fits(workload, self.template, values) for one in (self.bare, self.rendered))
 
     def is_settled(
-        self, workload: JSONObject, last_render: LastRender, *, wanted: LastRender, values: PoolValues
+        self, workload: JSONObject, last_render: LastRender, *, next_render: LastRender, values: PoolValues
     ) -> bool:
         """Return whether ``workload`` is already rendered by this plan; False if only rendering can tell."""
-        if last_render != wanted or read_last_render(workload) != last_render:
+        if last_render != next_render or read_last_render(workload) != last_render:
             return False
         if not self.rendered.fits(workload, self.template, values):
             return False
         return self.replicas is None or workload["spec"].get("replicas") == values.fill_number(self.replicas)
 
     def operations_for(
-        self, workload: JSONObject, *, wanted: LastRender, values: PoolValues
+        self, workload: JSONObject, *, next_render: LastRender, values: PoolValues
     ) -> list[JSONObject] | None:
         """Return the operations for an update of ``workload``, None if it has to be rendered."""
         annotations = workload["metadata"].get("annotations")
         if type(annotations) is not dict or not self.bare.fits(workload, self.template, values):
             return None
         if not _MEMORY_NAMES.isdisjoint(annotations) and any(
-            name in annotations and not text for name, text in zip(RENDER_ANNOTATIONS, wanted, strict=True)
+            name in annotations and not text for name, text in zip(RENDER_ANNOTATIONS, next_render, strict=True)
         ):
             return None  # A client has forged the annotation; only rendering removes it.
         made = map(values.fill, self.operations) if self.is_marked else self.operations
-        return [*_annotate(annotations, wanted), *made, *self._scale(workload, values)]
+        return [*_annotate(annotations, next_render), *made, *self._scale(workload, values)]
 
     def operations_for_new(
-        self, workload: JSONObject, *, wanted: LastRender, values: PoolValues
+        self, workload: JSONObject, *, next_render: LastRender, values: PoolValues
     ) -> list[JSONObject] | None:
         """Return the operations for the creation of ``workload``, None if it has to be rendered."""
         if self.created is None or not matches(workload["spec"], self.created.spec, values):
             return None
-        return self._replace(replicas=self.created.replicas).operations_for(workload, wanted=wanted, values=values)
+        return self._replace(replicas=self.created.replicas).operations_for(
+            workload, next_render=next_render, values=values
+        )
 
     def _scale(self, workload: JSONObject, values: PoolValues) -> list[JSONObject]:
         """Return the operation that sets the number of replicas, if the workload has another one."""

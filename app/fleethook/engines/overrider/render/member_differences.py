@@ -200,7 +200,7 @@ def merge_elements(
     current: list[JSON],
     present: Mapping[Identity, JSONObject],
     merged: Mapping[Identity, JSONObject],
-    wanted: Sequence[Identity],
+    order: Sequence[Identity],
 ) -> list[JSON]:
     """Return the merged elements in their order, or ``current`` itself if nothing changes."""
     if len(merged) == len(current):
@@ -208,9 +208,9 @@ def merge_elements(
             if current[position] is not element or present.get(identity, ABSENT) is not element:
                 break
         else:
-            if _is_in_order(present, wanted):
+            if _is_in_order(present, order):
                 return current
-    made: list[JSON] = [merged[identity] for identity in arrange_elements(list(present), wanted, merged)]
+    made: list[JSON] = [merged[identity] for identity in arrange_elements(list(present), order, merged)]
     same = len(made) == len(current) and all(map(operator.is_, made, current))
     return current if same else made
 

@@ -178,10 +178,10 @@ def _select_by_content(
 
 
 def render_selected(
-    found: SelectedPlan, workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None
+    selected: SelectedPlan, workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None
 ) -> Rendering:
     """Return the operations that the plan of a workload results in; raises RenderError."""
-    plan, overriders, pool, keeps = found
+    plan, overriders, pool, keeps = selected
     overrider = overriders[0] if overriders else None
     try:
         operations = compute_patch(
@@ -365,15 +365,15 @@ def compute_patch(
     """
     fast = None if keeps_template else plan.fast
     if fast is not None and creating and last_render is None:
-        new = fast.operations_for_new(workload, wanted=plan.last_render, values=plan.values)
+        new = fast.operations_for_new(workload, next_render=plan.last_render, values=plan.values)
         if new is not None:
             return new
     if fast is not None and not creating:
         wanted = plan.last_render
-        if last_render is not None and fast.is_settled(workload, last_render, wanted=wanted, values=plan.values):
+        if last_render is not None and fast.is_settled(workload, last_render, next_render=wanted, values=plan.values):
             return ()
         if last_render is None or last_render.undo_text in ("", plan.undo_text):
-            operations = fast.operations_for(workload, wanted=wanted, values=plan.values)
+            operations = fast.operations_for(workload, next_render=wanted, values=plan.values)
             if operations is not None:
                 return operations
     if (problem := shape_problem(workload)) is not None:

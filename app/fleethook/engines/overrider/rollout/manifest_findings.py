@@ -111,9 +111,9 @@ def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list
         yield _locate(document, found, lines, subjects=subjects)
 
 
-def locate_findings(document: Document, found: Sequence[Finding]) -> list[ManifestFinding]:
+def locate_findings(document: Document, findings: Sequence[Finding]) -> list[ManifestFinding]:
     """Return findings about one object of the manifests with their levels and lines."""
-    return _locate(document, found, FieldLines(), subjects=True)
+    return _locate(document, findings, FieldLines(), subjects=True)
 
 
 def _locate(
