@@ -323,7 +323,7 @@ async def test_the_summary_has_the_engines_and_their_reason(
 )
 def test_the_summary_has_the_registered_address(given: dict[str, Any], line: str) -> None:
     registered = Settings(registration="all", in_cluster=True, **given)
-    assert list(_describe_registration(registered, 9446)) == [f"  registered:  {line}"]
+    assert list(_describe_registration(registered, 9446)) == [f"  webhooks:    {line}"]
     assert list(_describe_registration(Settings(), 9446)) == []
 
 

@@ -324,7 +324,7 @@ def _describe_registration(settings: Settings, port: int) -> Iterator[str]:
         url = urlsplit(settings.webhook_url or "")
         differs = is_loopback(url.hostname or "") and (url.port or 443) != port
         note = f", but this server listens on port {port}: give --port {url.port or 443}" if differs else ""
-        yield f"  registered:  {settings.webhook_url or settings.service}{note}"
+        yield f"  webhooks:    {settings.webhook_url or settings.service}{note}"
 
 
 def _print_outage(settings: Settings, remaining: Sequence[JSONObject]) -> None:
