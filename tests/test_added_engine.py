@@ -101,7 +101,7 @@ FILES = {
         from starlette.responses import HTMLResponse
 
         from fleethook.console.rendering import render
-        from fleethook.console.sections import ConsolePage, Section
+        from fleethook.console.context import ConsolePage, Section
 
         router = APIRouter(prefix="/greetings")
         PAGE = ConsolePage(Section("/greetings", "Greetings"), router)

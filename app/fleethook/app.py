@@ -24,10 +24,9 @@ from fleethook.server.engine_server import Check, EngineServer, ServerContext, h
 from fleethook.server.log import LogSink, write_line
 from fleethook.server.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
+from fleethook.server.protocol.bodies import BodyBudget, close_after_answer
 from fleethook.server.protocol.capacity import EdgeMetrics, find_capacity
 from fleethook.server.protocol.connections import Connections
-from fleethook.server.protocol.request_body import BodyBudget
-from fleethook.server.protocol.sending import close_after_answer
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import Endpoint

@@ -83,7 +83,7 @@ class Engine(NamedTuple):
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the
             `fleethook.cli.inputs.sources.SourceOptions`, None if it must not ask a cluster. It returns findings as
             `fleethook.cli.output.findings_output.FindingRow`.
-        page: A `fleethook.console.sections.ConsolePage`.
+        page: A `fleethook.console.context.ConsolePage`.
     """
 
     name: str

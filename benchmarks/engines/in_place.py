@@ -37,7 +37,7 @@ from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
 from fleethook.cli.serve.server import GracefulServer, bind
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.server.protocol.sending import Reply
+from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import Endpoint
 from fleethook.work.garbage import settle_garbage_collector

@@ -20,7 +20,7 @@ from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews
 from fleethook.cli.serve.server import GracefulServer, bind
 from fleethook.server.log import encode_line, make_admission_line
-from fleethook.server.protocol.sending import Reply
+from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, find_outcome
 from fleethook.server.reviews.codec import decode_review, encode_response
 from fleethook.work.threads import finish

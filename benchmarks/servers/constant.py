@@ -21,7 +21,7 @@ from fleethook.engines.interpret.review.interpret_endpoint import (
 )
 from fleethook.model.admission import allowed, patched
 from fleethook.server.log import LogLines, encode_line
-from fleethook.server.protocol.sending import Reply
+from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.settings import Settings

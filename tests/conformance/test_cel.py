@@ -20,8 +20,7 @@ from fleethook.cel.evaluation import (
     LimitReachedError,
 )
 from fleethook.cel.library.network import CIDR, IP, URL
-from fleethook.cel.library.quantities import QuantityValue
-from fleethook.cel.library.semver import Semver
+from fleethook.cel.library.quantities import QuantityValue, Semver
 from fleethook.cel.program import Activation, compile_condition, plan_expression
 from fleethook.cel.values.times import SECOND, Duration, Timestamp
 from fleethook.cel.values.values import NONE, CelError, CelType, IdentityKey, Optional, Uint

@@ -15,12 +15,11 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.store import Store
-from fleethook.console.context import ConsoleContext
+from fleethook.console.context import ConsoleContext, list_sections
 from fleethook.console.process import (
     console_indexes,
     create_console,
 )
-from fleethook.console.sections import list_sections
 from fleethook.lifetime import run_in_background
 from tests.builders import yurt_app_set
 from tests.cli.interpreting import DATABASE

@@ -16,9 +16,9 @@ from fleethook.model.admission import AdmissionRequest, Response, patched
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.engine_server import HealthOnly
 from fleethook.server.log import LogSink
+from fleethook.server.protocol.bodies import Reply
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
-from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set

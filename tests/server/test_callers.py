@@ -17,7 +17,7 @@ from fleethook.server.callers import (
     make_client_extension,
     read_reviewed_user,
 )
-from fleethook.server.protocol.request_body import BodyBudget, BodyCharge
+from fleethook.server.protocol.bodies import BodyBudget, BodyCharge
 
 CERTIFICATE: dict[str, Any] = {
     "subject": (

@@ -23,13 +23,12 @@ from fleethook.cluster.leader_election import NAME, LeaseName, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Index, Store
 from fleethook.console.attention import FirstSeen
-from fleethook.console.context import ConsoleContext
+from fleethook.console.context import ConsoleContext, engine_pages
 from fleethook.console.forms import FormTokens, RequestGuard
 from fleethook.console.pages import overview, reviews, search
 from fleethook.console.rendering import load_templates, render
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.sections import engine_pages
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.lifetime import follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
 from fleethook.settings import Settings

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import PartState
-from fleethook.console.context import ConsoleContext
-from fleethook.console.sections import Section, divide_sections, find_section
+from fleethook.console.context import ConsoleContext, Section, divide_sections, find_section
 from fleethook.engine import installed_engines
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from starlette.types import Scope
 
 from fleethook.fairness import Shares
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.server.protocol.request_body import BodyCharge
+from fleethook.server.protocol.bodies import BodyCharge
 
 EXTENSION: Final = "fleethook.client"
 """The ASGI extension with the names of a client: its member ``names`` is the result of `find_certificate_names`."""

@@ -4,7 +4,7 @@ The package data is generated from a running kube-apiserver and from the Go type
 """
 
 from fleethook.workload_schema.check import check_decoded, check_workload
-from fleethook.workload_schema.findings import WorkloadFinding
+from fleethook.workload_schema.json_schema import WorkloadFinding
 from fleethook.workload_schema.normalize import DecodedParts, decode_workload, normalize_workload
 
 __all__ = [

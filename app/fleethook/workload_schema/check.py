@@ -17,16 +17,18 @@ from jsonschema_rs import Draft4Validator, ValidationError
 
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.patch import format_pointer
-from fleethook.workload_schema.findings import (
+from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
+from fleethook.workload_schema.json_schema import (
+    FORMATS,
+    MAX_MODE,
     Violation,
     WorkloadFinding,
     describe_enum,
     describe_type,
     describe_unknown,
+    load_json_schema,
     shown_value,
 )
-from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
-from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, load_json_schema
 from fleethook.workload_schema.normalize import decode_workload
 from fleethook.workload_schema.pod_rules import POD_RULES
 from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule

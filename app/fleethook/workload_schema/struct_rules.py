@@ -11,7 +11,7 @@ from typing import Final
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, enumerate_objects
-from fleethook.workload_schema.findings import Violation, shown_value
+from fleethook.workload_schema.json_schema import Violation, shown_value
 from fleethook.workload_schema.value_marks import as_sample
 
 Rule = Callable[[JSONObject], Iterator[Violation]]

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.engine_server import Leadership
-from fleethook.server.protocol.sending import Reply
+from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.settings import Settings

@@ -12,7 +12,7 @@ from fleethook.cluster.registration.consumers import CONFIGURATIONS
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.consumers_server import Consumers, list_resources
 from fleethook.model.admission import AdmissionRequest
-from fleethook.server.protocol.request_body import RequestError
+from fleethook.server.protocol.bodies import RequestError
 from fleethook.settings import Settings
 from tests.kcp_export import make_binding
 

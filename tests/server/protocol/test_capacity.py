@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fleethook.app import create_app
+from fleethook.server.protocol.bodies import BodyCharge, OverBudgetError
 from fleethook.server.protocol.capacity import derive_capacity, find_memory_limit
 from fleethook.server.protocol.connections import Connections, ConnectionStage
-from fleethook.server.protocol.request_body import BodyCharge, OverBudgetError
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.server.protocol.test_connections import Held

@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.server.log import LogSink
 from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.sending import Reply
+from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment"}

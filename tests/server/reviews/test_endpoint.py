@@ -7,7 +7,7 @@ import pytest
 from fleethook.app import create_app
 from fleethook.model.admission import allowed
 from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.request_body import RequestError
+from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.endpoint import MAX_DIGITS, MAX_ON_LOOP, SWITCH_OFF_HINT, check_numbers
 from fleethook.settings import Settings

@@ -24,10 +24,9 @@ from fleethook.console.attention import (
     list_source_lines,
     read_server_namespace,
 )
-from fleethook.console.context import ConsoleContext
+from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, engine_pages
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
-from fleethook.console.sections import MUTATING, VALIDATING, engine_pages
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.context import ConsoleContext
+from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, Hit, engine_pages, list_addresses
 from fleethook.console.forms import FormFields
 from fleethook.console.rendering import SAME, Context, render
 from fleethook.console.reviews.detail import ShownCall, describe_review, list_columns
@@ -26,7 +26,6 @@ from fleethook.console.reviews.search import (
     parse_query,
     select_page,
 )
-from fleethook.console.sections import MUTATING, VALIDATING, Hit, engine_pages, list_addresses
 from fleethook.console.shared_value import KeptValue
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE
 from fleethook.recordings.replay.replay import DiffLine, Replayed, describe_change

@@ -39,7 +39,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import Check
 from fleethook.server.metrics import Gauges
-from fleethook.server.protocol.request_body import RequestError
+from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, ReviewRoute
 from fleethook.work.queue import Again, Outcome, WorkQueue
 

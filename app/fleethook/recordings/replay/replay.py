@@ -28,7 +28,7 @@ from fleethook.recordings.replay.decision_changes import (
     read_outcome,
 )
 from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls
-from fleethook.server.protocol.sending import Reply
+from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.endpoint import Endpoint
 
 OFFLINE: Final[dict[str, Any]] = {

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fleethook.server.protocol.bodies import BodyBudget
 from fleethook.server.protocol.connections import Connections
-from fleethook.server.protocol.request_body import BodyBudget
 from fleethook.server_settings import ServerSettings
 
 # Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fleethook.server.protocol.request_body import client_of, name_account
+from fleethook.server.protocol.bodies import client_of, name_account
 
 # The search for connections to close visits all of them. Closing several at once makes it rare under a flood.
 _CLOSED_AT_ONCE: Final = 32

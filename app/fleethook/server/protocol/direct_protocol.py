@@ -20,10 +20,9 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from fleethook.server.protocol.bodies import JSON_TYPE, PIECE_BYTES, BodyCharge, Reply, RequestError, client_of
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHeads
-from fleethook.server.protocol.request_body import BodyCharge, RequestError, client_of
-from fleethook.server.protocol.sending import JSON_TYPE, PIECE_BYTES, Reply
 from fleethook.server.reviews.endpoint import CHARGE, Endpoint, refuse
 
 FindEndpoint = Callable[[str], Endpoint | None]

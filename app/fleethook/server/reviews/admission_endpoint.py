@@ -15,7 +15,7 @@ from fleethook.model.admission import AdmissionRequest, AdmissionReview, Respons
 from fleethook.model.gvk import GroupKind
 from fleethook.server.log import LogSink, ReviewLine, find_cluster, make_admission_line
 from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.request_body import BodyBudget, RequestError
+from fleethook.server.protocol.bodies import BodyBudget, RequestError
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.server.reviews.recording import RecordReview

@@ -8,17 +8,18 @@ from typing import Any, Final, TypeVar
 from starlette.types import Receive, Scope, Send
 
 from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.request_body import (
+from fleethook.server.protocol.bodies import (
     BodyBudget,
     BodyCharge,
     ClientGoneError,
+    Reply,
     RequestError,
     check_headers,
     client_of,
     name_account,
     read_body,
+    send_reply,
 )
-from fleethook.server.protocol.sending import Reply, send_reply
 from fleethook.server.reviews.codec import encode_error
 from fleethook.work.threads import Worker, finish
 

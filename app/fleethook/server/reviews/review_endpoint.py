@@ -19,8 +19,7 @@ from starlette.types import Scope
 from fleethook.model.json import JSON
 from fleethook.server.log import Line, LogSink, encode_line
 from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.request_body import BodyBudget, RequestError
-from fleethook.server.protocol.sending import Reply
+from fleethook.server.protocol.bodies import BodyBudget, Reply, RequestError
 from fleethook.server.reviews.codec import BadReviewError, encode_error
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answered, Endpoint, check_numbers
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordReview

@@ -13,9 +13,8 @@ from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.attention import Attention, AttentionLine, Severity, read_since
-from fleethook.console.context import ConsoleContext
+from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
 from fleethook.console.rendering import Context, find_context, render, take_page
-from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

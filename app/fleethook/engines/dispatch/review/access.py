@@ -36,7 +36,7 @@ from fleethook.server.callers import (
     is_allowed,
     read_reviewed_user,
 )
-from fleethook.server.protocol.request_body import RequestError
+from fleethook.server.protocol.bodies import RequestError
 from fleethook.work.threads import Work
 
 ACCESS_GROUP: Final = "fleethook.io"

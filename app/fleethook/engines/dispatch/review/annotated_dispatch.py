@@ -25,7 +25,7 @@ from fleethook.model.admission import AdmissionRequest, cluster_conflict
 from fleethook.model.json import JSON, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of, is_cluster, is_path
 from fleethook.server.callers import NamedCallers
-from fleethook.server.protocol.request_body import RequestError
+from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_response
 from fleethook.work.threads import Work

@@ -29,9 +29,8 @@ from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
 from fleethook.server.callers import CONNECTION, EXTENSION, FullQuotaError, RequestQuota
 from fleethook.server.log import ReviewLine, make_admission_line
+from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError, client_of
 from fleethook.server.protocol.connections import ClientConnection
-from fleethook.server.protocol.request_body import BodyCharge, ClientGoneError, RequestError, client_of
-from fleethook.server.protocol.sending import Reply
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
 from fleethook.server.reviews.codec import Decoded, decode_review, encode_response, find_budget
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP

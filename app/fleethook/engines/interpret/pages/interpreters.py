@@ -14,10 +14,9 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, AttentionLine
-from fleethook.console.context import ConsoleContext
+from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
 from fleethook.console.forms import FormError, FormFields
 from fleethook.console.rendering import Context, find_context, render
-from fleethook.console.sections import ConsolePage, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Memo, Watch
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.pages.interpreter_matrix import (

@@ -27,11 +27,10 @@ from fleethook.console.attention import (
     list_object_lines,
     read_since,
 )
-from fleethook.console.context import ConsoleContext
+from fleethook.console.context import ConsoleContext, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.pages.reviews import review_url
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.reviews.review_index import ReviewSummary
-from fleethook.console.sections import ConsolePage, Hit, Section, has_kinds
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.console.yaml_paths import list_lines
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector

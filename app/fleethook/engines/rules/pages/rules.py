@@ -18,10 +18,9 @@ from fleethook.cluster.registration.paths import RULES, find_rule_path
 from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION, SERVER_ANNOTATION
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention import Attention, AttentionLine
-from fleethook.console.context import ConsoleContext
+from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
 from fleethook.console.pages.overview import find_stopped
 from fleethook.console.rendering import Context, describe_age, find_context, render
-from fleethook.console.sections import MUTATING, VALIDATING, ConsolePage, Hit, Section, find_address
 from fleethook.console.server_watch import MAX_LABEL_CHARACTERS, SamplerState
 from fleethook.model.json import JSONObject, as_object
 

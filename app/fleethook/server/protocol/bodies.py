@@ -1,16 +1,20 @@
-"""Reads request bodies, limits the size of each and the memory of all, and releases the memory after the answer.
+"""Reads the bodies of requests and sends those of answers; limits the size of each and the memory of all.
 
 The setting ``body_memory`` limits the memory of all bodies. A body counts to the address of its client. A review of a
-logical cluster counts to the cluster as soon as the caller is authorized (`fleethook.server.callers`).
+logical cluster counts to the cluster as soon as the caller is authorized (`fleethook.server.callers`). The memory is
+released after the answer.
+
+Large answers are sent in pieces: the event loop buffers all bytes that it gets and the client does not read. So it gets
+one piece, and signals when it can take the next one. The rest of the answer stays with its request.
 """
 
 import asyncio
 from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
-from starlette.types import Receive
+from starlette.types import Message, Receive, Send
 
 from fleethook.fairness import Shares
 
@@ -282,3 +286,57 @@ def _too_large(limit: int) -> RequestError:
 def _no_room() -> RequestError:
     text = "the bodies of other requests take all the memory that the setting body_memory allows; try again later"
     return RequestError(503, "ServiceUnavailable", text, retry_after=RETRY_AFTER_SECONDS)
+
+
+PIECE_BYTES: Final = 64 * 1024
+RETRY_AFTER: Final = (b"retry-after", b"%d" % RETRY_AFTER_SECONDS)
+
+
+async def send_body(send: Send, body: bytes) -> None:
+    """Send the body of an answer; each piece waits until the client has read enough of the previous ones."""
+    if len(body) <= PIECE_BYTES:
+        await send({"type": "http.response.body", "body": body})
+        return
+    view = memoryview(body)
+    for start in range(0, len(body), PIECE_BYTES):
+        end = start + PIECE_BYTES
+        piece = bytes(view[start:end])
+        await send({"type": "http.response.body", "body": piece, "more_body": end < len(body)})
+
+
+def close_after_answer(send: Send) -> Send:
+    """Return a channel that closes the connection after the answer, so that the client connects to another replica."""
+
+    async def send_and_close(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    return send_and_close
+
+
+JSON_TYPE: Final = (b"content-type", b"application/json")
+
+
+class Reply(NamedTuple):
+    """A JSON answer.
+
+    Attributes:
+        status: The HTTP status.
+        body: The JSON text.
+        headers: Headers beside the type and the length of the body.
+    """
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    def all_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return all headers in their order."""
+        return [JSON_TYPE, (b"content-length", b"%d" % len(self.body)), *self.headers]
+
+
+async def send_reply(send: Send, reply: Reply) -> None:
+    """Send an answer by an ASGI channel."""
+    await send({"type": "http.response.start", "status": reply.status, "headers": reply.all_headers()})
+    await send_body(send, reply.body)

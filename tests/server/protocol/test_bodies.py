@@ -3,23 +3,28 @@
 import asyncio
 import json
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
 
 from fleethook.model.admission import allowed
 from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.connections import ConnectionStage
-from fleethook.server.protocol.request_body import (
+from fleethook.server.protocol.bodies import (
     DECODED_BYTES_PER_BYTE,
+    PIECE_BYTES,
     BodyBudget,
     BodyCharge,
     OverBudgetError,
+    Reply,
     RequestError,
     client_of,
     count_decoded,
     read_body,
+    send_body,
+    send_reply,
 )
+from fleethook.server.protocol.connections import ConnectionStage
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from tests.asgi_client import call
 from tests.server.direct_connections import LIMIT, Neighbour, Wire, app_for_tests, encode, long_review
@@ -251,3 +256,29 @@ async def test_a_refused_review_is_answered_before_its_body(head: bytes, status:
     await wire.read(head[:400])
     assert b"".join(wire.transport.writes).split()[1] == status
     await wire.end()
+
+
+async def test_a_large_answer_is_sent_in_pieces() -> None:
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    await send_body(send, b"x" * (2 * PIECE_BYTES + 1))
+    assert [(len(one["body"]), one["more_body"]) for one in sent] == [
+        (PIECE_BYTES, True), (PIECE_BYTES, True), (1, False),
+    ]  # fmt: skip
+
+
+async def test_an_answer_is_sent_with_its_headers() -> None:
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    reply = Reply(429, b'{"a":1}', ((b"retry-after", b"1"),))
+    await send_reply(send, reply)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"7"), (b"retry-after", b"1")]
+    assert sent[0] == {"type": "http.response.start", "status": 429, "headers": headers}
+    assert b"".join(one.get("body", b"") for one in sent[1:]) == b'{"a":1}'
+    assert not sent[-1].get("more_body")
