@@ -63,7 +63,7 @@ class Lookup(NamedTuple):
 class Objects:
     """The objects of the kinds that a rule declares with ``follows``. Changes to them have no effect."""
 
-    def __init__(self, lookup: Lookup, followed: frozenset[GroupKind], cluster: str = "") -> None:
+    def __init__(self, lookup: Any, followed: frozenset[GroupKind], cluster: str = "") -> None:
         """Prepare.
 
         Args:
@@ -71,7 +71,7 @@ class Objects:
             followed: The declared kinds.
             cluster: The logical cluster of the review.
         """
-        self._lookup = lookup
+        self._lookup: Final[Lookup] = lookup
         self._followed = followed
         self._cluster = cluster
 
@@ -195,10 +195,10 @@ class Request:
         workspace: The path of the logical cluster, such as ``root:team``; ``""`` if it is not known.
     """
 
-    def __init__(self, review: AdmissionRequest, read_object: Callable[[], Any], lookup: Lookup) -> None:
+    def __init__(self, review: AdmissionRequest, read_object: Callable[[], Any], lookup: Any) -> None:
         """Prepare; nothing is decoded before it is read. ``read_object`` returns the object."""
         self._review: Final = review
-        self._lookup: Final = lookup
+        self._lookup: Final[Lookup] = lookup
         self.workspace: Final = lookup.workspace
         self._read_object: Final = read_object
         self.uid: Final = review.uid

@@ -134,66 +134,72 @@ class Rule(ServedRule):
             if mismatch := find_mismatch(self.declaration, request, around.namespace_labels):
                 return _make_review(request, allowed(), reason=mismatch)
         except EvaluationError as error:
-            return self.answer_unclear(request, error)
-        return self.answer_matched(request, around)
+            return answer_unclear(self, request, error)
+        return answer_matched(self, request, around)
 
-    def answer_unclear(self, request: AdmissionRequest, error: EvaluationError) -> Review:
-        """Return the answer to a request for which a match condition has no result."""
-        return _make_review(request, self.fail(f"{self.place}: match_conditions: {error}"))
 
-    def answer_matched(self, request: AdmissionRequest, around: Surroundings, *, is_test: bool = True) -> Review:
-        """Return the answer to a request that kube-apiserver sends to the rule, with the objects of `show_request`.
+def answer_unclear(rule: Rule, request: AdmissionRequest, error: EvaluationError) -> Review:
+    """Return the answer to a request for which a match condition has no result."""
+    return _make_review(request, rule.fail(f"{rule.place}: match_conditions: {error}"))
 
-        Args:
-            request: The request.
-            around: The facts besides the request.
-            is_test: Whether to look for mistakes of the rule that do not change the answer.
-        """
-        answer, invocation = self._decide_in_time(request, around)
-        mistakes = list[str]()
-        faults = [] if request.sub_resource else list_added_faults(request, answer.patch, around.definitions)
-        if faults:
-            mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
-            answer = self._refuse_faults(answer, faults)
-        elif is_test and answer.patch:
-            mistakes += self._list_repetitions(change_request(request, answer.patch, around.version), around)
-        elif is_test and invocation is not None and not self.declaration.mutates and invocation.has_changed_object():
-            mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
-        places = tuple(f"{self.place}: {one}" for one in mistakes)
-        return _make_review(request, answer)._replace(mistakes=places)
 
-    def _decide_in_time(self, request: AdmissionRequest, around: Surroundings) -> tuple[Response, Invocation | None]:
-        """Return the answer with the call of the function; that of a failed rule after the time limit, as a server."""
-        work = self.decide(request, around.lookup, around.settings)
-        try:
-            return run_in_time(work, self.declaration.timeout, is_async=self.is_async)
-        except TimeoutError:
-            return self.fail(f"{self.place}: no answer after {self.declaration.timeout} s"), None
+def answer_matched(rule: Rule, request: AdmissionRequest, around: Surroundings, *, is_test: bool = True) -> Review:
+    """Return the answer to a request that kube-apiserver sends to the rule, with the objects of `show_request`.
 
-    def _refuse_faults(self, answer: Response, faults: Sequence[str]) -> Response:
-        """Return the answer of kube-apiserver to a result with faults: it tolerates some."""
-        refused = [one for one in faults if not any(text in one for text in TOLERATED)]
-        if not refused:
-            return answer
-        text = f"{self.place}: its changes are invalid: {'; '.join(refused)}"
-        return Response(allowed=False, code=422, reason="Invalid", message=text, warnings=(*answer.warnings, text))
+    Args:
+        rule: The rule.
+        request: The request.
+        around: The facts besides the request.
+        is_test: Whether to look for mistakes of the rule that do not change the answer.
+    """
+    answer, invocation = _decide_in_time(rule, request, around)
+    mistakes = list[str]()
+    faults = [] if request.sub_resource else list_added_faults(request, answer.patch, around.definitions)
+    if faults:
+        mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
+        answer = _refuse_faults(rule, answer, faults)
+    elif is_test and answer.patch:
+        mistakes += _list_repetitions(rule, change_request(request, answer.patch, around.version), around)
+    elif is_test and invocation is not None and not rule.declaration.mutates and invocation.has_changed_object():
+        mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
+    places = tuple(f"{rule.place}: {one}" for one in mistakes)
+    return _make_review(request, answer)._replace(mistakes=places)
 
-    def _list_repetitions(self, repeated: AdmissionRequest, around: Surroundings) -> Iterator[str]:
-        """Yield the mistake of a rule that does not leave its own result as it is."""
-        with contextlib.suppress(EvaluationError):
-            if find_mismatch(self.declaration._replace(namespace_selector={}), repeated, {}):
-                return
-        if self.declaration.side_effects != "None":  # The first call has had the effect.
-            repeated = msgspec.structs.replace(repeated, dry_run=True)
-        again = self._decide_in_time(repeated, around)[0]
-        asked = "asked again about its own result, as kube-apiserver does if a later webhook changes the object,"
-        # A member that only has its default comes back after each removal, which is harmless.
-        if again.patch and change_request(repeated, again.patch, around.version).object != repeated.object:
-            paths = ", ".join(str(one["path"]) for one in again.patch)
-            yield f"{asked} it changes {paths}: change only what is missing"
-        for text in (again.message, *again.warnings):
-            if text and (not again.allowed or text.startswith(self.failure)):
-                yield f"{asked} it answers: {text}"
+
+def _decide_in_time(rule: Rule, request: AdmissionRequest, around: Surroundings) -> tuple[Response, Invocation | None]:
+    """Return the answer with the call of the function; that of a failed rule after the time limit, as a server."""
+    work = rule.decide(request, around.lookup, around.settings)
+    try:
+        return run_in_time(work, rule.declaration.timeout, is_async=rule.is_async)
+    except TimeoutError:
+        return rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s"), None
+
+
+def _refuse_faults(rule: Rule, answer: Response, faults: Sequence[str]) -> Response:
+    """Return the answer of kube-apiserver to a result with faults: it tolerates some."""
+    refused = [one for one in faults if not any(text in one for text in TOLERATED)]
+    if not refused:
+        return answer
+    text = f"{rule.place}: its changes are invalid: {'; '.join(refused)}"
+    return Response(allowed=False, code=422, reason="Invalid", message=text, warnings=(*answer.warnings, text))
+
+
+def _list_repetitions(rule: Rule, repeated: AdmissionRequest, around: Surroundings) -> Iterator[str]:
+    """Yield the mistake of a rule that does not leave its own result as it is."""
+    with contextlib.suppress(EvaluationError):
+        if find_mismatch(rule.declaration._replace(namespace_selector={}), repeated, {}):
+            return
+    if rule.declaration.side_effects != "None":  # The first call has had the effect.
+        repeated = msgspec.structs.replace(repeated, dry_run=True)
+    again = _decide_in_time(rule, repeated, around)[0]
+    asked = "asked again about its own result, as kube-apiserver does if a later webhook changes the object,"
+    # A member that only has its default comes back after each removal, which is harmless.
+    if again.patch and change_request(repeated, again.patch, around.version).object != repeated.object:
+        paths = ", ".join(str(one["path"]) for one in again.patch)
+        yield f"{asked} it changes {paths}: change only what is missing"
+    for text in (again.message, *again.warnings):
+        if text and (not again.allowed or text.startswith(rule.failure)):
+            yield f"{asked} it answers: {text}"
 
 
 def build_request(

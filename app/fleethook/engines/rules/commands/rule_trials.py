@@ -9,7 +9,15 @@ from fleethook.admission.declaration import Declaration
 from fleethook.admission.invocation import Lookup
 from fleethook.admission.matching import choose_resource, find_mismatch, find_rule_mismatch
 from fleethook.admission.pod_templates import list_targets
-from fleethook.admission.rule import Review, Rule, Surroundings, build_request, show_request
+from fleethook.admission.rule import (
+    Review,
+    Rule,
+    Surroundings,
+    answer_matched,
+    answer_unclear,
+    build_request,
+    show_request,
+)
 from fleethook.api_schema import Definitions
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.cli.output.text_output import write_error
@@ -149,11 +157,12 @@ class RuleTrials:
             if rule.declaration.mutates or sight not in mismatches:
                 mismatches[sight] = _compare(rule.declaration, request, asked.around.namespace_labels)
             mismatch, answer = mismatches[sight], None
-            if isinstance(mismatch, EvaluationError):
-                answer = rule.answer_unclear(request, mismatch)
-            elif not mismatch:
+            if not mismatch or isinstance(mismatch, EvaluationError):
                 self.asked.add(rule.name)
-                answer = rule.answer_matched(request, asked.around, is_test=False)
+            if isinstance(mismatch, EvaluationError):
+                answer = answer_unclear(rule, request, mismatch)
+            elif not mismatch:
+                answer = answer_matched(rule, request, asked.around, is_test=False)
             yield self._describe(rule, request, answer, locate)
             if rule.declaration.mutates and answer and answer.patch:
                 asked.change(answer.patch)
