@@ -26,6 +26,7 @@ VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurati
 MUTATING = VALIDATING.replace("validating", "mutating")
 CONFIG_MAPS = "/api/v1/configmaps"
 CLAIMED = (VALIDATING, MUTATING, CONFIG_MAPS)
+_KINDS = {CONFIG_MAPS: "ConfigMap", BINDINGS: "APIBinding"}
 PROVIDER = "/clusters/root:p"
 _BEHIND = "/services/apiexport/p/guard/clusters/"
 _OBJECT = re.compile(r"(?P<collection>/api(?:s/[^/]+)?/v[^/]+(?:/namespaces/[^/]+)?/[^/]+)(?:/(?P<name>[^/]+))?")
@@ -165,7 +166,8 @@ class KcpExport:
                 for (owner, place, _), one in self.objects.items()
                 if place == collection and collection in self._accepts(owner)
             ]
-            return 200, {"kind": "List", "metadata": {"resourceVersion": str(self._version)}, "items": items}
+            kind = f"{_KINDS.get(collection, '')}List"
+            return 200, {"kind": kind, "metadata": {"resourceVersion": str(self._version)}, "items": items}
         if collection not in self._accepts(cluster):
             return _refuse("write_without_claim")
         return self._answer_in(cluster, method, path, body)

@@ -184,6 +184,24 @@ def test_rules_that_are_gone_lose_their_configurations(
     assert (result.exit_code, not [one for one in held.objects if one[2] == NAME]) == (0, True), result.output
 
 
+def test_rules_are_applied_to_all_workspaces_that_can_be_read(
+    kcp: tuple[KcpExport, tuple[str, ...]], tmp_path: Path
+) -> None:
+    held, given = kcp
+    for one, states in (("c", {}), ("d", {}), ("e", {"configmaps": "Rejected"})):
+        held.bind(one, **states)
+        with held.changed:
+            held._keep(one, CONFIG_MAPS, {"metadata": {"name": "a", "namespace": "n"}})
+    result = invoke(["rules", "apply", str(tmp_path / "rules.py"), *given])
+    assert (result.exit_code, result.stdout.count("ConfigMap n/a in c, "), "a in e" in result.stdout) == (1, 2, False)
+    assert "1 of 2" in result.stdout
+    assert "root:e: its configmaps cannot be read: its APIBinding has the permission claim" in result.stderr
+    selecting = RULES.replace("match_conditions={}", "namespace_selector={'matchLabels': {'a': 'b'}}")
+    (tmp_path / "rules.py").write_text(selecting)
+    result = invoke(["rules", "apply", str(tmp_path / "rules.py"), *given])
+    assert (result.exit_code, "rules that select namespaces by labels" in result.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

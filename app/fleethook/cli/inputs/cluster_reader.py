@@ -302,7 +302,7 @@ async def _read_pages(
 
 
 async def stream_objects(
-    connection: "Connection", resource: WatchedResource, *, namespace: str = ""
+    connection: "Connection", resource: WatchedResource, *, namespace: str = "", prefix: str = ""
 ) -> AsyncIterator[JSONObject]:
     """Yield the objects of a resource in one version, with one page in memory.
 
@@ -312,11 +312,12 @@ async def stream_objects(
         connection: Connection to the apiserver.
         resource: The resource.
         namespace: The namespace, ``""`` for all.
+        prefix: Prefix of its path, such as ``/clusters/*``.
 
     Raises:
         APIError, UnreachableError: The next page cannot be read.
     """
-    path, query = resource.in_namespace(namespace) if namespace else resource.path, {"limit": _PAGE_SIZE}
+    path, query = prefix + (resource.in_namespace(namespace) if namespace else resource.path), {"limit": _PAGE_SIZE}
     while True:
         try:
             page = await _read_page(connection, path, query)

@@ -22,7 +22,7 @@ from fleethook.api_schema import Definitions
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trials import Outcome, Trial, remove_stored
-from fleethook.model.admission import AdmissionRequest
+from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
@@ -176,9 +176,11 @@ class RuleTrials:
         members: JSONObject = {
             "kind": kind, "namespace": namespace, "name": name, "rule": rule.name, "ruleAt": f"{rule.file}:{rule.line}",
         }  # fmt: skip
-        trial = Trial(
-            self._names[rule.name], f"{kind} {namespace}{'/' if namespace else ''}{name}", members, "not sent"
-        )
+        cluster = read_cluster(request)
+        where = f" in {cluster}" if cluster else ""
+        members |= {"cluster": cluster} if cluster else {}
+        subject = f"{kind} {namespace}{'/' if namespace else ''}{name}{where}"
+        trial = Trial(self._names[rule.name], subject, members, "not sent")
         if answer is None:
             return trial
         failure = next((one for one in (answer.message, *answer.warnings) if one.startswith(rule.failure)), "")

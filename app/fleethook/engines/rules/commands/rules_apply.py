@@ -1,7 +1,7 @@
 """``fleethook rules apply``: the rules on the manifests of files, or on all objects of a cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -22,12 +22,15 @@ from fleethook.cli.options import FilenameOption, InputOptions, NamespaceOption,
 from fleethook.cli.output.text_output import StatusLine, write_error
 from fleethook.cli.trials import TrialReport
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.resources import NAMESPACES, WatchedResource, api_path, decode_object
+from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.resources import CONSUMERS, NAMESPACES, WatchedResource, api_path, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
+from fleethook.cluster.registration.consumers import Consumer, describe_state, read_consumer
 from fleethook.engines.rules.commands.rule_trials import Inventory, RuleTrials, find_plural, selects_by_labels
 from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
+from fleethook.model.kcp import cluster_of
 from fleethook.model.webhook_rules import EVERY
 from fleethook.workload_schema.schema_defaults import find_kind_version
 
@@ -46,6 +49,14 @@ def apply_rules(
     user: Annotated[str, Option(help="User name of the requests.")] = "",
     group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
+    kcp_export: Annotated[
+        str | None,
+        Option(
+            "--kcp-export",
+            metavar="NAME",
+            help="Read all workspaces that consume this APIExport of the kubeconfig's workspace and accept its claims.",
+        ),
+    ] = None,
     output: TrialsOutputOption = Output.TEXT,
 ) -> None:
     """Ask rules about the objects of files or of a cluster, and print the refusals and the changes.
@@ -68,11 +79,13 @@ def apply_rules(
     report = TrialReport("fleethook rules apply", output, verbose=reading.verbose, noun="rule")
     user_info: JSONObject = {"username": user, "groups": group or []}
     settings = _read_settings(rules, config)
+    if kcp_export is not None and (filename or any(map(selects_by_labels, rules))):
+        fail("--kcp-export is for neither -f nor rules that select namespaces by labels, which differ by workspace")
     if filename:
         errors = _apply_to_files(rules, filename, namespace, reading, report, settings, user_info)
     else:
         target = cluster.find() if cluster.is_given else KubeconfigContext(find_default_cluster(None, None))
-        errors = asyncio.run(_apply_to_cluster(rules, target, namespace, report, settings, user_info))
+        errors = asyncio.run(_apply_to_cluster(rules, target, namespace, report, settings, user_info, kcp_export))
     report.finish(errors)
 
 
@@ -173,18 +186,21 @@ async def _apply_to_cluster(
     report: TrialReport,
     settings: Mapping[str, Any],
     user: JSONObject,
+    export: str | None = None,
 ) -> list[ManifestError]:
     """Ask the rules about the objects of a cluster, and return the errors about unreadable resources."""
     errors: list[ManifestError] = []
     line, done = StatusLine(), 0
+    prefix, consumers = EVERY_CLUSTER if export else "", list[Consumer]()
 
     async def read(resource: WatchedResource, within: str = "") -> AsyncIterator[JSONObject]:
         """Yield the objects of a resource; an error ends them, and is kept."""
+        errors.extend(_list_unread(consumers, resource))
         try:
-            async for one in stream_objects(connection, resource, namespace=within):
+            async for one in stream_objects(connection, resource, namespace=within, prefix=prefix):
                 yield one
         except APIError as error:
-            if error.code == _NOT_FOUND:
+            if error.code == _NOT_FOUND and export is None:
                 write_error(
                     f"note: the cluster serves no {resource.name} in {resource.version}{within and f' in {within}'}"
                 )
@@ -193,7 +209,8 @@ async def _apply_to_cluster(
             errors.append(ManifestError(resource.name, 0, f"cannot be read: {error}{remedy}"))
 
     try:
-        async with target.connect() as connection:
+        async with target.connect(export=export) as connection:
+            consumers += await _read_consumers(connection) if export else []
             labelled = [NAMESPACES] if any(map(selects_by_labels, rules)) else []
             namespaces = {
                 str(one["metadata"]["name"]): read_labels(one) for each in labelled async for one in read(each)
@@ -201,7 +218,7 @@ async def _apply_to_cluster(
             stored = [one for each in list_followed(rules) async for one in read(each)]
             inventory = Inventory(namespaces, lambda _: None, NO_DEFINITIONS, find_among(stored), settings, user)
             trials = RuleTrials(rules, inventory)
-            async for resource in _list_resources(connection, rules, errors):
+            async for resource in _list_resources(connection, rules, errors, prefix):
                 async for document in read(resource, namespace):
                     done += 1
                     line.update(f"{done:,} objects, {resource.name}")
@@ -222,6 +239,21 @@ async def _apply_to_cluster(
     return errors
 
 
+def _list_unread(consumers: Iterable[Consumer], resource: WatchedResource) -> Iterator[ManifestError]:
+    """Yield an error for each workspace that does not let the command read all objects of a resource."""
+    for one in consumers:
+        if problem := describe_state(one, [(resource.group, resource.plural)], complete=True)[1]:
+            yield ManifestError(one.name, 0, f"its {resource.plural} cannot be read: {problem}")
+
+
+async def _read_consumers(connection: "Connection") -> list[Consumer]:
+    """Return the consumers of an APIExport by its APIBindings."""
+    bindings: dict[str, list[JSONObject]] = {}
+    async for one in stream_objects(connection, CONSUMERS, prefix=EVERY_CLUSTER):
+        bindings.setdefault(cluster_of(one), []).append(one)
+    return [one for one in map(read_consumer, bindings.values()) if one is not None]
+
+
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 
@@ -236,7 +268,7 @@ def list_followed(rules: Iterable[Rule]) -> list[WatchedResource]:
 
 
 async def _list_resources(
-    connection: "Connection", rules: Sequence[Rule], errors: list[ManifestError]
+    connection: "Connection", rules: Sequence[Rule], errors: list[ManifestError], prefix: str
 ) -> AsyncIterator[WatchedResource]:
     """Yield the resources that rules see, each once; those of wildcards as the cluster serves them."""
     targets = [
@@ -250,7 +282,7 @@ async def _list_resources(
     for group, version, plural, spares in sorted(named):
         found = [(group, version, plural)]
         if EVERY in found[0]:
-            found = [one async for one in _discover(connection, *found[0], errors)]
+            found = [one async for one in _discover(connection, *found[0], errors, prefix)]
         for one in found:
             if (one[0], one[2]) not in yielded and not (spares and is_control_plane(one[0], one[2])):
                 yielded.add((one[0], one[2]))
@@ -258,11 +290,11 @@ async def _list_resources(
 
 
 async def _discover(
-    connection: "Connection", group: str, version: str, plural: str, errors: list[ManifestError]
+    connection: "Connection", group: str, version: str, plural: str, errors: list[ManifestError], prefix: str
 ) -> AsyncIterator[tuple[str, str, str]]:
     """Yield group, version and plural of the resources that a cluster lists."""
     groups = [("", _CORE, [_CORE])]
-    for one in list_objects(as_object(await connection.json("GET", "/apis")).get("groups")):
+    for one in list_objects(as_object(await connection.json("GET", f"{prefix}/apis")).get("groups")):
         versions = [as_text(each.get("version")) for each in list_objects(one.get("versions"))]
         preferred = as_text(as_object(one.get("preferredVersion")).get("version"))
         groups.append((as_text(one.get("name")), preferred, versions))
@@ -270,7 +302,7 @@ async def _discover(
         wanted = preferred if version == EVERY else version
         if group not in (EVERY, name) or wanted not in versions:
             continue
-        path = api_path(name, wanted)
+        path = prefix + api_path(name, wanted)
         try:
             served = as_object(await connection.json("GET", path))
         except APIError as error:  # The server of an aggregated API may be down.
