@@ -154,7 +154,7 @@ async def show(
         command_title="One answer on the command line, with the object in object.yaml",
         fill_command=context.fill_command("resourceinterpretercustomizations"),
         matrix=matrix,
-        options=wanted,
+        wanted=wanted,
         query={"q": q, "layer": layer, "operation": operation, "kinds": kinds},
         layers=(*LAYERS, NONE),
         operations=_OPERATIONS,
