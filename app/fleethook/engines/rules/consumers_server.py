@@ -10,16 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
 from fleethook.admission.invocation import EVERY, Lookup
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection
 from fleethook.cluster.followed_cluster import Cluster
-from fleethook.cluster.kubernetes.export_connection import ExportConnection
 from fleethook.cluster.kubernetes.resources import CONSUMERS, WatchedResource, decode_object
 from fleethook.cluster.registration.consumers import (
     CONFIGURATIONS,
@@ -32,7 +30,6 @@ from fleethook.cluster.registration.consumers import (
     read_consumer,
 )
 from fleethook.cluster.registration.paths import split_consumer_path
-from fleethook.cluster.registration.registrar import get_object
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.admission import AdmissionRequest, Response, read_cluster
 from fleethook.model.gvk import GroupKind
@@ -42,6 +39,9 @@ from fleethook.server.metrics import Gauges
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, ReviewRoute
 from fleethook.work.queue import Again, Outcome, WorkQueue
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
 
 _log: Final = logging.getLogger("fleethook.rules")
 
@@ -87,6 +87,9 @@ class Consumers:
             export: The name of the APIExport.
             namespace: The namespace of the Secret, in the workspace of the export.
         """
+        # Imported here because a server of manifests does not need the client.
+        from fleethook.cluster.kubernetes.export_connection import ExportConnection  # noqa: PLC0415
+
         assert isinstance(cluster.connection, ExportConnection)
         self._connection: Final = cluster.connection
         self._cluster: Final = cluster
@@ -296,8 +299,10 @@ def make_consumer_route(path: str, summary: str, *, consumers: Consumers, answer
     return ReviewRoute(path, summary, partial(ConsumerEndpoint, consumers=consumers, answer=answer))
 
 
-async def _read_key(connection: Connection, path: str) -> bytes:
+async def _read_key(connection: "Connection", path: str) -> bytes:
     """Return the key of the tokens, which all replicas share; raises APIError, UnreachableError."""
+    from fleethook.cluster.registration.registrar import get_object  # noqa: PLC0415 - as above
+
     present = await get_object(connection, f"{path}/{CONSUMERS_SECRET}")
     if present is None:
         body: JSONObject = {
