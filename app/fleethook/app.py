@@ -149,6 +149,8 @@ class Fleethook(FastAPI):
 
     def find_endpoint(self, path: str) -> Endpoint | None:
         """Return the endpoint of a path, None if it takes no reviews."""
+        if (endpoint := self.reviews.get(path)) is not None:
+            return endpoint
         route = split_consumer_path(path)[0]
         return self.reviews.get(route) or self.reviews.get(find_route(route))
 
