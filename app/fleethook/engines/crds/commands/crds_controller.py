@@ -29,7 +29,8 @@ from fleethook.cluster.leader_election import (
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import exit_on_error, open_cache
-from fleethook.engines.crds.controller.fetcher import FetchMetrics, FetchOptions
+from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
+from fleethook.engines.crds.controller.fetcher import FetchOptions
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.controller.source_reader import Reach
 from fleethook.engines.crds.crds_errors import CRDsError, Exit

@@ -1,4 +1,4 @@
-"""Fetches the tarballs of instances into the cache, on threads, for the controller, with metrics of both.
+"""Fetches the tarballs of instances into the cache, on threads, for the controller.
 
 Concurrent callers share a fetch, as in Go's golang.org/x/sync/singleflight. The threads are daemon threads, so that the
 process does not wait for them at its end, as it would for threads of the loop's executor. Nothing is lost: an entry of
@@ -14,14 +14,13 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.resources import api_path
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.cache.cache_entry import measure_size
 from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.controller.source_reader import Reach, build_downloader
 from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
@@ -29,8 +28,6 @@ from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.fairness import Limits, Slots
 from fleethook.model.json import JSONObject, as_object
 from fleethook.tracing.spans import StartRoot, enter_span
-
-_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 _NOT_FOUND: Final = 404
 
@@ -47,50 +44,6 @@ class FetchOptions(NamedTuple):
     strict: bool = False
     env_proxies: bool = True
     reach: Reach = Reach()
-
-
-class FetchMetrics:
-    """Metrics of fetches and of the cache."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        """Register the metrics."""
-        self._fetches: Final = Counter(
-            "fleethook_crds_fetches",
-            "Fetches of CRD tarballs, by result: downloaded, revalidated, cached, stale, or kind of error.",
-            ["result"],
-            registry=registry,
-        )
-        self._bytes: Final = Counter(
-            "fleethook_crds_downloaded_bytes", "Bytes of downloaded tarballs.", registry=registry
-        )
-        self._seconds: Final = Histogram(
-            "fleethook_crds_fetch_duration_seconds",
-            "Duration of a fetch, including the wait for the lock.",
-            ["result"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._entries: Final = Gauge("fleethook_crds_cache_entries", "Number of cache entries.", registry=registry)
-        self._disk: Final = Gauge("fleethook_crds_cache_bytes", "Bytes of cache entries on disk.", registry=registry)
-
-    def fetched(self, fetched: Fetched) -> None:
-        """Count a successful fetch."""
-        self._fetches.labels(fetched.result).inc()
-        self._seconds.labels(fetched.result).observe(fetched.seconds)
-        if fetched.result == "downloaded":
-            self._bytes.inc(fetched.size)
-
-    def failed(self, error: CRDsError, seconds: float) -> None:
-        """Count a failed fetch."""
-        result = error.exit.name.lower()
-        self._fetches.labels(result).inc()
-        self._seconds.labels(result).observe(seconds)
-
-    def measure(self, cache: Cache) -> None:
-        """Measure the number and size of the cache's entries; raises CRDsError DISK."""
-        sizes = list(map(measure_size, map(cache.path, cache.keys())))
-        self._entries.set(len(sizes))
-        self._disk.set(sum(sizes))
 
 
 T = TypeVar("T")
