@@ -75,6 +75,17 @@ def test_a_provider_explains_the_request_of_a_consumer(provider: Provider, write
     assert "note: Namespaces of consumers are unknown" in result.stderr
 
 
+def test_all_missing_rights_of_a_provider_are_named_at_once(provider: Provider, write_yaml: WriteYAML) -> None:
+    provider.held.refused = [(201, {"status": {"allowed": False}})] * 8
+    result = provider.explain("--request", write_yaml("w.yaml", widget()), "--cluster", "c")
+    assert result.exit_code == 2
+    assert (
+        '{apiGroups: ["apis.kcp.io"], resources: [apiexports, apiresourceschemas, apiexportendpointslices, '
+        "apiexports/content], verbs: [list]}" in result.stderr
+    )
+    assert "webhookconfigurations" in result.stderr
+
+
 def test_claimed_namespaces_of_consumers_are_read(provider: Provider, write_yaml: WriteYAML) -> None:
     selecting = webhook(namespaceSelector={"matchLabels": {"tier": "gold"}})
     provider.held.lists[f"{WORKSPACE}{OWN[3]}"] = [configuration("p", "validating", selecting)]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cli.doctor.doctor_checks import Diagnosis
-from fleethook.cli.inputs.cluster_reader import describe_missing, read_resource
+from fleethook.cli.inputs.cluster_reader import describe_missing, list_missing, read_resource
 from fleethook.cli.inputs.cluster_reader import describe_rules as describe_role
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
@@ -205,7 +205,7 @@ _EXPORT_RIGHTS: Final = (
 
 async def examine_export(connection: Connection, export: str) -> AsyncIterator[Diagnosis]:
     """Yield the findings about the consumers of an APIExport; raises UnreachableError, APIError."""
-    missing = [one for one in _EXPORT_RIGHTS if not await _may(connection, one)]
+    missing = await list_missing(connection, _EXPORT_RIGHTS)
     if missing:
         yield Diagnosis("error", "rights", "the user lacks rights of the server", describe_role(missing))
     else:
@@ -248,16 +248,3 @@ def judge_consumers(bindings: Sequence[JSONObject], written: Sequence[JSONObject
             yield Diagnosis("error", "workspaces", f"{consumer.name} is not covered: {problem}", remedy)
     done = sum(one.cluster in covered for one in consumers)
     yield Diagnosis("ok" if done else "note", "workspaces", f"rules cover {done} of {len(consumers)} workspaces")
-
-
-async def _may(connection: Connection, right: tuple[str, str, str]) -> bool:
-    group, resource, verb = right
-    plural, _, subresource = resource.partition("/")
-    attributes: JSONObject = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
-    body: JSONObject = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = as_object(await connection.json("POST", _ACCESS, body=body))
-    return as_object(answer.get("status")).get("allowed") is True

@@ -170,7 +170,31 @@ def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context
     try:
         return asyncio.run(read())
     except (APIError, UnreachableError) as error:
-        fail(f"cannot read the cluster: {error}")
+        # k8s.io/apiserver in kcp-dev/kubernetes, pkg/registry/generic/registry/store_kcp.go.
+        is_kcp = "cluster path is empty in the request context" in str(error)
+        hint = ": it is a kcp: give --kcp, or a context whose URL ends with /clusters/WORKSPACE" if is_kcp else ""
+        fail(f"cannot read the cluster: {str(error).partition(' - RequestInfo')[0]}{hint}")
+
+
+_ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+Right = tuple[str, str, str]
+"""A group, a resource, which may have a subresource, and a verb."""
+
+
+async def list_missing(connection: "Connection", rights: Sequence[Right]) -> list[Right]:
+    """Return the rights that the user lacks; raises APIError, UnreachableError."""
+
+    async def may(right: Right) -> bool:
+        group, resource, verb = right
+        plural, _, subresource = resource.partition("/")
+        attributes: JSONObject = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+        spec: JSONObject = {"resourceAttributes": attributes}
+        body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+        answer = as_object(await connection.json("POST", _ACCESS, body=body))
+        return as_object(answer.get("status")).get("allowed") is True
+
+    found = await asyncio.gather(*map(may, rights))
+    return [right for right, allowed in zip(rights, found, strict=True) if not allowed]
 
 
 async def read_listed(connection: "Connection", lists: Sequence[ListRequest]) -> Listed:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.cluster_reader import CLUSTER, ListRequest, UnservedError, read_listed, read_resource
+from fleethook.cli.inputs.cluster_reader import (
+    CLUSTER,
+    ListRequest,
+    UnservedError,
+    describe_rules,
+    list_missing,
+    read_listed,
+    read_resource,
+)
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
@@ -91,6 +99,7 @@ def _read(
         async with Connection(kubeconfig, context=context) as connection:
             if "/clusters/" not in connection.host:
                 fail(f"--kcp-export: {connection.host} names no workspace: give a context with …/clusters/WORKSPACE")
+            await _check_rights(connection, own)
             found = (await read_listed(connection, own)).documents
             urls = await _find_urls(connection, export)
         for url in urls:
@@ -102,6 +111,18 @@ def _read(
         return asyncio.run(read())
     except (APIError, UnreachableError) as error:
         fail(f"cannot read the consumers of APIExport {export}: {error}")
+
+
+async def _check_rights(connection: "Connection", own: Sequence[ListRequest]) -> None:
+    """Exit with a message that names all rights that the user lacks in the workspace of the export."""
+    rights = [(one.resource.group, one.resource.plural, "list") for one in own]
+    rights += [("apis.kcp.io", "apiexportendpointslices", "list"), ("apis.kcp.io", "apiexports/content", "list")]
+    try:
+        missing = await list_missing(connection, rights)
+    except APIError:  # The user may not ask. The lists tell then.
+        return
+    if missing:
+        fail(f"--kcp-export: {connection.host}: {describe_rules(missing)}")
 
 
 def _find_base(url: str) -> str:
