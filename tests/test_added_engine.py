@@ -85,9 +85,9 @@ FILES = {
             print("hello")
 
         def list_webhooks():
-            from fleethook.cluster.registration.configuration_objects import VALIDATING, Webhook
+            from fleethook.cluster.registration.configuration_objects import VALIDATING, OwnWebhook
 
-            return [Webhook("pods.greeter.example.org", VALIDATING, "/greet", "", "v1", ("pods",), {}, ())]
+            return [OwnWebhook("pods.greeter.example.org", VALIDATING, "/greet", "", "v1", ("pods",), {}, ())]
     ''',
     "greeter/pages/__init__.py": "",
     "greeter/pages/templates/greetings/list.html": """
