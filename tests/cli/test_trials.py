@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.options import Output
+from fleethook.cli.options import InputOptions, Output
 from fleethook.cli.trials import MAX_SHOWN, Trial, TrialReport, remove_stored
 
 
@@ -13,8 +13,8 @@ def trial(name: str, outcome: Any, **members: Any) -> Trial:
     return Trial("c/w", f"Widget default/{name}", named, outcome, **members)
 
 
-def report(trials: Sequence[Trial], output: Output = Output.TEXT, *, verbose: bool = False) -> int:
-    made = TrialReport("fleethook x", output, verbose=verbose, noun="rule")
+def report(trials: Sequence[Trial], output: Output = Output.TEXT, **options: bool) -> int:
+    made = TrialReport("fleethook x", output, InputOptions(**options), noun="rule")
     for one in trials:
         made.add(one)
     try:
@@ -66,6 +66,11 @@ def test_each_format_has_the_refusals_and_the_exit_code(capsys: pytest.CaptureFi
         capsys.readouterr()
     report([])
     assert capsys.readouterr().out == "no object matches a rule\n"
+
+
+def test_a_warning_fails_with_strict() -> None:
+    warned = trial("a", "allowed", warnings=("old",))
+    assert (report([warned]), report([warned], strict=True), report([trial("b", "allowed")], strict=True)) == (0, 1, 0)
 
 
 def test_a_stored_object_is_as_new() -> None:

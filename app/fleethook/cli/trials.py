@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE
 from fleethook.cli.inputs.manifests import write_input_errors
-from fleethook.cli.options import Output
+from fleethook.cli.options import InputOptions, Output
 from fleethook.cli.output.findings_output import (
     UNREADABLE_INPUT,
     Case,
@@ -128,18 +128,19 @@ class TrialReport:
         counts: The numbers of outcomes of each webhook or rule.
     """
 
-    def __init__(self, command: str, output: Output, *, verbose: bool, noun: str) -> None:
+    def __init__(self, command: str, output: Output, reading: InputOptions, *, noun: str) -> None:
         """Prepare.
 
         Args:
             command: The command, for JUnit XML.
             output: The format.
-            verbose: Whether to print each outcome.
+            reading: The options ``--verbose``, to print each outcome, and ``--strict``, to fail at warnings.
             noun: The asked thing: ``webhook`` or ``rule``.
         """
         self._command: Final = command
         self._output: Final = output
-        self._verbose: Final = verbose
+        self._verbose: Final = reading.verbose
+        self._strict: Final = reading.strict
         self._noun: Final = noun
         self.counts: Final[dict[str, Counter[str]]] = {}
         self._names: Final[dict[str, JSONObject]] = {}
@@ -187,6 +188,8 @@ class TrialReport:
             self._print_numbers(len(unreadable))
         if unreadable:
             write_input_errors(unreadable)
+        if self._strict and self._warnings:
+            raise SystemExit(CHECK_FAILED)
         if any(counted[outcome] for counted in self.counts.values() for outcome in _BAD):
             raise SystemExit(CHECK_FAILED)
         if unreadable:

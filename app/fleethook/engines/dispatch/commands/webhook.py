@@ -181,7 +181,7 @@ def send_objects(
     requests = list(_plan(store, inputs, operation or _USUAL, user_info, plain))
     tried = asyncio.run(_try_all(store, requests))
     _note_silent(configurations, tried)
-    report = TrialReport("fleethook webhook test", output, verbose=reading.verbose, noun="webhook")
+    report = TrialReport("fleethook webhook test", output, reading, noun="webhook")
     for one in tried:
         report.add(one)
     report.finish()

@@ -76,7 +76,7 @@ def apply_rules(
         rules = load_rules(files)
     except RuleError as error:
         fail(str(error))
-    report = TrialReport("fleethook rules apply", output, verbose=reading.verbose, noun="rule")
+    report = TrialReport("fleethook rules apply", output, reading, noun="rule")
     user_info: JSONObject = {"username": user, "groups": group or []}
     settings = _read_settings(rules, config)
     if kcp_export is not None and (filename or any(map(selects_by_labels, rules))):
