@@ -1,6 +1,7 @@
 """Tests of heads that equal a former one of their connection; test_both_paths.py has other heads."""
 
 import asyncio
+import re
 from collections import Counter
 from itertools import pairwise
 
@@ -133,6 +134,16 @@ def test_both_paths_answer_and_record_the_same(monkeypatch: pytest.MonkeyPatch) 
     # A random draw: the numbers vary, and only have to show that the property met both cases.
     assert MET["heads that need no parser"] >= cases(100), MET
     assert MET["other heads"] >= cases(10), MET
+
+
+async def test_a_repeated_head_with_a_body_above_the_limit_is_refused() -> None:
+    heads = [
+        encode(review()),
+        re.sub(rb"Content-Length: \d+", b"Content-Length: 40001", encode(review())).split(b"{")[0],
+    ]
+    found = [await ask(app_for_tests(), heads, direct=direct, certificate=SOMEBODY) for direct in (False, True)]
+    assert found[0][:2] == found[1][:2]
+    assert b"the body is larger than 40000 bytes" in found[1][0]
 
 
 async def test_the_parser_reads_only_the_first_of_equal_heads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,7 +188,8 @@ class DirectProtocol(ClosingProtocol):
         if len(data) - repeated.size > repeated.length or not self._is_free():
             return False
         endpoint = self._find(scope["path"])
-        if endpoint is None:
+        # The scope of the former request has passed the checks of its head. Only the length may differ.
+        if endpoint is None or repeated.length > endpoint.body_limit:
             return False
         self._unset_keepalive_if_required()
         self.headers = repeated.headers

@@ -82,6 +82,7 @@ class Endpoint(ABC):
     Attributes:
         metrics: Counts the requests in flight.
         bodies: The memory that all bodies share.
+        body_limit: Bytes of the largest body that is read.
         missing: Returns the objects that answers depend on and the server has not read yet, with the reasons, ``""``
             once all are read; None if there are none. A refusal for that reason has no Retry-After: with this header,
             an apiserver's client would repeat the request until its timeout, and the write would hang that long.
@@ -114,7 +115,7 @@ class Endpoint(ABC):
         self.bodies: Final = bodies or BodyBudget(sys.maxsize)
         self.missing: Callable[[], str] | None = None
         self._path: Final = path
-        self._body_limit: Final = body_limit
+        self.body_limit: Final = body_limit
         self._known_clients_only: Final = known_clients_only
         self._worker: Final = worker or Worker()
 
@@ -145,7 +146,7 @@ class Endpoint(ABC):
             self.missing = None
         self._check_caller(scope)
         if _REQUEST_ID not in scope:
-            scope[_REQUEST_ID] = check_headers(scope["headers"], limit=self._body_limit)
+            scope[_REQUEST_ID] = check_headers(scope["headers"], limit=self.body_limit)
 
     def charge(self, scope: Scope, client: str) -> BodyCharge:
         """Return a charge for the body of a request; ``client`` is the address of the caller."""
@@ -169,7 +170,7 @@ class Endpoint(ABC):
         """Read a body and return its answer; raises ClientGoneError."""
         try:
             self.admit(scope)
-            body = await read_body(receive, limit=self._body_limit, charge=charge)
+            body = await read_body(receive, limit=self.body_limit, charge=charge)
         except RequestError as error:
             return refuse(error)
         return await finish(self.answer(scope, body))
