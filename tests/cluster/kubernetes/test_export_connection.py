@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.api_errors import UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.export_connection import ExportConnection, list_urls
 from tests.kcp_export import BINDINGS, kcp_export
 
@@ -24,6 +24,9 @@ async def test_lists_are_empty_until_the_export_has_a_consumer(tmp_path: Path) -
             path = f"/clusters/*{BINDINGS}"
             assert (await connection.json("GET", path))["items"] == []
             kcp.bind("c")
+            with pytest.raises(APIError, match="410 Expired: the APIExport has its first consumer"):
+                async with connection.lines(path, query={"resourceVersion": ""}, idle=1):
+                    pass
             assert len((await connection.json("GET", path))["items"]) == 1
             assert connection.provider == "p"
 

@@ -80,11 +80,12 @@ class ExportConnection(Connection):
     @contextlib.asynccontextmanager
     async def lines(self, path: str, *, query: Mapping[str, str], idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch as `Connection.lines` does."""
-        waited = False
-        while (behind := await self._find()) is None:
-            waited = True
+        while True:
+            behind = await self._find()
+            if behind is not None:
+                break
             await asyncio.sleep(_ASK_SECONDS)
-        if waited:
+        if not query.get("resourceVersion"):  # The list before was empty, because the export had no consumer.
             raise APIError(GONE, "Expired", "the APIExport has its first consumer")
         async with behind.lines(path, query=query, idle=idle) as lines:
             yield lines
