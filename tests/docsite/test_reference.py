@@ -6,7 +6,7 @@ from docsite.reference import render_reference
 from docsite.reference.settings import render_settings
 from docsite.reference.tables import render_table
 from fleethook.app import create_app
-from fleethook.engines.dispatch.lint.codes import CODES
+from fleethook.engines.dispatch.lint.configuration_validation import CODES
 from fleethook.engines.interpret.commands.interpreter_findings import MEANINGS
 from fleethook.engines.overrider.rules.finding import ERRORS, WARNINGS
 from fleethook.engines.rules.commands.rule_findings import CODES as OF_RULES

@@ -255,3 +255,26 @@ def test_strict_makes_warnings_fail(tmp_path: Path) -> None:
     file.write_text('from fleethook.admission import validate\n@validate("a.b/v1", "C")\ndef a(): pass\n')
     assert check(file)[0] == 0
     assert check(file, "--strict")[0] == 1
+
+
+EXPORTED_RULES = """
+from fleethook.admission import validate
+
+@validate("v1", "ConfigMap", follows=[("v1", "Secret"), ("example.org/v1", "Widget")])
+def each(store):
+    pass
+"""
+
+
+def test_the_followed_kinds_are_claimed(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(EXPORTED_RULES)
+    result = invoke(["rules", "export", "guard", "--rules", str(tmp_path / "rules.py"), "-o", "json"])
+    claims = json.loads(result.stdout)["items"][0]["spec"]["permissionClaims"]
+    assert [one["resource"] for one in claims[2:]] == ["secrets", "widgets"]
+    assert "the APIExport that provides widgets.example.org" in result.stderr
+
+
+@pytest.mark.parametrize(("name", "code"), [("guard", 0), ("Guard", 2), ("a.b", 2)])
+def test_the_name_fits_a_workspace_type(name: str, code: int) -> None:
+    result = invoke(["rules", "export", name])
+    assert (result.exit_code, "kind: WorkspaceType" in result.stdout) == (code, code == 0)

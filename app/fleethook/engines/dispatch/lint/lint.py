@@ -6,8 +6,13 @@ from typing import Final, NamedTuple, cast
 
 from fleethook.cluster.registration.rule_webhooks import EXPRESSION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.dispatch.lint.codes import CODES, Issue, WebhookFinding
-from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems, configuration_warnings
+from fleethook.engines.dispatch.lint.configuration_validation import (
+    CODES,
+    Issue,
+    WebhookFinding,
+    configuration_problems,
+    configuration_warnings,
+)
 from fleethook.engines.dispatch.lint.rule_checks import rule_findings
 from fleethook.engines.dispatch.lint.webhook_checks import call_findings, condition_errors
 from fleethook.engines.dispatch.schema_owner import (

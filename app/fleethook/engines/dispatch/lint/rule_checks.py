@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.engines.dispatch.lint.configuration_validation import Issue
 from fleethook.engines.dispatch.match.equivalent_resources import (
     find_equivalents,
     is_namespaced,

@@ -11,7 +11,7 @@ from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.program import Activation, compile_condition
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
-from fleethook.engines.dispatch.lint.codes import Issue
+from fleethook.engines.dispatch.lint.configuration_validation import Issue
 from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
 from fleethook.engines.dispatch.webhooks.webhook import Webhook
 from fleethook.model.formats.labels import read_labels

@@ -23,7 +23,7 @@ from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import RequestOperation
-from fleethook.engines.dispatch.lint.codes import WebhookFinding
+from fleethook.engines.dispatch.lint.configuration_validation import WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
 from fleethook.engines.dispatch.pages.dispatch_view import (
     RequestForm,

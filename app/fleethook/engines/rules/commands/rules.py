@@ -1,9 +1,11 @@
-"""``fleethook rules``: test and check admission rules."""
+"""``fleethook rules``: test, check and apply rules, and export the objects that let a server register them."""
 
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
+
+import yaml
 
 from fleethook.admission.declaration import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
 from fleethook.admission.pod_templates import list_targets
@@ -31,20 +33,68 @@ from fleethook.cli.options import (
     Output,
     RulesOption,
     TestsOutputOption,
+    YamlOutputOption,
 )
-from fleethook.cli.output.text_output import write, write_error
+from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cluster.kubernetes.resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.registration.consumers import ResourceName, build_export
 from fleethook.cluster.registration.rule_webhooks import name_resources
 from fleethook.cluster.store import Store
-from fleethook.engines.rules.commands.export import export
 from fleethook.engines.rules.commands.rules_apply import apply_rules
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
-from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of
+from fleethook.model.formats.labels import is_dns1123_label
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, is_built_in, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch.fixture_tests import is_fixture
+
+
+def export(
+    name: Annotated[str, Argument(metavar="NAME", help="Name of the APIExport and of the WorkspaceType.")],
+    rules: RulesOption = None,
+    output: YamlOutputOption = Output.YAML,
+) -> None:
+    """Print an APIExport and a WorkspaceType of kcp, for rules in every workspace.
+
+    Apply them to one workspace, and run `fleethook serve --kcp-export NAME` with a kubeconfig of this workspace. Each
+    new workspace of the type binds the export and accepts its permission claims. In another workspace, an APIBinding
+    does the same.
+
+    The export claims webhook configurations, and the kinds that the rules of --rules follow.
+
+    Exit codes: 0 success; 2 invalid arguments, or a file that cannot be used.
+    """
+    if not is_dns1123_label(name):
+        fail(f"{name!r} is no name of a WorkspaceType: use at most 63 lower-case letters, digits and hyphens")
+    followed = _list_followed(rules or [])
+    for group, plural in followed:
+        if not is_built_in(group):
+            write_error(
+                f"note: kcp wants the identity of the APIExport that provides {plural}.{group}: set identityHash in "
+                "its claim to the status.identityHash of that export"
+            )
+    documents = build_export(name, followed)
+    if output is Output.JSON:
+        write_json({"apiVersion": "v1", "kind": "List", "items": documents})
+    else:
+        write_document("---\n".join(yaml.safe_dump(one, sort_keys=False) for one in documents))
+
+
+def _list_followed(files: list[Path]) -> list[ResourceName]:
+    """Return the resources that the rules of files follow. Exits with a message for a file that cannot be used."""
+    try:
+        loaded = load_rules(files)
+    except RuleError as error:
+        fail(str(error))
+    return sorted(
+        {
+            (parse_api_version(api_version)[0], plural)
+            for rule in loaded
+            for api_version, _, plural in rule.declaration.follows
+        }
+    )
 
 
 def run_tests(
