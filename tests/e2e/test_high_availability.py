@@ -153,11 +153,15 @@ def test_a_replica_without_watch_events_reports_it_and_keeps_answering(
         try:
             wait_for(lambda: STALE in server.request("GET", "/readyz")[1])
             assert is_ready(server)
-            # Old objects do not tell whose webhooks decide.
+            # Old objects do not tell whose webhooks decide. Each resource gets old at a time of its own.
             review = (EXAMPLES / "testdata" / "review-kcp-widgets.json").read_bytes()
-            refused = json.loads(server.request("POST", "/clusters/ws3/validate", review)[1])["response"]
-            assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
-            assert "not ready to handle request: no update of" in refused["status"]["message"]
+
+            def read_refusal() -> str:
+                refused = json.loads(server.request("POST", "/clusters/ws3/validate", review)[1])["response"]
+                assert (refused["allowed"], refused["status"]["code"]) == (False, 403)
+                return str(refused["status"]["message"])
+
+            wait_for(lambda: "not ready to handle request: no update of" in read_refusal(), what="dispatch refuses")
             assert server.request("POST", MUTATE, REVIEW.read_bytes())[0] == 200
         finally:
             plane.start_apiserver()

@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.review.dispatch_endpoint import (
     refusal,
 )
 from fleethook.model.admission import AdmissionRequest, cluster_conflict
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of, is_cluster, is_path
 from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.bodies import RequestError
@@ -36,9 +36,9 @@ _USE_ROUTE: Final = "leave {} out of the rules, or send such reviews to /cluster
 def find_annotated_cluster(request: AdmissionRequest) -> str:
     """Return the name of the logical cluster in the annotations of a request's objects.
 
-    ``object`` and ``oldObject`` of an UPDATE must agree; kcp accepts an ``object`` without the annotation. For DELETE,
-    ``oldObject`` is the stored object. The bodies of CONNECT, and of CREATE of a subresource, are not stored, so they
-    name no cluster.
+    ``object`` and ``oldObject`` of an UPDATE must agree: the apiservers that call these routes store an update as it is,
+    and do not restore the annotation as kcp does. For DELETE, ``oldObject`` is the stored object. The bodies of CONNECT,
+    and of CREATE of a subresource, are not stored, so they name no cluster.
 
     Raises:
         StatusError: The request names no logical cluster, or two; the message says how to correct it.
@@ -49,10 +49,9 @@ def find_annotated_cluster(request: AdmissionRequest) -> str:
     if request.operation == "CREATE" and request.sub_resource:
         name = f"{request.resource.resource}/{request.sub_resource}"
         raise _build_error(f"the body of a CREATE of {name} is not stored", _USE_ROUTE.format(name))
-    if conflict := cluster_conflict(request, restored=True):
+    if conflict := cluster_conflict(request):
         raise StatusError(400, "BadRequest", conflict)
-    unnamed = request.operation == "UPDATE" and isinstance(request.object, dict) and not cluster_of(request.object)
-    if request.operation == "DELETE" or (unnamed and cluster_of(dict(as_object(request.old_object)))):
+    if request.operation == "DELETE":
         return _read_name(request.old_object, "request.oldObject")
     return _read_name(request.object, "request.object")
 
