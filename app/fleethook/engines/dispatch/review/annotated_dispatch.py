@@ -36,9 +36,9 @@ _USE_ROUTE: Final = "leave {} out of the rules, or send such reviews to /cluster
 def find_annotated_cluster(request: AdmissionRequest) -> str:
     """Return the name of the logical cluster in the annotations of a request's objects.
 
-    ``object`` and ``oldObject`` of an UPDATE must agree: the apiservers that call these routes store an update as it is,
-    and do not restore the annotation as kcp does. For DELETE, ``oldObject`` is the stored object. The bodies of CONNECT,
-    and of CREATE of a subresource, are not stored, so they name no cluster.
+    ``object`` and ``oldObject`` of an UPDATE must agree: the apiservers that call these routes store an update as it
+    is, and do not restore the annotation as kcp does. For DELETE, ``oldObject`` is the stored object. The bodies of
+    CONNECT, and of CREATE of a subresource, are not stored, so they name no cluster.
 
     Raises:
         StatusError: The request names no logical cluster, or two; the message says how to correct it.
