@@ -119,9 +119,6 @@ def _take_option(words: list[str], name: str) -> list[str]:
     return words[words.index(name) :][:2] if name in words else []
 
 
-if TYPE_CHECKING:
-    from fleethook.console.context import ConsoleContext
-
 FindAddress = Callable[[Store, ObjectKey], str]
 """Returns the address of the page that shows an object."""
 
@@ -147,7 +144,7 @@ ListNames = Callable[[Request], Awaitable[Iterable[Hit]]]
 """Returns names that are no objects."""
 
 
-def has_kinds(*kinds: GroupKind) -> Callable[["ConsoleContext"], bool]:
+def has_kinds(*kinds: GroupKind) -> Callable[[ConsoleContext], bool]:
     """Return a function that tells whether the source has objects of one of the kinds, or its cluster serves one."""
     return lambda context: any(context.store.has(one) or context.serves(one) for one in kinds)
 
@@ -163,7 +160,7 @@ class Section(NamedTuple):
 
     path: str
     title: str
-    is_used: Callable[["ConsoleContext"], bool] = lambda _context: True
+    is_used: Callable[[ConsoleContext], bool] = lambda _context: True
 
 
 class ConsolePage(NamedTuple):
@@ -222,7 +219,7 @@ def list_sections() -> tuple[Section, ...]:
     return Section("/", "Overview"), *(one.section for one in engine_pages()), reviews
 
 
-def divide_sections(context: "ConsoleContext") -> tuple[tuple[Section, ...], tuple[Section, ...]]:
+def divide_sections(context: ConsoleContext) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
     """Return the sections that are used, and the others. With an empty source, all are shown."""
     sections = list_sections()
     used = tuple(one for one in sections if one.is_used(context))

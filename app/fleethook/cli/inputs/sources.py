@@ -214,10 +214,11 @@ def read_source(
         return InputObjects(before, before, frozenset(), errors, unread)
     if not every_kind:
         _note_unread(change, resources)
-    from fleethook.cli.inputs.sources import overlay  # noqa: PLC0415 - as for `_read_cluster`
-
     if options.kcp_export is not None:
-        from fleethook.cli.inputs.kcp_export import find_provider, set_cluster  # noqa: PLC0415 - as above
+        from fleethook.cli.inputs.kcp_export import (  # noqa: PLC0415 - as for `_read_cluster`
+            find_provider,
+            set_cluster,
+        )
 
         # kubectl would apply them in the workspace of the kubeconfig.
         change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
