@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from fleethook.admission import Denied, Request, RuleError, mutate, validate
-from fleethook.admission.invocation import Objects, find_among, read_signature
+from fleethook.admission.invocation import read_signature
 from fleethook.model.admission import StatusCause
-from fleethook.model.gvk import GroupKind
 
 POD = {
     "apiVersion": "v1",
@@ -240,37 +239,6 @@ def test_an_annotation_that_cannot_be_resolved_is_an_error() -> None:
         read_signature(reads)
 
 
-MAPS = [
-    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x"}, "data": {"k": "1"}},
-    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "y"}, "data": {"k": "2"}},
-    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "x"}},
-]
-OBJECTS = Objects(find_among(MAPS), frozenset({GroupKind("", "ConfigMap")}))
-
-
-def test_an_object_is_found_by_kind_name_and_namespace() -> None:
-    assert OBJECTS.get("v1", "ConfigMap", "a", namespace="y").data.k == "2"
-    assert OBJECTS.get("v1", "ConfigMap", "a", namespace="z") is None
-    assert [one.metadata.namespace for one in OBJECTS.each("v1", "ConfigMap")] == ["x", "y"]
-
-
-def test_objects_are_those_of_the_logical_cluster_unless_all_are_asked_for() -> None:
-    placed = [{**MAPS[0], "metadata": {"name": one, "annotations": {"kcp.io/cluster": one}}} for one in ("c", "d")]
-    objects = Objects(find_among(placed), frozenset({GroupKind("", "ConfigMap")}), "c")
-    assert [one.metadata.name for one in objects.each("v1", "ConfigMap")] == ["c"]
-    assert [one.metadata.name for one in objects.each("v1", "ConfigMap", cluster="*")] == ["c", "d"]
-
-
-def test_a_kind_that_is_not_declared_cannot_be_read() -> None:
-    with pytest.raises(LookupError, match=r"declare it with follows=\('v1', 'Secret'\)"):
-        OBJECTS.get("v1", "Secret", "a", namespace="x")
-
-
-def test_changes_do_not_reach_the_store() -> None:
-    OBJECTS.get("v1", "ConfigMap", "a", namespace="x").data.k = "changed"
-    assert MAPS[0]["data"] == {"k": "1"}
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -348,19 +316,6 @@ def test_a_request_for_the_status_changes_nothing_else() -> None:
 
     answer = changes.review(POD, operation="UPDATE", subresource="status")
     assert "/spec, which kube-apiserver ignores in this request: declare no subresource" in answer.message
-
-
-def test_a_missing_namespace_is_an_error_and_not_a_missing_object() -> None:
-    @validate("v1", "Pod", follows=[("v1", "ConfigMap"), ("v1", "Node")])
-    def reads(store: Any) -> None:
-        assert store.get("v1", "Node", "limits").metadata.name == "limits"
-        assert store.get("v1", "ConfigMap", "limits", namespace="other") is None
-        store.get("v1", "ConfigMap", "limits")
-
-    limits = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits", "namespace": "shop"}}
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "limits"}}
-    answer = reads.review(POD, store=[limits, node])
-    assert answer.message.endswith("LookupError: the objects of ConfigMap have namespaces: give namespace=")
 
 
 STORED: Any = {

@@ -12,7 +12,8 @@ To write a rule, put it into a file and pass it to ``fleethook serve --rules FIL
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.decorators import mutate, validate
-from fleethook.admission.invocation import Denied, Objects, Request
+from fleethook.admission.followed_objects import Objects
+from fleethook.admission.invocation import Denied, Request
 from fleethook.admission.members import Members
 from fleethook.admission.rule import Review, Rule
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from fleethook.admission.invocation import Invocation, Lookup, find_among
+from fleethook.admission.followed_objects import Lookup, find_among
+from fleethook.admission.invocation import Invocation
 from fleethook.admission.matching import choose_resource, find_mismatch
 from fleethook.admission.result_check import TOLERATED, list_added_faults
 from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_in_time

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 
 from fleethook.admission.declaration import Declaration, RuleError
 from fleethook.admission.existing import REFUSALS, judge_update
+from fleethook.admission.followed_objects import Lookup
 from fleethook.admission.invocation import (
     Denied,
     Invocation,
-    Lookup,
     read_signature,
     respond_to_denial,
     shorten_text,

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
 
-from fleethook.admission.invocation import Lookup
+from fleethook.admission.followed_objects import Lookup
 from fleethook.admission.rule import Rule
 from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionRequest, Response

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission.invocation import FIND_NOTHING
+from fleethook.admission.followed_objects import FIND_NOTHING
 from fleethook.admission.rule import Rule, build_request, show_request
 from fleethook.admission.rules_file import load_rules
 from fleethook.api_schema import NO_DEFINITIONS

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fleethook.admission.declaration import Declaration
-from fleethook.admission.invocation import Lookup
+from fleethook.admission.followed_objects import Lookup
 from fleethook.admission.matching import choose_resource, find_mismatch, find_rule_mismatch
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import (
