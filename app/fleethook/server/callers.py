@@ -1,17 +1,16 @@
-"""The callers of reviews: their names in certificates and settings, their tokens and rights, and their quotas.
+"""The callers of reviews: their names in certificates and settings, and their quotas.
 
 TLS refuses a certificate that no authority of ``client_ca_file`` issued, so such an authority vouches for every name
 here.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from starlette.types import Scope
 
 from fleethook.fairness import Shares
-from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.server.protocol.bodies import BodyCharge
 
 EXTENSION: Final = "fleethook.client"
@@ -69,106 +68,6 @@ class NamedCallers:
         """Return the name of a request's caller in the setting, ``""`` if the setting does not name the caller."""
         presented: frozenset[str] = (scope.get("extensions") or {}).get(EXTENSION, {}).get(_NAMES, frozenset())
         return min(self._names & presented, default="")
-
-
-TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
-ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-REVIEW_SECONDS: Final = 5.0
-"""The longest wait for an apiserver's answer to one review."""
-
-
-class ReviewedUser(NamedTuple):
-    """The user of a token, as an apiserver describes it; ``extra`` is sorted by key."""
-
-    name: str
-    uid: str
-    groups: tuple[str, ...]
-    extra: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-def build_token_review(token: str, audiences: Sequence[str]) -> JSONObject:
-    """Build the TokenReview for a token.
-
-    Args:
-        token: The bearer token.
-        audiences: The token must be for one of these. If there are none, it must be for the apiserver itself.
-    """
-    spec: JSONObject = {"token": token}
-    if audiences:
-        spec["audiences"] = list(audiences)
-    return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-
-
-def read_reviewed_user(answer: JSON, audiences: Sequence[str]) -> ReviewedUser | None:
-    """Return the user in an answered TokenReview, None if the token is not accepted or not for one of ``audiences``."""
-    status: Mapping[str, Any] = as_object(as_object(answer).get("status"))
-    user = as_object(status.get("user"))
-    name = user.get("username")
-    if status.get("authenticated") is not True or not isinstance(name, str) or not name:
-        return None
-    # An apiserver without support for audiences returns none. It then accepts only tokens for the apiserver itself.
-    if audiences and not set(audiences) & set(_texts(status.get("audiences"))):
-        return None
-    extra = tuple(sorted((key, _texts(values)) for key, values in as_object(user.get("extra")).items()))
-    return ReviewedUser(name, str(user.get("uid") or ""), _texts(user.get("groups")), extra)
-
-
-def is_allowed(answer: JSON) -> bool:
-    """Return whether an answered SubjectAccessReview gives the right."""
-    status = as_object(as_object(answer).get("status"))
-    return status.get("allowed") is True and status.get("denied") is not True
-
-
-def _texts(value: JSON) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
-
-
-_BEARER: Final = "bearer"
-
-Post = Callable[..., Awaitable[JSON]]
-"""Sends a request to the apiserver, as `fleethook.cluster.connection.Connection.json` does."""
-
-
-class AccessQuestion(NamedTuple):
-    """The attributes of one SubjectAccessReview. ``extra`` is sorted by key."""
-
-    user: str
-    verb: str
-    uid: str
-    groups: tuple[str, ...]
-    extra: tuple[tuple[str, tuple[str, ...]], ...]
-    group: str
-    resource: str
-    subresource: str = ""
-    name: str = ""
-
-
-def build_access_review(question: AccessQuestion) -> JSONObject:
-    """Build the SubjectAccessReview for a question (authorization.k8s.io/v1)."""
-    spec: JSONObject = {
-        "user": question.user,
-        "uid": question.uid,
-        "groups": list(question.groups),
-        "extra": {name: list(values) for name, values in question.extra},
-        "resourceAttributes": {
-            "verb": question.verb,
-            "group": question.group,
-            "version": "*",
-            "resource": question.resource,
-            "subresource": question.subresource,
-            "name": question.name,
-        },
-    }
-    return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-
-
-def bearer_token(scope: Scope) -> str:
-    """Return the bearer token of a request (RFC 6750 section 2.1), ``""`` if it has none, or more than one."""
-    values = [value for name, value in scope["headers"] if name == b"authorization"]
-    if len(values) != 1:
-        return ""
-    scheme, _, token = values[0].decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == _BEARER else ""
 
 
 class FullQuotaError(Exception):

@@ -15,7 +15,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.connection import Connection
-from fleethook.engines.dispatch.review.access import is_open
+from fleethook.engines.dispatch.review.access import is_allowed, is_open, read_reviewed_user
 from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
@@ -265,3 +265,30 @@ def test_openapi_describes_the_refusals_of_routes_with_authorization() -> None:
     document = create_app(Settings(), log=None).openapi()
     refusing = {path for path, item in document["paths"].items() if "401" in item.get("post", {}).get("responses", {})}
     assert refusing == {f"/clusters/{{cluster}}/{verb}" for verb in VERBS}
+
+
+ALICE = {"username": "alice", "uid": "7", "groups": ["devs"], "extra": {"b": ["2"], "a": ["1"]}}
+
+
+def test_the_user_has_all_that_the_apiserver_says_about_it() -> None:
+    user = read_reviewed_user({"status": {"authenticated": True, "user": ALICE}}, ())
+    assert user == {"user": "alice", "uid": "7", "groups": ["devs"], "extra": {"b": ["2"], "a": ["1"]}}
+
+
+@pytest.mark.parametrize(
+    "status", [{}, {"user": ALICE}, {"authenticated": "true", "user": ALICE}, {"authenticated": True, "user": {}}]
+)
+def test_an_answer_without_an_authenticated_user_accepts_no_token(status: Any) -> None:
+    assert read_reviewed_user({"status": status}, ()) is None
+
+
+def test_a_token_for_another_audience_is_not_accepted() -> None:
+    answer: Any = {"status": {"authenticated": True, "user": ALICE, "audiences": ["other"]}}
+    assert read_reviewed_user(answer, ["wanted"]) is None
+    assert read_reviewed_user(answer, ["other"]) is not None
+
+
+def test_a_right_needs_an_answer_that_allows_and_does_not_deny() -> None:
+    assert is_allowed({"status": {"allowed": True}})
+    for status in [{}, {"allowed": "true"}, {"allowed": True, "denied": True}, {"allowed": False}]:
+        assert not is_allowed({"status": status})

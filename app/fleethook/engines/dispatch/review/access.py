@@ -10,7 +10,7 @@ import hmac
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from starlette.types import Scope
@@ -19,25 +19,20 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.factory import NamespaceSource
 from fleethook.fairness import ExpiringCache
-from fleethook.model.json import JSON
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_texts
 from fleethook.outbound.call_errors import FailureLog
 from fleethook.outbound.pool import CallSlots, FullError, Quotas
-from fleethook.server.callers import (
-    ACCESS_REVIEWS,
-    REVIEW_SECONDS,
-    TOKEN_REVIEWS,
-    AccessQuestion,
-    NamedCallers,
-    Post,
-    ReviewedUser,
-    bearer_token,
-    build_access_review,
-    build_token_review,
-    is_allowed,
-    read_reviewed_user,
-)
+from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.work.threads import Work
+
+_TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
+_ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+# The longest wait for an apiserver's answer to one review.
+_REVIEW_SECONDS: Final = 5.0
+
+Post = Callable[..., Awaitable[JSON]]
+"""Sends a request to the apiserver, as `fleethook.cluster.connection.Connection.json` does."""
 
 ACCESS_GROUP: Final = "fleethook.io"
 ACCESS_RESOURCE: Final = "clusters"
@@ -159,7 +154,7 @@ class Tokens:
 
     async def _review(self, token: str, question: _Question, client: str) -> AccessDecision:
         try:
-            async with self._slots.hold(client, question.cluster, seconds=REVIEW_SECONDS):
+            async with self._slots.hold(client, question.cluster, seconds=_REVIEW_SECONDS):
                 decision = await self._ask_apiserver(token, question)
         except FullError as error:
             raise BusyError from error
@@ -175,49 +170,77 @@ class Tokens:
     async def _ask_apiserver(self, token: str, question: _Question) -> AccessDecision:
         scope = self._live.scope(question.cluster)
         user = await self._authenticate(token, scope)
-        return (
-            AccessDecision(user.name, allowed=await self._permits(user, scope, question))
-            if user
-            else AccessDecision("")
-        )
+        if user is None:
+            return AccessDecision("")
+        return AccessDecision(user["user"], allowed=await self._permits(user, scope, question))
 
-    async def _authenticate(self, token: str, scope: str) -> ReviewedUser | None:
-        review = build_token_review(token, self._audiences)
+    async def _authenticate(self, token: str, scope: str) -> JSONObject | None:
+        spec = {"token": token, **({"audiences": [*self._audiences]} if self._audiences else {})}
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         answer: JSON = None
         try:
-            answer = await self._post("POST", scope + TOKEN_REVIEWS, body=review, timeout=REVIEW_SECONDS)
+            answer = await self._post("POST", scope + _TOKEN_REVIEWS, body=review, timeout=_REVIEW_SECONDS)
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
             # The answer must not reveal which logical clusters exist. If the named cluster cannot be asked, the cluster
             # of the server's own credentials decides whether the token is valid.
-            answer = await self._post("POST", TOKEN_REVIEWS, body=review, timeout=REVIEW_SECONDS)
+            answer = await self._post("POST", _TOKEN_REVIEWS, body=review, timeout=_REVIEW_SECONDS)
         return read_reviewed_user(answer, self._audiences)
 
-    async def _permits(self, user: ReviewedUser, scope: str, question: _Question) -> bool:
-        access = AccessQuestion(
-            user.name,
-            ACCESS_VERB,
-            uid=user.uid,
-            groups=user.groups,
-            extra=user.extra,
-            group=ACCESS_GROUP,
-            resource=ACCESS_RESOURCE,
-            subresource=question.route,
-            name=question.cluster,
-        )
+    async def _permits(self, user: JSONObject, scope: str, question: _Question) -> bool:
+        attributes = {
+            "verb": ACCESS_VERB,
+            "group": ACCESS_GROUP,
+            "version": "*",
+            "resource": ACCESS_RESOURCE,
+            "subresource": question.route,
+            "name": question.cluster,
+        }
+        spec = {**user, "resourceAttributes": attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         try:
-            answer = await self._post(
-                "POST", scope + ACCESS_REVIEWS, body=build_access_review(access), timeout=REVIEW_SECONDS
-            )
+            answer = await self._post("POST", scope + _ACCESS_REVIEWS, body=review, timeout=_REVIEW_SECONDS)
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
             # The same answer as in an existing cluster in which the user has no right.
             text = "cannot review access in a logical cluster"
-            self._failures.note(user.name, question.cluster, text, cluster=question.cluster, error=str(error))
+            self._failures.note(user["user"], question.cluster, text, cluster=question.cluster, error=str(error))
             return False
         return is_allowed(answer)
+
+
+def read_reviewed_user(answer: JSON, audiences: Sequence[str]) -> JSONObject | None:
+    """Return the user in an answered TokenReview, as the spec of a SubjectAccessReview names it.
+
+    None if the token is not accepted or not for one of ``audiences``.
+    """
+    status = as_object(as_object(answer).get("status"))
+    user = as_object(status.get("user"))
+    name = as_text(user.get("username"))
+    if status.get("authenticated") is not True or not name:
+        return None
+    # An apiserver without support for audiences returns none. It then accepts only tokens for the apiserver itself.
+    if audiences and set(audiences).isdisjoint(list_texts(status.get("audiences"))):
+        return None
+    extra = {key: list_texts(values) for key, values in as_object(user.get("extra")).items()}
+    return {"user": name, "uid": as_text(user.get("uid")), "groups": list_texts(user.get("groups")), "extra": extra}
+
+
+def is_allowed(answer: JSON) -> bool:
+    """Return whether an answered SubjectAccessReview gives the right."""
+    status = as_object(as_object(answer).get("status"))
+    return status.get("allowed") is True and status.get("denied") is not True
+
+
+def _read_bearer_token(scope: Scope) -> str:
+    """Return the bearer token of a request (RFC 6750 section 2.1), ``""`` if it has none, or more than one."""
+    values = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(values) != 1:
+        return ""
+    scheme, _, token = values[0].decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 _NO_CLUSTER: Final = frozenset({403, 404})
@@ -250,7 +273,7 @@ class ClusterAccess:
         Raises:
             RequestError: The caller has none (401).
         """
-        if self._is_open or self._callers.find(scope) or (self._tokens is not None and bearer_token(scope)):
+        if self._is_open or self._callers.find(scope) or (self._tokens is not None and _read_bearer_token(scope)):
             return
         raise RequestError(401, "Unauthorized", self._lack)
 
@@ -258,7 +281,7 @@ class ClusterAccess:
         """Return whether `authorize` permits a request without asking the apiserver; arguments as in `authorize`."""
         if self._is_open or self._callers.find(scope):
             return True
-        if self._tokens is None or not (token := bearer_token(scope)):
+        if self._tokens is None or not (token := _read_bearer_token(scope)):
             return False
         decision = self._tokens.find(token, cluster=cluster, route=route)
         return decision is not None and decision.allowed
@@ -281,7 +304,7 @@ class ClusterAccess:
             return name
         if self._is_open:
             return ""
-        token = bearer_token(scope)
+        token = _read_bearer_token(scope)
         if self._tokens is None or not token:
             raise RequestError(401, "Unauthorized", self._lack)
         client = (scope.get("client") or ("",))[0]
