@@ -15,6 +15,7 @@ from fleethook.cli.doctor.doctor_checks import (
 )
 from fleethook.cli.doctor.doctor_probes import judge_rights, list_probes, list_rights
 from fleethook.cli.doctor.webhook_calls import CallExaminer
+from fleethook.cli.inputs.cluster_reader import list_missing
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.configuration_objects import API_VERSION, MUTATING, VALIDATING
@@ -83,7 +84,6 @@ def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
 
 
 _SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _FORBIDDEN: Final = 403
 
 
@@ -217,12 +217,6 @@ class Doctor:
         namespace, _, name = account.partition("/")
         user = f"system:serviceaccount:{namespace}:{name}"
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-        rights, missing = list_rights(engines), []
-        for group, resource, verb in rights:
-            attributes: JSONObject = {"group": group, "resource": resource, "verb": verb}
-            spec: JSONObject = {"user": user, "groups": groups, "resourceAttributes": attributes}
-            body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-            answer = as_object(await self.connection.json("POST", _ACCESS, body=body))
-            if not as_object(answer.get("status")).get("allowed"):
-                missing.append((group, resource, verb))
+        rights = list_rights(engines)
+        missing = await list_missing(self.connection, rights, subject={"user": user, "groups": groups})
         yield judge_rights(account, missing, len(rights))

@@ -9,12 +9,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from fleethook.cli.doctor.doctor_checks import Diagnosis
-from fleethook.cli.inputs.cluster_reader import describe_rules
+from fleethook.cli.inputs.cluster_reader import Right, describe_rules
 from fleethook.engine import Probe, enabled_engines, load_reference
 from fleethook.settings import Settings
-
-Right = tuple[str, str, str]
-"""Group, resource and verb."""
 
 
 def list_rights(engines: Collection[str]) -> list[Right]:

@@ -33,11 +33,10 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of, is_system
 
 _SHARDS: Final = "/apis/core.kcp.io/v1alpha1/shards"
-_ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _CALLER_RIGHTS: Final = (
-    ("get", "", "namespaces"),
-    ("create", "authentication.k8s.io", "tokenreviews"),
-    ("create", "authorization.k8s.io", "subjectaccessreviews"),
+    ("", "namespaces", "get"),
+    ("authentication.k8s.io", "tokenreviews", "create"),
+    ("authorization.k8s.io", "subjectaccessreviews", "create"),
 )
 _FORBIDDEN: Final = 403
 _CACHE_REMEDY: Final = "give the kubeconfig of the cache server with --kcp-cache-kubeconfig"
@@ -136,24 +135,16 @@ async def _examine_callers(connection: Connection, clusters: JSONObject) -> Asyn
     cluster = next((one for one in names if one and not is_system(one)), "")
     if not cluster:
         return
-    missing = [right for right in _CALLER_RIGHTS if not await _is_allowed(connection, cluster, right)]
-    named = ", ".join(f"{verb} {plural}" for verb, _, plural in missing)
+    try:
+        missing = await list_missing(connection, _CALLER_RIGHTS, prefix=f"/clusters/{cluster}")
+    except APIError:
+        missing = [*_CALLER_RIGHTS]
+    named = ", ".join(f"{verb} {plural}" for _, plural, verb in missing)
     if missing:
         remedy = "add the rights to a role of the user; without them, namespaces and callers' tokens are unknown"
         yield Diagnosis("warning", "rights", f"in {cluster}, the user may not {named}", remedy)
     else:
         yield Diagnosis("ok", "rights", f"in {cluster}, the user may read namespaces and review tokens and access")
-
-
-async def _is_allowed(connection: Connection, cluster: str, right: tuple[str, str, str]) -> bool:
-    verb, group, plural = right
-    spec: JSONObject = {"resourceAttributes": {"verb": verb, "group": group, "resource": plural}}
-    body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
-    try:
-        answer = as_object(await connection.json("POST", f"/clusters/{cluster}{_ACCESS}", body=body))
-    except APIError:
-        return False
-    return as_object(answer.get("status")).get("allowed") is True
 
 
 async def _examine_shards(connection: Connection, cache: Connection | None) -> AsyncIterator[Diagnosis]:

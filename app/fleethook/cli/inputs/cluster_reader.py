@@ -176,21 +176,31 @@ def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context
         fail(f"cannot read the cluster: {str(error).partition(' - RequestInfo')[0]}{hint}")
 
 
-_ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_ACCESS: Final = "/apis/authorization.k8s.io/v1"
 Right = tuple[str, str, str]
 """A group, a resource, which may have a subresource, and a verb."""
 
 
-async def list_missing(connection: "Connection", rights: Sequence[Right]) -> list[Right]:
-    """Return the rights that the user lacks; raises APIError, UnreachableError."""
+async def list_missing(
+    connection: "Connection", rights: Sequence[Right], *, prefix: str = "", subject: JSONObject | None = None
+) -> list[Right]:
+    """Return the rights that a user lacks; raises APIError, UnreachableError.
+
+    Args:
+        connection: Connection to the apiserver.
+        rights: The rights.
+        prefix: Prefix of the paths, such as ``/clusters/root``.
+        subject: The members ``user`` and ``groups`` of another user than the one of the connection.
+    """
+    kind = "SelfSubjectAccessReview" if subject is None else "SubjectAccessReview"
 
     async def may(right: Right) -> bool:
         group, resource, verb = right
         plural, _, subresource = resource.partition("/")
         attributes: JSONObject = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
-        spec: JSONObject = {"resourceAttributes": attributes}
-        body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
-        answer = as_object(await connection.json("POST", _ACCESS, body=body))
+        spec: JSONObject = {**(subject or {}), "resourceAttributes": attributes}
+        body: JSONObject = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = as_object(await connection.json("POST", f"{prefix}{_ACCESS}/{kind.lower()}s", body=body))
         return as_object(answer.get("status")).get("allowed") is True
 
     found = await asyncio.gather(*map(may, rights))

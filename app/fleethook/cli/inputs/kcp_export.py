@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import (
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
 _OWN: Final = (
     DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, APIEXPORTS, API_RESOURCE_SCHEMAS,
 )  # fmt: skip
-_ReadConsumers = Callable[["Connection", str], Awaitable[list[Document]]]
-"""Reads objects of all consumers of a virtual workspace, by the prefix of its paths."""
+_ReadConsumers = Callable[["Connection"], Awaitable[list[Document]]]
+"""Reads objects of all consumers of a virtual workspace."""
 _MAX_NAMED: Final = 5
 
 
@@ -65,8 +64,8 @@ def read_consumers(
 ) -> list[Document]:
     """Return the objects of all consumers of an export. Arguments and exits as for `read_export`."""
 
-    async def read(connection: "Connection", prefix: str) -> list[Document]:
-        return (await read_listed(connection, [ListRequest(one, prefix) for one in resources])).documents
+    async def read(connection: "Connection") -> list[Document]:
+        return (await read_listed(connection, [ListRequest(one, EVERY_CLUSTER) for one in resources])).documents
 
     return _read(export, kubeconfig, context, (), read)
 
@@ -103,8 +102,8 @@ def _read(
             found = (await read_listed(connection, own)).documents
             urls = await _find_urls(connection, export)
         for url in urls:
-            async with Connection(kubeconfig, context=context, server=_find_base(url)) as connection:
-                found += await behind(connection, urlsplit(url).path.rstrip("/") + EVERY_CLUSTER)
+            async with Connection(kubeconfig, context=context, server=url) as connection:
+                found += await behind(connection)
         return found
 
     try:
@@ -125,11 +124,6 @@ async def _check_rights(connection: "Connection", own: Sequence[ListRequest]) ->
         fail(f"--kcp-export: {connection.host}: {describe_rules(missing)}")
 
 
-def _find_base(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
-
-
 async def _find_urls(connection: "Connection", export: str) -> list[str]:
     """Return the URLs of the virtual workspaces. Exits with a message if there are none."""
     from fleethook.cluster.kubernetes.export_connection import SLICES, list_urls  # noqa: PLC0415 - as above
@@ -143,16 +137,16 @@ async def _find_urls(connection: "Connection", export: str) -> list[str]:
     return urls
 
 
-async def _read_bindings(connection: "Connection", prefix: str) -> list[Document]:
+async def _read_bindings(connection: "Connection") -> list[Document]:
     """Return the bindings of consumers, and their Namespaces if the export claims them."""
     found: list[JSONObject] = []
     try:
-        found += await read_resource(connection, APIBINDINGS, prefix=prefix)
+        found += await read_resource(connection, APIBINDINGS, prefix=EVERY_CLUSTER)
     except UnservedError as error:
-        fail(f"{connection.host}{prefix} is no virtual workspace of an APIExport: {error}")
+        fail(f"{connection.host} is no virtual workspace of an APIExport: {error}")
     consumers = {cluster_of(one) for one in found}
     try:
-        namespaces = await read_resource(connection, NAMESPACES, prefix=prefix)
+        namespaces = await read_resource(connection, NAMESPACES, prefix=EVERY_CLUSTER)
         # Without an accepted claim for Namespaces, the list has none of a consumer.
         missing = sorted(consumers - {cluster_of(one) for one in namespaces})
         whose = f"of consumers {', '.join(missing[:_MAX_NAMED])}{', …' * (len(missing) > _MAX_NAMED)}"
