@@ -184,7 +184,7 @@ class SharedResolver:
         try:
             async with self._slots.hold(owner, "", seconds=_WAIT_SECONDS):
                 look_up = partial(self._look_up, host, port, family)
-                return await asyncio.wrap_future(self._threads.submit(look_up))
+                return await self._threads.run(look_up)
         except FullError:
             raise OSError(errno.ENOBUFS, f"too many DNS lookups of logical cluster {owner!r} are in flight") from None
 

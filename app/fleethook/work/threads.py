@@ -11,10 +11,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from concurrent.futures import CancelledError, Future
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import CoroutineType
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from fleethook.fairness import Limits, Slots
 
@@ -26,13 +26,25 @@ T = TypeVar("T")
 _SWITCH_SECONDS: Final = 0.0005
 
 
-_Waiting: TypeAlias = "SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]"
+class _Call(NamedTuple):
+    """A function that waits for a thread."""
+
+    result: asyncio.Future[Any]
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class _Busy:
+    """The number of functions that run or wait; only the event loop changes it."""
+
+    number = 0
 
 
 class DaemonThreads:
-    """Runs functions in daemon threads: at its end, Python waits for the threads of a ``ThreadPoolExecutor``.
+    """Runs functions of one event loop in daemon threads: Python waits for the threads of a ``ThreadPoolExecutor``.
 
-    A function that never returns, as one of an admission rule, must not keep a server from ending.
+    A function that never returns, as one of an admission rule, must not keep a server from ending. Results come to the
+    event loop directly: a future of `concurrent.futures` between them would take more than half of the time.
     """
 
     def __init__(self, threads: int, name: str) -> None:
@@ -41,56 +53,62 @@ class DaemonThreads:
         self._name: Final = name
         self._started = 0
         self._is_closed = False
-        self._idle: Final = threading.Semaphore(0)
-        self._waiting: Final[_Waiting] = SimpleQueue()
+        self._busy: Final = _Busy()
+        self._waiting: Final[SimpleQueue[_Call | None]] = SimpleQueue()
         weakref.finalize(self, self._waiting.put, None)
 
-    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Return the future of a function's result; raises RuntimeError after `close`."""
+    def run(self, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+        """Return the future of a function's result; raises RuntimeError after `close`.
+
+        A function whose future is cancelled before its turn does not run.
+        """
         if self._is_closed:
             raise RuntimeError(f"the threads {self._name} are closed")
-        work: Future[T] = Future()
-        self._waiting.put((work, function, arguments))
-        if not self._idle.acquire(blocking=False) and self._started < self._threads:
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._busy.number += 1
+        self._waiting.put(_Call(result, contextvars.copy_context().run, (function, *arguments)))
+        if self._started < min(self._busy.number, self._threads):
             favour_event_loop()
             threading.Thread(
-                target=_run_all, args=(self._waiting, self._idle), name=f"{self._name}_{self._started}", daemon=True
+                target=_run_all, args=(self._waiting, self._busy), name=f"{self._name}_{self._started}", daemon=True
             ).start()
             self._started += 1
-        return work
+        return result
 
     def close(self) -> None:
         """End the threads, and cancel the functions that wait; running ones end by themselves."""
         self._is_closed = True
         with contextlib.suppress(Empty):
             while (call := self._waiting.get_nowait()) is not None:
-                call[0].cancel()
+                call.result.cancel()
         self._waiting.put(None)
 
 
-def _run_all(waiting: _Waiting, idle: threading.Semaphore) -> None:
+def _run_all(waiting: "SimpleQueue[_Call | None]", busy: _Busy) -> None:
     """Run functions until None arrives."""
-    while True:
-        try:
-            call = waiting.get_nowait()
-        except Empty:
-            idle.release()
-            call = waiting.get()
-        if call is None:
-            waiting.put(None)  # For the next thread.
-            return
-        _run_call(*call)
-        del call  # The next one may arrive much later.
+    while (call := waiting.get()) is not None:
+        end = partial(_end, busy, call.result)
+        if not call.result.cancelled():
+            try:
+                end = partial(end, call.function(*call.arguments))
+            except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
+                end = partial(end, None, error)
+        with contextlib.suppress(RuntimeError):  # The loop is closed, so no caller waits.
+            call.result.get_loop().call_soon_threadsafe(end)
+        del call, end  # The next one may arrive much later.
+    waiting.put(None)  # For the next thread.
 
 
-def _run_call(work: Future[T], function: Callable[..., T], arguments: tuple[Any, ...]) -> None:
-    if not work.set_running_or_notify_cancel():
+def _end(busy: _Busy, future: asyncio.Future[T], result: T | None = None, error: BaseException | None = None) -> None:
+    busy.number -= 1
+    if future.done():
         return
-    try:
-        work.set_result(function(*arguments))
-    except BaseException as error:  # noqa: BLE001 - the future raises it in the caller
-        work.set_exception(error)
-        del work, function, arguments  # The traceback has this frame, so they would be a cycle.
+    if isinstance(error, StopIteration):  # A future cannot raise it.
+        error = RuntimeError("the function raised StopIteration")
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(cast("T", result))
 
 
 class Worker:
@@ -107,7 +125,7 @@ class Worker:
             share: The number of functions of one lane that run at a time; None for all threads.
             name: The prefix of the threads' names.
         """
-        self._executor: Final = DaemonThreads(threads, name)
+        self._threads: Final = DaemonThreads(threads, name)
         self._slots: Final = Slots(Limits(threads, each=share or threads))
 
     def __len__(self) -> int:
@@ -129,41 +147,21 @@ class Worker:
         turn = self._slots.join(lane)
         if turn is not None:
             await self._slots.wait(turn, lane)
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-
-        def end(_: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
-                loop.call_soon_threadsafe(give_back)
-
-        def give_back() -> None:
-            self._slots.release(lane)
-            if not ended.done():
-                ended.set_result(None)
-
         try:
-            work = self._executor.submit(contextvars.copy_context().run, function, *arguments)
+            work = self._threads.run(function, *arguments)
         except BaseException:
             self._slots.release(lane)
             raise
-        work.add_done_callback(end)
+        # Cancelling the caller does not end the function, so it keeps its turn until it returns.
+        work.add_done_callback(lambda _: self._slots.release(lane))
         try:
-            await asyncio.shield(ended)
-            result: T = work.result()
-        except CancelledError:
-            raise asyncio.CancelledError from None  # `close` has cancelled the function.
-        except asyncio.CancelledError:
-            # Cancelling the caller does not end the function, so it keeps its turn until it returns.
-            await ended
-            raise
-        else:
-            return result
+            return await asyncio.shield(work)
         finally:
             del work  # Its exception refers to this frame, so they would be a cycle.
 
     def close(self) -> None:
         """Stop the threads; running functions end by themselves."""
-        self._executor.close()
+        self._threads.close()
 
 
 def favour_event_loop() -> None:

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Mapping
-from concurrent.futures import Future
-from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
 
@@ -53,19 +51,18 @@ class RuleRunner:
             return self.rule.fail(f"{self.rule.place}: {text}")
         return self._wait(request, lookup)
 
-    def _start(self, request: AdmissionRequest, lookup: Lookup) -> "Future[Response]":
+    def _start(self, request: AdmissionRequest, lookup: Lookup) -> asyncio.Future[Response]:
         if self.rule.is_async:
             work = self.rule.answer_async(request, lookup=lookup, settings=self._settings)
-            return asyncio.run_coroutine_threadsafe(work, self._find_loop())
-        answer = partial(self.rule.answer, request, lookup=lookup, settings=self._settings)
-        return self._threads.submit(copy_context().run, answer)
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._find_loop()))
+        return self._threads.run(partial(self.rule.answer, request, lookup=lookup, settings=self._settings))
 
     async def _wait(self, request: AdmissionRequest, lookup: Lookup) -> Response:
         self._waiting += 1
         try:
             # At the end of the time, this ends a coroutine, and drops a call that waits. Nothing ends a function.
             async with asyncio.timeout(self.rule.declaration.timeout), self._hold_share(lookup.cluster):
-                return await asyncio.wrap_future(self._start(request, lookup))
+                return await self._start(request, lookup)
         except TimeoutError:
             return self.rule.fail(f"{self.rule.place}: no answer after {self.rule.declaration.timeout} s")
         finally:
@@ -79,7 +76,7 @@ class RuleRunner:
         """Return the event loop of the rule: a coroutine that blocks it delays only itself."""
         if self._loop is None or self._loop.is_closed():  # The rule may have stopped its loop.
             self._loop = asyncio.new_event_loop()
-            self._threads.submit(_run_forever, self._loop)
+            self._threads.run(_run_forever, self._loop)
         return self._loop
 
     def close(self, *, after: float = 0) -> None:
