@@ -1,4 +1,4 @@
-"""Updates of objects that broke a rule before; tests/e2e/test_existing_violations.py has a real apiserver."""
+"""Updates of objects that broke a rule before; tests/e2e/test_rules_on_a_cluster.py has a real apiserver."""
 
 from typing import Any
 
@@ -78,6 +78,51 @@ def no_unconfined(request: Any) -> None:
         raise Denied(LATEST)
 
 
+def two_labels(request: Any) -> None:
+    if not {"owner", "team"} <= request.labels.keys():
+        raise Denied(LATEST, field="metadata.labels")
+
+
+def two_labels_somewhere(request: Any) -> None:
+    if not {"owner", "team"} <= request.labels.keys():
+        raise Denied(LATEST)
+
+
+def few_seconds(pod: Any) -> None:
+    if pod.spec.get("activeDeadlineSeconds", 0) > 60:
+        raise Denied(LATEST)
+
+
+def few_seconds_at_field(pod: Any) -> None:
+    if pod.spec.get("activeDeadlineSeconds", 0) > pod.spec.get("terminationGracePeriodSeconds"):
+        raise Denied(LATEST, field="spec.activeDeadlineSeconds")
+
+
+def hardened(pod: Any) -> None:
+    context = pod.spec.get("securityContext", {})
+    if not context.get("runAsNonRoot") or not context.get("seccompProfile"):
+        raise Denied(LATEST, field="spec.securityContext")
+
+
+def needs_limits(pod: Any) -> None:
+    if not all(one.get("resources", {}).get("limits") for one in pod.spec.containers):
+        raise Denied(LATEST)
+
+
+def little_memory(pod: Any) -> None:
+    for one in pod.spec.containers:
+        if one.get("resources", {}).get("limits", {}).get("memory", "1Gi") != "1Gi":
+            raise Denied(LATEST)
+
+
+def limited(*memory: str, **members: Any) -> dict[str, Any]:
+    found = [
+        {"name": f"c{index}", "image": "a:1", **({"resources": {"limits": {"memory": one}}} if one else {}), **members}
+        for index, one in enumerate(memory)
+    ]
+    return with_spec(containers=found)
+
+
 def with_spec(**members: Any) -> dict[str, Any]:
     return {**pod(), "spec": {**pod()["spec"], **members}}
 
@@ -114,10 +159,9 @@ ALL_FIXED = "object.spec.containers.all(one, !one.image.endsWith(':latest'))"
         (make(needs_owner_later), pod(finalizers=["a/b"]), pod()),
         (make(needs_owner, inline=True), pod(finalizers=["a/b"]), pod()),
         (make(no_latest), pod("a:latest"), pod("a:latest", annotations={"a": "b"})),
-        (make(no_latest), pod("a:latest"), pod("b:latest")),
         (make(no_latest), pod("a:latest"), pod("a:latest", debug="debug:1")),
         (make(no_latest), pod("a:1", "a:latest"), pod("a:2", "a:latest")),
-        (make(no_latest, object_selector={"matchLabels": {"owner": "x"}}), pod("a:latest", owner="x"), pod("b:latest", owner="x")),
+        (make(no_latest, object_selector={"matchLabels": {"owner": "x"}}), pod("a:latest", owner="x"), pod("a:latest", owner="x", finalizers=["a/b"])),
         # One of two violations is repaired.
         (make(no_latest), pod("a:latest", "b:latest"), pod("a:1", "b:latest")),
         (make(no_latest_at_all), pod("a:latest"), pod("a:latest", debug="debug:1")),
@@ -125,6 +169,14 @@ ALL_FIXED = "object.spec.containers.all(one, !one.image.endsWith(':latest'))"
         (make(no_privileges), with_context(privileged=True), with_context(privileged=True, runAsNonRoot=True)),
         (make(no_unconfined), pod(annotations={"a": "x"}), pod(annotations={"a": "x", "b": "y"})),
         (make(no_capabilities), with_added("x1"), with_added("x1", "a")),
+        (make(two_labels), pod(labels={"team": "a"}), pod(labels={"team": "b", "role": "c"})),
+        (make(two_labels_somewhere), pod(finalizers=["a/b"], annotations={"a": "b"}), pod("a:2", labels={"team": "a"})),
+        (make(few_seconds), with_spec(activeDeadlineSeconds=90), with_spec(activeDeadlineSeconds=90, priority=1)),
+        (make(few_seconds), with_spec(activeDeadlineSeconds=90, schedulingGates=[{"name": "a"}]), with_spec(activeDeadlineSeconds=90)),
+        (make(needs_limits), limited(""), limited("", image="a:2")),
+        (make(needs_limits), limited("", "1Gi"), limited("", "2Gi")),
+        (make(hardened), with_spec(), with_spec(priority=1)),
+        (make(no_latest_at_all), pod("a:latest"), {**pod("a:latest"), "spec": {**pod("a:latest")["spec"], "ttl": 1}}),
         # The function fails without the first container, so only the whole verdicts are compared.
         (make(first_is_fixed), pod("a:latest"), pod("a:latest", debug="debug:1")),
         (by_expression(ALL_FIXED), pod("a:latest"), pod("a:latest", annotations={"a": "b"})),
@@ -160,6 +212,18 @@ def test_an_update_does_not_answer_for_a_violation_that_the_object_had(rule: Rul
         (make(no_unconfined), pod(annotations={"a": "x"}), pod(annotations={"a": "x", "b": "x"}), LATEST),
         (make(no_capabilities), with_added("x1"), with_added("x1", "x2"), LATEST),
         (by_expression(ALL_FIXED), pod("a:latest"), pod("a:latest", "b:latest"), LATEST),
+        # The value gets worse, or another one is missing, and the message stays.
+        (make(no_latest), pod("a:latest"), pod("b:latest"), f"spec.containers[0].image: {LATEST}"),
+        (make(no_latest_at_all), pod("a:latest"), pod("b:latest"), LATEST),
+        (make(two_labels), pod(labels={"team": "a"}), pod(), f"metadata.labels: {LATEST}"),
+        (make(two_labels_somewhere), pod(labels={"team": "a"}), pod(), LATEST),
+        (make(few_seconds), with_spec(activeDeadlineSeconds=90), with_spec(activeDeadlineSeconds=91), LATEST),
+        (make(few_seconds_at_field), with_spec(activeDeadlineSeconds=90), with_spec(activeDeadlineSeconds=91), f"spec.activeDeadlineSeconds: {LATEST}"),
+        (make(hardened), with_spec(securityContext={"runAsNonRoot": True}), with_spec(securityContext={"runAsNonRoot": False}), f"spec.securityContext: {LATEST}"),
+        (make(hardened), with_spec(securityContext={"runAsNonRoot": True}), with_spec(), f"spec.securityContext: {LATEST}"),
+        (make(needs_limits), limited("", "1Gi"), limited("", ""), LATEST),
+        (make(needs_limits), limited("", tty="a"), limited(""), LATEST),
+        (make(little_memory), limited("2Gi"), limited("4Gi"), LATEST),
         (by_expression(f"oldObject == null || {ALL_FIXED}"), pod("a:latest"), pod("a:latest", annotations={"a": "b"}), LATEST),
         (by_expression(f"request.userInfo.?username.orValue('') == 'x' || {ALL_FIXED}"), pod("a:latest"), pod("b:latest"), LATEST),
     ],
@@ -222,7 +286,8 @@ def test_a_failing_stored_object_is_no_former_violation() -> None:
 
 def test_an_update_of_more_elements_than_a_rule_can_be_asked_about_answers_for_all() -> None:
     rule = make(no_latest)
-    stored, updated = pod(*["a:latest"] * MAX_CHANGES), pod(*["b:latest"] * MAX_CHANGES)
+    stored = pod(*["a:latest"] * MAX_CHANGES)
+    updated = {**stored, "spec": {"containers": [{**one, "tty": True} for one in stored["spec"]["containers"]]}}
     answer = rule.review(updated, operation="UPDATE", old=stored)
     assert answer.message == f"spec.containers[0].image: {LATEST}"
     assert rule.review(stored, operation="UPDATE", old=stored).allowed

@@ -5,6 +5,7 @@ a violation that the update does not add would keep the object as it is for ever
 """
 
 import itertools
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -41,51 +42,73 @@ async def judge_update(
         refusal: The answer of the rule.
         ask: Returns the answer of the rule to another request.
     """
-
-    async def find_refusal(document: Mapping[str, JSON]) -> Response | None:
-        """Return the refusal of a request that would create an object, None without one."""
-        text = msgspec.Raw(msgspec.json.encode(document))
-        created = msgspec.structs.replace(
-            request, operation="CREATE", object_raw=text, old_object_raw=msgspec.Raw(b"null")
-        )
-        try:
-            # The namespace is that of the update.
-            if find_mismatch(declaration._replace(namespace_selector={}), created, {}):
-                return None
-        except EvaluationError:
-            return None
-        answer = await ask(created)
-        return answer if not answer.allowed and answer.reason in REFUSALS else None
-
+    judge = _Judge(declaration, request, ask)
     stored, updated = as_object(request.old_object), as_object(request.object)
-    former = await find_refusal(stored)
+    parts = Change(_keep(updated, (), []), _keep(stored, (), []), None, "", 0)
+    former = await judge.find_refusal(stored)
     if former is None:
         return refusal
-    if former.message != refusal.message and not await _hides(refusal, list_kept(stored, updated), find_refusal):
+    if former.message != refusal.message:
+        if not await judge.hides(refusal, list_kept(stored, updated)):
+            return refusal
+    elif await judge.worsens(refusal, parts):
         return refusal
     for number, change in enumerate(list_changes(stored, updated)):
         if number >= MAX_CHANGES:
             return refusal
-        found = await find_refusal(change.after)
-        if found is not None:
-            former = await find_refusal(change.before)
-            if former is None or former.message != found.message:
-                return _place(found, change)
+        if (found := await judge.find_further_refusal(change)) is not None:
+            return found
     text = f"the stored object breaks the rule {declaration.name}, too, so the update is admitted: {refusal.message}"
     return allowed(warnings=(*refusal.warnings, text))
 
 
-async def _hides(
-    refusal: Response,
-    kept: Iterator["Change"],
-    find_refusal: Callable[[Mapping[str, JSON]], Awaitable[Response | None]],
-) -> bool:
-    """Return whether a rule refuses an unchanged element of the stored object for the same reason."""
-    for one in itertools.islice(kept, MAX_CHANGES):
-        found = await find_refusal(one.after)
-        if found is not None and _place(found, one).message == refusal.message:
-            return True
-    return False
+class _Judge(NamedTuple):
+    """Asks a rule about parts of an update."""
+
+    declaration: Declaration
+    request: AdmissionRequest
+    ask: Callable[[AdmissionRequest], Awaitable[Response]]
+
+    async def find_refusal(self, document: Mapping[str, JSON]) -> Response | None:
+        """Return the refusal of a request that would create an object, None without one."""
+        text = msgspec.Raw(msgspec.json.encode(document))
+        created = msgspec.structs.replace(
+            self.request, operation="CREATE", object_raw=text, old_object_raw=msgspec.Raw(b"null")
+        )
+        try:
+            # The namespace is that of the update.
+            if find_mismatch(self.declaration._replace(namespace_selector={}), created, {}):
+                return None
+        except EvaluationError:
+            return None
+        answer = await self.ask(created)
+        return answer if not answer.allowed and answer.reason in REFUSALS else None
+
+    async def hides(self, refusal: Response, kept: Iterator["Change"]) -> bool:
+        """Return whether the rule refuses an unchanged element of the stored object for the same reason."""
+        for one in itertools.islice(kept, MAX_CHANGES):
+            found = await self.find_refusal(one.after)
+            if found is not None and _place(found, one).message == refusal.message:
+                return True
+        return False
+
+    async def find_further_refusal(self, change: "Change") -> Response | None:
+        """Return the refusal of a change, None if its former state had the same violation."""
+        found = await self.find_refusal(change.after)
+        if found is None:
+            return None
+        former = await self.find_refusal(change.before)
+        is_same = former is not None and former.message == found.message and not await self.worsens(found, change)
+        return None if is_same else _place(found, change)
+
+    async def worsens(self, found: Response, change: "Change") -> bool:
+        """Return whether a change has a part in a violation that its former state had for the same reason."""
+        field = found.causes[0].field if found.causes else ""
+        old, new = (_find_value(one, field) for one in (change.before, change.after))
+        if not field or isinstance(new, list):
+            kept = found if change.kept is None else await self.find_refusal(change.kept)
+            return kept is None or kept.message != found.message or _loses(old, new)
+        return _loses(old, new) if field.startswith("metadata") else _drop_lists(old) != _drop_lists(new)
 
 
 class Change(NamedTuple):
@@ -94,12 +117,14 @@ class Change(NamedTuple):
     Attributes:
         after: The updated object without the unchanged elements or members that may have the violation, too.
         before: The stored object with the former element or members; with none if the update adds them.
+        kept: The object with the unchanged members of the element alone; None if the update adds it.
         path: The list of the element, such as ``spec.containers``; ``""`` for members.
         position: The index of the element.
     """
 
     after: JSONObject
     before: JSONObject
+    kept: JSONObject | None
     path: str
     position: int
 
@@ -120,12 +145,16 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
             same = [named[name]] if name and name in named else []
             if not name and len(others) == len(elements):
                 same = [others[index]]
-            yield Change(_keep(updated, path, [element]), _keep(stored, path, same[:1]), ".".join(path), index)
+            after, before = _keep(updated, path, [element]), _keep(stored, path, same[:1])
+            kept = _keep(updated, path, [_intersect(element, same[0])]) if same else None
+            yield Change(after, before, kept, ".".join(path), index)
             if same:
                 new, old = _reduce(as_object(element), as_object(same[0]))
-                yield Change(_keep(updated, path, [new]), _keep(stored, path, [old]), ".".join(path), index)
+                yield Change(_keep(updated, path, [new]), _keep(stored, path, [old]), None, ".".join(path), index)
     for place, new, old in _list_members(updated, stored):
-        yield Change(_replace(_keep(updated, (), []), place, new), _replace(_keep(stored, (), []), place, old), "", 0)
+        after, before = (_keep(one, (), []) for one in (updated, stored))
+        kept = _replace(after, place, {})
+        yield Change(_replace(after, place, new), _replace(before, place, old), kept, "", 0)
 
 
 def list_kept(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Iterator[Change]:
@@ -135,7 +164,7 @@ def list_kept(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Iterat
         known = _write(former.get(path, []))
         for index, element in enumerate(elements):
             if _encode(element) in known:
-                yield Change(_keep(stored, path, [element]), {}, ".".join(path), index)
+                yield Change(_keep(stored, path, [element]), {}, None, ".".join(path), index)
 
 
 _NAMES: Final = frozenset({"apiVersion", "kind", "name", "namespace"})
@@ -157,6 +186,50 @@ def _reduce(node: Mapping[str, JSON], former: Mapping[str, JSON]) -> tuple[JSONO
         after.update({name: new} if name in node else {})
         before.update({name: old} if name in former else {})
     return after, before
+
+
+def _intersect(new: JSON, old: JSON) -> JSON:
+    """Return the members and elements that two values have in common; None for nothing."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        both = {name: _intersect(value, old.get(name)) for name, value in new.items()}
+        return {name: value for name, value in both.items() if value is not None}
+    if isinstance(new, list) and isinstance(old, list):
+        known = _write(old)
+        return [one for one in new if _encode(one) in known]
+    return new if new == old else None
+
+
+_TOKENS: Final = re.compile(r"\[([^]]*)\]|([^.[]+)")
+
+
+def _find_value(document: Mapping[str, JSON], field: str) -> JSON:
+    """Return the value at a field, without one all parts that rules are usually about."""
+    if not field:
+        metadata = {"labels": as_object(document.get("metadata")).get("labels")}
+        return {name: metadata if name == "metadata" else one for name, one in document.items() if name != "status"}
+    value: JSON = document
+    for index, name in _TOKENS.findall(field):
+        if isinstance(value, list) and index.isdigit():
+            value = value[int(index)] if int(index) < len(value) else None
+        else:
+            value = as_object(value).get(index.strip("'\"") or name)
+    return value
+
+
+def _drop_lists(value: JSON) -> JSON:
+    """Return a value without lists: an update may add to a list that has a violation, and is asked about that alone."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _drop_lists(one) for name, one in value.items() if not isinstance(one, list)}
+
+
+def _loses(old: JSON, new: JSON) -> bool:
+    """Return whether an update removes a part of a value. The removal of a list, or of true, is a usual change."""
+    if isinstance(old, dict):
+        return any(_loses(one, as_object(new).get(name)) for name, one in old.items()) or (new is None and old != {})
+    if _has_objects(old) and _has_objects(new) and len(old) == len(new) == 1:
+        return _loses(old[0], new[0])
+    return new is None and isinstance(old, str | float | int) and not isinstance(old, bool)
 
 
 def _list_members(
