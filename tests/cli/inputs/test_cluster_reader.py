@@ -76,19 +76,6 @@ def test_a_cluster_that_forbids_reading_exits_2(cluster: tuple[Cluster, tuple[st
     assert f"fleethook: add to a ClusterRole that is bound to the user: {missing}\n" in result.stderr
 
 
-def test_a_list_whose_token_expires_is_read_at_once(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
-    held, options = cluster
-    held.lists = {
-        f"{ALPHA}/yurtappsets": [yurt_app_set("a"), yurt_app_set("demo")],
-        f"{ALPHA}/yurtappoverriders": [RULE],
-        f"{YURT}/v1beta2/nodepools": POOLS,
-    }
-    held.expired = (f"{ALPHA}/yurtappsets",)
-    result = render(*options)
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.count("image: nginx:2") == 2
-
-
 def test_a_list_that_is_no_list_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     held, options = cluster
     held.lists = {f"{BETA}/yurtappsets": []}

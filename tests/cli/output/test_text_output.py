@@ -15,7 +15,7 @@ from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cli.output.text_output import (
     concatenate,
     show_download,
-    show_lists,
+    show_progress,
     styled,
     write,
     write_error,
@@ -101,41 +101,27 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
-def read_lists(stream: io.StringIO | None = None) -> None:
-    with contextlib.redirect_stderr(stream or sys.stderr), show_lists(2) as shown:
-        shown.start("nodepools.apps.openyurt.io")
-        shown.count(500)
-        shown.count(700)
-        shown.start("yurtappsets.apps.openyurt.io")
+def show_some(stream: io.StringIO | None = None) -> None:
+    with contextlib.redirect_stderr(stream or sys.stderr):
+        with show_progress() as show:
+            show("0/2 Reading nodepools.apps.openyurt.io")
+        with show_download("crds\x1b[31m") as report:
+            report(1 << 20, 2 << 20)
+            report(3 << 19, None)
 
 
-def test_a_terminal_shows_the_list_and_its_objects(terminal: Terminal) -> None:
-    read_lists(terminal)
-    text = terminal.getvalue()
-    assert "0/2 Reading nodepools.apps.openyurt.io: 1,200 objects" in text
-    assert "1/2 Reading yurtappsets.apps.openyurt.io: 0 objects" in text
-    assert text.endswith("\r\x1b[K")
-
-
-def test_a_terminal_shows_the_share_of_a_download(terminal: Terminal) -> None:
-    with contextlib.redirect_stderr(terminal), show_download("crds\x1b[31m") as report:
-        assert report is not None
-        report(1 << 20, 2 << 20)
-        report(3 << 19, None)
-    assert " 50% 1.0 MiB crds\\x1b[31m" in terminal.getvalue()
-    assert "\r1.5 MiB crds" in terminal.getvalue()
-
-
-def test_a_line_fits_into_the_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_progress_in_a_line_that_vanishes(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    show_some(terminal)
+    shown = terminal.getvalue().split("\r")
+    texts = ("0/2 Reading nodepools.apps.openyurt.io", "", " 50% 1.0 MiB crds\\x1b[31m", "1.5 MiB crds\\x1b[31m", "")
+    assert shown == ["", *(f"{one}\x1b[K" for one in texts)]
     monkeypatch.setenv("COLUMNS", "20")
-    read_lists(terminal)
-    assert all(len(one.removesuffix("\x1b[K")) < 20 for one in terminal.getvalue().split("\r"))
+    show_some(narrow := Terminal())
+    assert max(len(one.removesuffix("\x1b[K")) for one in narrow.getvalue().split("\r")) == 19
 
 
 def test_nothing_is_shown_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    read_lists()
-    with show_download("https://example.org/crds.tar.gz") as report:
-        assert report is None
+    show_some()
     assert capsys.readouterr().err == ""
 
 

@@ -10,7 +10,7 @@ import msgspec
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.kubeconfig import list_files
 from fleethook.cli.inputs.manifests import read_values
-from fleethook.cli.output.text_output import show_lists, write_error
+from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
@@ -94,8 +94,6 @@ _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 # This resource only adds paths of workspaces as names of clusters. Commands work without them.
 _OPTIONAL: Final = frozenset({WORKSPACES.name})
 
-Count = Callable[[int], None]
-"""Called with the number of objects of a page."""
 Keep = Callable[[msgspec.Raw], bool]
 
 
@@ -212,11 +210,11 @@ async def read_listed(connection: "Connection", lists: Sequence[ListRequest]) ->
     found: list[Document] = []
     refused: list[tuple[ListRequest, APIError]] = []
     unserved: list[tuple[ListRequest, UnservedError]] = []
-    with show_lists(len(lists)) as progress:
-        for one in lists:
-            progress.start(one.resource.name)
+    with show_progress() as show:
+        for number, one in enumerate(lists):
+            show(f"{number}/{len(lists)} Reading {one.resource.name}")
             try:
-                objects = await read_resource(connection, one.resource, prefix=one.prefix, count=progress.count)
+                objects = await read_resource(connection, one.resource, prefix=one.prefix)
             except UnservedError as error:
                 unserved.append((one, error))
                 continue
@@ -268,7 +266,6 @@ async def read_resource(
     resource: WatchedResource,
     *,
     prefix: str = "",
-    count: Count | None = None,
     keep: Keep | None = None,
 ) -> list[JSONObject]:
     """Return the objects of a resource in the best version that the apiserver serves.
@@ -277,8 +274,7 @@ async def read_resource(
         connection: Connection to the apiserver.
         resource: The resource.
         prefix: Prefix of its path, such as ``/clusters/*``.
-        count: Receives the number of objects of each page.
-        keep: Returns whether to return an object, by its JSON. The others are not decoded. None to return all.
+        keep: As for `stream_objects`.
 
     Raises:
         UnservedError: The apiserver serves no version of the resource.
@@ -287,11 +283,7 @@ async def read_resource(
     answer = ""
     for version in resource.in_versions():
         try:
-            return [
-                _decode(item, version, page)
-                async for page in _read_pages(connection, version, prefix=prefix, count=count, keep=keep)
-                for item in page.items
-            ]
+            return [one async for one in stream_objects(connection, version, prefix=prefix, keep=keep)]
         except APIError as error:
             if error.code != _NOT_SERVED:
                 raise
@@ -299,44 +291,13 @@ async def read_resource(
     raise UnservedError(answer)
 
 
-def _decode(item: msgspec.Raw, resource: WatchedResource, page: Page) -> JSONObject:
-    # A resource that a user named has no kind, and the items of a list need not name theirs.
-    kind = resource.kind or page.kind.removesuffix("List")
-    return identified(resource.decode(item), resource._replace(kind=kind))
-
-
-async def _read_pages(
+async def stream_objects(
     connection: "Connection",
     resource: WatchedResource,
     *,
-    prefix: str,
-    count: Count | None,
-    keep: Keep | None,
-) -> AsyncIterator[Page]:
-    pages: list[Page] = []
-    path = await find_list_path(connection, resource, prefix)
-    query = {"limit": _PAGE_SIZE, **resource.selectors}
-    while True:
-        try:
-            page = await _read_page(connection, path, query)
-        except APIError as error:
-            if error.code != _EXPIRED or "limit" not in query:
-                raise
-            # The list took longer than etcd keeps its revision. client-go then reads it at once (tools/pager).
-            pages, query = [], dict(resource.selectors)
-            continue
-        pages.append(page if keep is None else page._replace(items=[*filter(keep, page.items)]))
-        if count is not None:
-            count(len(page.items))
-        if not page.continue_token:
-            break
-        query = {**query, "continue": page.continue_token}
-    for one in pages:
-        yield one
-
-
-async def stream_objects(
-    connection: "Connection", resource: WatchedResource, *, namespace: str = "", prefix: str = ""
+    namespace: str = "",
+    prefix: str = "",
+    keep: Keep | None = None,
 ) -> AsyncIterator[JSONObject]:
     """Yield the objects of a resource in one version, with one page in memory.
 
@@ -347,11 +308,15 @@ async def stream_objects(
         resource: The resource.
         namespace: The namespace, ``""`` for all.
         prefix: Prefix of its path, such as ``/clusters/*``.
+        keep: Returns whether to yield an object, by its JSON. The others are not decoded. None to yield all.
 
     Raises:
         APIError, UnreachableError: The next page cannot be read.
     """
-    path, query = prefix + (resource.in_namespace(namespace) if namespace else resource.path), {"limit": _PAGE_SIZE}
+    path = await find_list_path(connection, resource, prefix)
+    if namespace:
+        path = prefix + resource.in_namespace(namespace)
+    query = {"limit": _PAGE_SIZE, **resource.selectors}
     while True:
         try:
             page = await _read_page(connection, path, query)
@@ -360,8 +325,10 @@ async def stream_objects(
                 raise
             query["continue"] = error.continue_token
             continue
-        for item in page.items:
-            yield _decode(item, resource, page)
+        # A resource that a user named has no kind, and the items of a list need not name theirs.
+        named = resource._replace(kind=resource.kind or page.kind.removesuffix("List"))
+        for item in page.items if keep is None else filter(keep, page.items):
+            yield identified(resource.decode(item), named)
         if not page.continue_token:
             return
         query["continue"] = page.continue_token

@@ -8,6 +8,7 @@ Pass lines one by one: a line feed within a line comes from untrusted input and 
 
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NewType
@@ -87,34 +88,20 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-class StatusLine:
-    """A line on standard error that shows progress, if standard error is a terminal."""
+@contextlib.contextmanager
+def show_progress() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows a text in place of the former one, on standard error if that is a terminal."""
+    is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
-    def __init__(self) -> None:
-        self.is_shown: Final = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._text = ""
-
-    def update(self, text: str) -> None:
-        """Show a text in place of the former one. It must fit into the terminal, and is cut otherwise."""
-        if self.is_shown and text != self._text:
-            self._text = text
-            sys.stderr.write(f"\r{escape(text)[: find_width() - 1]}\x1b[K")
+    def show(text: str) -> None:
+        if is_shown:
+            sys.stderr.write(f"\r{escape(text)[: shutil.get_terminal_size().columns - 1]}\x1b[K")
             sys.stderr.flush()
 
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._text:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._text = ""
-
-
-def find_width() -> int:
-    """Return the columns of the terminal, 80 without one."""
     try:
-        return int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size().columns or 80
-    except (OSError, ValueError):
-        return 80
+        yield show
+    finally:
+        show("")
 
 
 Report = Callable[[int, int | None], None]
@@ -123,55 +110,13 @@ Report = Callable[[int, int | None], None]
 _MEBIBYTE: Final = 1 << 20
 
 
-class ListProgress:
-    """The progress of reading several lists of a cluster."""
-
-    def __init__(self, line: StatusLine, lists: int) -> None:
-        self._line: Final = line
-        self._lists: Final = lists
-        self._name = ""
-        self._objects = 0
-        self._read = -1
-
-    def start(self, name: str) -> None:
-        """Show that the next list is being read: the name of its resource."""
-        self._name, self._objects = name, 0
-        self._read += 1
-        self._update()
-
-    def count(self, objects: int) -> None:
-        """Add the objects of a page to the number that is shown."""
-        self._objects += objects
-        self._update()
-
-    def _update(self) -> None:
-        self._line.update(f"{self._read}/{self._lists} Reading {self._name}: {self._objects:,} objects")
-
-
 @contextlib.contextmanager
-def show_lists(lists: int) -> Iterator[ListProgress]:
-    """Show the progress of reading so many lists during the block."""
-    with _show_line() as line:
-        line.update("Connecting")
-        yield ListProgress(line, lists)
-
-
-@contextlib.contextmanager
-def show_download(source: str) -> Iterator[Report | None]:
-    """Show the progress of a download during the block; yields None without a display."""
+def show_download(source: str) -> Iterator[Report]:
+    """Show the progress of a download during the block."""
 
     def report(done: int, total: int | None) -> None:
         share = f"{done / total:4.0%} " if total else ""
-        line.update(f"{share}{done / _MEBIBYTE:.1f} MiB {source}")
+        show(f"{share}{done / _MEBIBYTE:.1f} MiB {source}")
 
-    with _show_line() as line:
-        yield report if line.is_shown else None
-
-
-@contextlib.contextmanager
-def _show_line() -> Iterator[StatusLine]:
-    line = StatusLine()
-    try:
-        yield line
-    finally:
-        line.clear()
+    with show_progress() as show:
+        yield report

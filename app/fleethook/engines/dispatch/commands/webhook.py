@@ -32,7 +32,7 @@ from fleethook.cli.options import (
     Output,
     TrialsOutputOption,
 )
-from fleethook.cli.output.text_output import StatusLine, write_error
+from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trials import Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
@@ -322,7 +322,6 @@ def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> Inp
 
 async def _try_all(store: Store, requests: Sequence[InputRequest]) -> list[Trial]:
     """Return the outcomes in the order of the requests."""
-    line = StatusLine()
     done = 0
     free = asyncio.Semaphore(_CONCURRENT)
 
@@ -332,15 +331,13 @@ async def _try_all(store: Store, requests: Sequence[InputRequest]) -> list[Trial
             deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
             found = [one async for one in _try(planned, dispatcher, deadline)]
         done += 1
-        line.update(f"{done:,} of {len(requests):,} requests")
+        show(f"{done:,} of {len(requests):,} requests")
         return found
 
-    try:
+    with show_progress() as show:
         async with HookClient(allow_private=True) as client:
             dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None)
             return [one for found in await asyncio.gather(*(run(one, dispatcher) for one in requests)) for one in found]
-    finally:
-        line.clear()
 
 
 async def _try(planned: InputRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[Trial]:

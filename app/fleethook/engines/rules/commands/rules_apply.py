@@ -19,7 +19,7 @@ from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.inputs.sources import fill_store, find_default_cluster
 from fleethook.cli.options import FilenameOption, InputOptions, NamespaceOption, Output, TrialsOutputOption
-from fleethook.cli.output.text_output import StatusLine, write_error
+from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trials import TrialReport
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
@@ -85,7 +85,10 @@ def apply_rules(
         errors = _apply_to_files(rules, filename, namespace, reading, report, settings, user_info)
     else:
         target = cluster.find() if cluster.is_given else KubeconfigContext(find_default_cluster(None, None))
-        errors = asyncio.run(_apply_to_cluster(rules, target, namespace, report, settings, user_info, kcp_export))
+        try:
+            errors = asyncio.run(_apply_to_cluster(rules, target, namespace, report, settings, user_info, kcp_export))
+        except UnreachableError as error:
+            fail(f"cannot read the cluster: {error}")
     report.finish(errors)
 
 
@@ -188,9 +191,9 @@ async def _apply_to_cluster(
     user: JSONObject,
     export: str | None = None,
 ) -> list[ManifestError]:
-    """Ask the rules about the objects of a cluster, and return the errors about unreadable resources."""
+    """Ask the rules about the objects of a cluster, and return the errors about resources; raises UnreachableError."""
     errors: list[ManifestError] = []
-    line, done = StatusLine(), 0
+    done = 0
     prefix, consumers = EVERY_CLUSTER if export else "", list[Consumer]()
 
     async def read(resource: WatchedResource, within: str = "") -> AsyncIterator[JSONObject]:
@@ -208,7 +211,7 @@ async def _apply_to_cluster(
             remedy = f": {describe_missing([resource], where=())}" if error.code == _FORBIDDEN else ""
             errors.append(ManifestError(resource.name, 0, f"cannot be read: {error}{remedy}"))
 
-    try:
+    with show_progress() as show:
         async with target.connect(export=export) as connection:
             consumers += await _read_consumers(connection) if export else []
             labelled = [NAMESPACES] if any(map(selects_by_labels, rules)) else []
@@ -221,7 +224,7 @@ async def _apply_to_cluster(
             async for resource in _list_resources(connection, rules, errors, prefix):
                 async for document in read(resource, namespace):
                     done += 1
-                    line.update(f"{done:,} objects, {resource.name}")
+                    show(f"{done:,} objects, {resource.name}")
                     try:
                         for trial in trials.try_object(
                             document, resource=resource.plural, stored=True, locate=lambda _: ""
@@ -230,11 +233,6 @@ async def _apply_to_cluster(
                     except (ValueError, TypeError) as error:
                         name = document["metadata"].get("name")
                         errors.append(ManifestError(f"{resource.name} {name}", 0, f"cannot be given to rules: {error}"))
-    except UnreachableError as error:
-        line.clear()
-        fail(f"cannot read the cluster: {error}")
-    finally:
-        line.clear()
     _note_unasked(rules, trials)
     return errors
 
