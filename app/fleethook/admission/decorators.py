@@ -103,12 +103,14 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     resource: str = "",
     name: str | None = None,
     inline: bool = False,
+    templates: bool = False,
 ) -> Decorator:
     """Make a function a rule that changes objects; its changes become a JSON Patch.
 
     The arguments are those of `validate`. The default of ``on`` is CREATE, because many members of stored objects are
     immutable. The default of ``failure_policy`` is ``Ignore``: a missing default must not block a write, and a
-    validating rule can refuse objects without it.
+    validating rule can refuse objects without it. With ``templates``, the rule changes no workload that a controller
+    manages, such as a ReplicaSet of a Deployment: its Pods get the change when they are created.
 
     Raises:
         RuleError: An argument cannot be used; raised when the decorator is applied.
@@ -117,7 +119,7 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     options = Options(
         api_version, kind, on, subresource, scope, namespaces, namespace_selector, object_selector, match_conditions,
         failure_policy, side_effects, timeout, order, follows, resource, name, inline, "refuse",
-        False,
+        templates,
     )  # fmt: skip
     return lambda function: _make_rule(function, options, mutates=True, expression=None, message="")
 

@@ -24,7 +24,7 @@ from fleethook.admission.invocation import (
     write_warning,
 )
 from fleethook.admission.matching import bind_variables
-from fleethook.admission.pod_templates import find_template, place_refusal, show_template
+from fleethook.admission.pod_templates import find_template, has_controller, place_patch, place_refusal, show_template
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 
@@ -131,9 +131,12 @@ class ServedRule:
         """Return the answer to a request, with the call of the function for it."""
         if not (template := find_template(self.declaration, request)):
             return await self._ask_about_object(request, lookup, settings)
-        if (shown := show_template(request, template)) is None:
+        shown = show_template(request, template)
+        if shown is None or (self.declaration.mutates and has_controller(request.object)):
             return allowed(), None
         answer, invocation = await self._ask_about_object(shown, lookup, settings)
+        if answer.patch:
+            return place_patch(answer, request, shown.object, template), invocation
         return place_refusal(answer, template) if answer.reason in REFUSALS else answer, invocation
 
     async def _ask_about_object(
