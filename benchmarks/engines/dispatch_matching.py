@@ -63,7 +63,7 @@ class Matching:
         settle_garbage_collector()
 
     async def warm(self) -> None:
-        """Fill the caches: schemas, conditions, and the hooks of the last requests."""
+        """Fill the caches: schemas and conditions."""
         for case in self.cases:
             for world in case.worlds:
                 await _cpu(world.dispatcher, case.reviews[-RESOURCES:])
@@ -84,7 +84,7 @@ class Matching:
         self.found.setdefault((title, way, count), []).append(value)
 
     def _next(self, case: Case) -> list[Any]:
-        # Each variant continues with the requests after the former variant's, whose answers are in the cache.
+        # Each variant continues with the requests after the former variant's.
         first = self._taken[case.title]
         self._taken[case.title] += self._requests
         return [case.reviews[(first + number) % len(case.reviews)] for number in range(self._requests)]

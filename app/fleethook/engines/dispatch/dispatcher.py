@@ -179,7 +179,7 @@ class Dispatcher:
     async def find_hooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Webhook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
-        return () if owner is None else tuple((await finish(begin(self._find_hooks(owner, phase)))).each())
+        return () if owner is None else (await finish(begin(self._find_hooks(owner, phase)))).hooks
 
     async def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, cluster_exists: bool = False

@@ -31,16 +31,10 @@ def test_the_index_finds_the_same_webhooks_as_a_scan(made: Any, requests: Any) -
 def test_webhooks_of_the_same_name_have_different_uids() -> None:
     same = configuration("c", "validating", webhook("w"), webhook("v"), webhook("w"), name="x")
     other = configuration("c", "validating", webhook("w"), name="y")
-    found = WebhookIndex(hook for one in (same, other) for hook in compile_webhooks("validating", "c", one)).hooks
-    assert [hook.uid for hook in found] == ["x/w/0", "x/v/0", "x/w/1", "y/w/0"]
-    assert [hook.position for hook in found] == [0, 1, 2, 3]
-
-
-def test_the_cache_is_bounded() -> None:
-    compiled = WebhookIndex(list(compile_webhooks("validating", "c", configuration("c", "validating", webhook()))))
-    for number in range(5000):
-        compiled.find_relevant(RuleAttributes("CREATE", resource(plural=f"r{number}"), "", namespaced=True), KIND, ())
-    assert 0 < len(compiled._cache) <= 4096
+    index = WebhookIndex(hook for one in (same, other) for hook in compile_webhooks("validating", "c", one))
+    assert [hook.uid for hook in index.hooks] == ["x/w/0", "x/v/0", "x/w/1", "y/w/0"]
+    request = RuleAttributes("CREATE", resource(), "", namespaced=True)
+    assert [one.hook.position for one in index.find_relevant(request, KIND, ())] == [0, 1, 2, 3]
 
 
 @settings(max_examples=examples(100))
@@ -64,7 +58,7 @@ def test_incremental_changes_give_the_same_webhooks_as_a_fresh_start(changes: An
         fresh = Configurations(store).hooks("c", "validating")
         one, other = (
             (
-                [(hook.uid, hook.position, hook.rules) for hook in each.hooks],
+                [(hook.uid, hook.rules) for hook in each.hooks],
                 [(hook.uid, hook.position, how) for hook, how in each.find_relevant(request, KIND, others)],
             )
             for each in (found, fresh)

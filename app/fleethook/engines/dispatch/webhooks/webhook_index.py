@@ -4,10 +4,9 @@ The webhooks of a configuration are compiled again when it changes.
 """
 
 import asyncio
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, groupby
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
@@ -15,7 +14,7 @@ from fleethook.engines.dispatch.match.rules import EquivalentIndex, WebhookInvoc
 from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook, compile_webhooks, set_defaults
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject, count_values
-from fleethook.model.webhook_rules import RuleAttributes
+from fleethook.model.webhook_rules import EVERY, RuleAttributes
 from fleethook.work.garbage import GCFreezer
 from fleethook.work.threads import Work, Worker
 
@@ -24,8 +23,6 @@ MAX_WEBHOOKS: Final = 1_000
 MAX_NAMES: Final = 10_000
 """Names in the rules of these webhooks. A request is compared with them on the event loop in about 4 ms, and `explain`
 takes 30 ms."""
-# Answers and the webhooks in them. A fleet repeats the same operations on about a hundred resources.
-_MAX_CACHED: Final = 4096
 
 
 def explain_excess(hooks: Sequence[Webhook]) -> str:
@@ -33,7 +30,7 @@ def explain_excess(hooks: Sequence[Webhook]) -> str:
     limit = f"and fleethook compares requests with at most {MAX_WEBHOOKS} webhooks and {MAX_NAMES} names in their rules"
     if len(hooks) > MAX_WEBHOOKS:
         return f"there are {len(hooks)}, {limit}: remove some"
-    if next((total for total in accumulate(hook.weight for hook in hooks) if total > MAX_NAMES), 0):
+    if sum(hook.weight for hook in hooks) > MAX_NAMES:
         return f"their rules have too many names, {limit}: use wildcards"
     return ""
 
@@ -45,7 +42,18 @@ class RelevantWebhook(NamedTuple):
     invocation: WebhookInvocation
 
 
-_Question: TypeAlias = tuple[RuleAttributes, GroupVersionKind, tuple[Equivalent, ...]]
+_NONE: Final = frozenset[int]()
+
+
+class _State(NamedTuple):
+    """The webhooks of all configurations at one time."""
+
+    hooks: tuple[Webhook, ...]
+    problem: str
+    groups: Mapping[str, set[int]]
+    """The positions of the webhooks that have a rule with an API group or ``*``; none if there is a problem."""
+    resources: Mapping[str, set[int]]
+    """The same for resources, without their subresources."""
 
 
 class WebhookIndex:
@@ -54,67 +62,65 @@ class WebhookIndex:
     def __init__(self, hooks: Iterable[Webhook] = ()) -> None:
         """Hold webhooks; those of one configuration must be adjacent."""
         self._by_configuration: Final[dict[str, tuple[Webhook, ...]]] = {}
-        self._names: Final[list[str]] = []
-        self._cache: dict[_Question, tuple[RelevantWebhook, ...]] = {}
-        self._cached = 0
-        self._problem: str | None = ""
+        self._built: _State | None = None
         for name, group in groupby(hooks, key=lambda hook: hook.configuration):
             self.replace(name, tuple(group))
 
     def replace(self, configuration: str, hooks: tuple[Webhook, ...]) -> None:
         """Replace the webhooks of a configuration."""
-        self._forget()
-        if self._by_configuration.pop(configuration, None) is not None:
-            del self._names[bisect_left(self._names, configuration)]
+        self._built = None
+        self._by_configuration.pop(configuration, None)
         if hooks:
-            insort(self._names, configuration)
             self._by_configuration[configuration] = hooks
-        self._problem = None
-
-    @property
-    def problem(self) -> str:
-        """Why these webhooks are too many to be compared with a request, ``""`` if they are not."""
-        if self._problem is None:
-            self._problem = explain_excess(list(self.each()))
-        return self._problem
 
     def __bool__(self) -> bool:
         """Return whether there are any webhooks."""
         return bool(self._by_configuration)
 
     @property
-    def hooks(self) -> tuple[Webhook, ...]:
-        """All webhooks with their positions among all."""
-        return tuple(hook._replace(position=place) for place, hook in enumerate(self.each()))
+    def problem(self) -> str:
+        """Why these webhooks are too many to be compared with a request, ``""`` if they are not."""
+        return self._state.problem
 
-    def each(self) -> Iterator[Webhook]:
-        """Return an iterator over a snapshot of all webhooks, with their positions in their configurations."""
-        return chain.from_iterable([self._by_configuration[name] for name in self._names])
+    @property
+    def hooks(self) -> tuple[Webhook, ...]:
+        """All webhooks, with their positions in their configurations."""
+        return self._state.hooks
+
+    @property
+    def _state(self) -> _State:
+        """The present state: 1,000 webhooks take a millisecond after a change."""
+        if self._built is None:
+            hooks = tuple(hook for _, each in sorted(self._by_configuration.items()) for hook in each)
+            groups, resources = dict[str, set[int]](), dict[str, set[int]]()
+            problem = explain_excess(hooks)
+            for position, hook in enumerate(() if problem else hooks):
+                for rule in hook.rules:
+                    for group in rule.groups:
+                        groups.setdefault(group, set()).add(position)
+                    for resource, _ in rule.resources:
+                        resources.setdefault(resource, set()).add(position)
+            self._built = _State(hooks, problem, groups, resources)
+        return self._built
 
     def find_relevant(
         self, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
     ) -> tuple[RelevantWebhook, ...]:
-        """Return the webhooks whose rules match a request, in order.
-
-        The answer depends on the arguments and these webhooks only, so it is cached.
-        """
-        question = (attributes, kind, equivalents)
-        found = self._cache.get(question)
-        if found is None:
-            known = EquivalentIndex(equivalents)
-            found = tuple(
-                RelevantWebhook(hook._replace(position=position), invocation)
-                for position, hook in enumerate(self.each())
-                if (invocation := find_invocation(hook, attributes, kind, known)) is not None
-            )
-            self._cached += 1 + len(found)
-            if self._cached > _MAX_CACHED:
-                self._forget()
-            self._cache[question] = found
-        return found
-
-    def _forget(self) -> None:
-        self._cache, self._cached = {}, 0
+        """Return the webhooks whose rules match a request, in order."""
+        hooks, _, groups, resources = self._state
+        named = {(one.group, one.resource) for one in (attributes.resource, *(each.resource for each in equivalents))}
+        candidates = {
+            position
+            for group, resource in named
+            for position in groups.get(group, _NONE) | groups.get(EVERY, _NONE)
+            if position in resources.get(resource, _NONE) or position in resources.get(EVERY, _NONE)
+        }
+        known = EquivalentIndex(equivalents)
+        return tuple(
+            RelevantWebhook(hooks[position]._replace(position=position), invocation)
+            for position in sorted(candidates)
+            if (invocation := find_invocation(hooks[position], attributes, kind, known)) is not None
+        )
 
 
 # Values of changed configurations that are compiled on the event loop, in 3 ms. A typical webhook has 40 values.
