@@ -95,6 +95,7 @@ _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 _OPTIONAL: Final = frozenset({WORKSPACES.name})
 
 Keep = Callable[[msgspec.Raw], bool]
+Show = Callable[[str], None]
 
 
 class ListRequest(NamedTuple):
@@ -159,14 +160,25 @@ def read_cluster(
 
 def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> Listed:
     """Return the objects of several lists; arguments and errors as for `read_cluster`."""
+    unread = dict[str, str]()
+
+    async def read() -> list[Document]:
+        with show_progress() as show:
+            return [one async for one in stream_lists(lists, kubeconfig, context=context, show=show, unread=unread)]
+
+    return Listed(asyncio.run(read()), unread)
+
+
+async def stream_lists(
+    lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None, show: Show, unread: dict[str, str]
+) -> AsyncIterator[Document]:
+    """Yield the objects of several lists, with one page in memory; arguments as for `stream_listed`."""
     from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
-    async def read() -> Listed:
-        async with Connection(kubeconfig, context=context) as connection:
-            return await read_listed(connection, lists)
-
     try:
-        return asyncio.run(read())
+        async with Connection(kubeconfig, context=context) as connection:
+            async for one in stream_listed(connection, lists, show=show, unread=unread):
+                yield one
     except (APIError, UnreachableError) as error:
         # k8s.io/apiserver in kcp-dev/kubernetes, pkg/registry/generic/registry/store_kcp.go.
         is_kcp = "cluster path is empty in the request context" in str(error)
@@ -205,30 +217,35 @@ async def list_missing(
     return [right for right, allowed in zip(rights, found, strict=True) if not allowed]
 
 
-async def read_listed(connection: "Connection", lists: Sequence[ListRequest]) -> Listed:
-    """Return the objects of several lists; raises APIError, UnreachableError. Exits as `read_cluster` does."""
-    found: list[Document] = []
+async def stream_listed(
+    connection: "Connection", lists: Sequence[ListRequest], *, show: Show, unread: dict[str, str]
+) -> AsyncIterator[Document]:
+    """Yield the objects of several lists; raises APIError, UnreachableError. Exits as `read_cluster` does.
+
+    Args:
+        connection: Connection to the apiserver.
+        lists: The lists.
+        show: Shows the progress.
+        unread: Gets the reasons why optional resources could not be read, by their names.
+    """
     refused: list[tuple[ListRequest, APIError]] = []
     unserved: list[tuple[ListRequest, UnservedError]] = []
-    with show_progress() as show:
-        for number, one in enumerate(lists):
-            show(f"{number}/{len(lists)} Reading {one.resource.name}")
-            try:
-                objects = await read_resource(connection, one.resource, prefix=one.prefix)
-            except UnservedError as error:
-                unserved.append((one, error))
-                continue
-            except APIError as error:
-                if error.code != _FORBIDDEN:
-                    raise
-                refused.append((one, error))
-                continue
-            found += [Document(document, CLUSTER, 0) for document in objects]
+    for number, one in enumerate(lists):
+        show(f"{number}/{len(lists)} Reading {one.resource.name}")
+        try:
+            async for document in stream_resource(connection, one.resource, prefix=one.prefix):
+                yield Document(document, CLUSTER, 0)
+        except UnservedError as error:
+            unserved.append((one, error))
+        except APIError as error:
+            if error.code != _FORBIDDEN:
+                raise
+            refused.append((one, error))
+    show("")
     _report_refused(refused)
     _report_unserved(unserved, connection.host, every=len(unserved) == len(lists))
-    unread = {one.resource.name: str(error) for one, error in (*refused, *unserved) if one.resource.name in _OPTIONAL}
+    unread |= {one.resource.name: str(error) for one, error in (*refused, *unserved) if one.resource.name in _OPTIONAL}
     write_error(*(f"note: logical clusters are known by name only: {text}" for text in unread.values()))
-    return Listed(found, unread)
 
 
 def _report_unserved(unserved: Sequence[tuple[ListRequest, UnservedError]], host: str, *, every: bool) -> None:
@@ -262,13 +279,16 @@ def _report_refused(refused: "Sequence[tuple[ListRequest, APIError]]") -> None:
 
 
 async def read_resource(
-    connection: "Connection",
-    resource: WatchedResource,
-    *,
-    prefix: str = "",
-    keep: Keep | None = None,
+    connection: "Connection", resource: WatchedResource, *, prefix: str = "", keep: Keep | None = None
 ) -> list[JSONObject]:
-    """Return the objects of a resource in the best version that the apiserver serves.
+    """Return the objects of a resource; arguments and errors as for `stream_resource`."""
+    return [one async for one in stream_resource(connection, resource, prefix=prefix, keep=keep)]
+
+
+async def stream_resource(
+    connection: "Connection", resource: WatchedResource, *, prefix: str = "", keep: Keep | None = None
+) -> AsyncIterator[JSONObject]:
+    """Yield the objects of a resource in the best version that the apiserver serves.
 
     Args:
         connection: Connection to the apiserver.
@@ -283,11 +303,14 @@ async def read_resource(
     answer = ""
     for version in resource.in_versions():
         try:
-            return [one async for one in stream_objects(connection, version, prefix=prefix, keep=keep)]
+            async for one in stream_objects(connection, version, prefix=prefix, keep=keep):
+                yield one
         except APIError as error:
             if error.code != _NOT_SERVED:
                 raise
             answer = str(error)
+        else:
+            return
     raise UnservedError(answer)
 
 

@@ -5,7 +5,7 @@ APIExport (kcp, pkg/virtual/apiexport). Each shard has one, and an APIExportEndp
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,13 +13,14 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import (
     CLUSTER,
     ListRequest,
+    Show,
     UnservedError,
     describe_rules,
     list_missing,
-    read_listed,
     read_resource,
+    stream_listed,
 )
-from fleethook.cli.output.text_output import write_error
+from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.resources import (
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 _OWN: Final = (
     DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, APIEXPORTS, API_RESOURCE_SCHEMAS,
 )  # fmt: skip
-_ReadConsumers = Callable[["Connection"], Awaitable[list[Document]]]
-"""Reads objects of all consumers of a virtual workspace."""
+_StreamConsumers = Callable[["Connection"], AsyncIterator[Document]]
+"""Yields objects of all consumers of a virtual workspace."""
 _MAX_NAMED: Final = 5
 
 
@@ -56,18 +57,26 @@ def read_export(export: str, kubeconfig: Path | None, *, context: str | None) ->
         kubeconfig: File with the credentials; the URL of its server names the provider's workspace.
         context: Context of the kubeconfig, None for its current context.
     """
-    return _read(export, kubeconfig, context, [ListRequest(one) for one in _OWN], _read_bindings)
+
+    async def read() -> list[Document]:
+        with show_progress() as show:
+            own = [ListRequest(one) for one in _OWN]
+            return [one async for one in _stream(export, kubeconfig, context, own, _stream_bindings, show)]
+
+    return asyncio.run(read())
 
 
-def read_consumers(
-    export: str, resources: Sequence[WatchedResource], kubeconfig: Path | None, *, context: str | None
-) -> list[Document]:
-    """Return the objects of all consumers of an export. Arguments and exits as for `read_export`."""
+async def stream_consumers(
+    export: str, resources: Sequence[WatchedResource], kubeconfig: Path | None, *, context: str | None, show: Show
+) -> AsyncIterator[Document]:
+    """Yield the objects of all consumers of an export. Arguments and exits as for `read_export`."""
 
-    async def read(connection: "Connection") -> list[Document]:
-        return (await read_listed(connection, [ListRequest(one, EVERY_CLUSTER) for one in resources])).documents
+    def stream(connection: "Connection") -> AsyncIterator[Document]:
+        lists = [ListRequest(one, EVERY_CLUSTER) for one in resources]
+        return stream_listed(connection, lists, show=show, unread={})
 
-    return _read(export, kubeconfig, context, (), read)
+    async for one in _stream(export, kubeconfig, context, (), stream, show):
+        yield one
 
 
 def find_provider(documents: Iterable[Document], export: str) -> str:
@@ -88,26 +97,29 @@ def set_cluster(document: Document, cluster: str) -> Document:
     return document._replace(object={**document.object, "metadata": placed})
 
 
-def _read(
-    export: str, kubeconfig: Path | None, context: str | None, own: Sequence[ListRequest], behind: _ReadConsumers
-) -> list[Document]:
-    """Return objects of the provider's workspace, and those that a function reads in each virtual workspace."""
+async def _stream(
+    export: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    own: Sequence[ListRequest],
+    behind: _StreamConsumers,
+    show: Show,
+) -> AsyncIterator[Document]:
+    """Yield objects of the provider's workspace, and those that a function yields in each virtual workspace."""
     from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
-    async def read() -> list[Document]:
+    try:
         async with Connection(kubeconfig, context=context) as connection:
             if "/clusters/" not in connection.host:
                 fail(f"--kcp-export: {connection.host} names no workspace: give a context with …/clusters/WORKSPACE")
             await _check_rights(connection, own)
-            found = (await read_listed(connection, own)).documents
+            async for one in stream_listed(connection, own, show=show, unread={}):
+                yield one
             urls = await _find_urls(connection, export)
         for url in urls:
             async with Connection(kubeconfig, context=context, server=url) as connection:
-                found += await behind(connection)
-        return found
-
-    try:
-        return asyncio.run(read())
+                async for one in behind(connection):
+                    yield one
     except (APIError, UnreachableError) as error:
         fail(f"cannot read the consumers of APIExport {export}: {error}")
 
@@ -137,8 +149,8 @@ async def _find_urls(connection: "Connection", export: str) -> list[str]:
     return urls
 
 
-async def _read_bindings(connection: "Connection") -> list[Document]:
-    """Return the bindings of consumers, and their Namespaces if the export claims them."""
+async def _stream_bindings(connection: "Connection") -> AsyncIterator[Document]:
+    """Yield the bindings of consumers, and their Namespaces if the export claims them."""
     found: list[JSONObject] = []
     try:
         found += await read_resource(connection, APIBINDINGS, prefix=EVERY_CLUSTER)
@@ -157,5 +169,5 @@ async def _read_bindings(connection: "Connection") -> list[Document]:
             f"note: Namespaces {whose} are unknown, because the APIExport has no accepted claim for them; "
             "webhooks with a namespaceSelector cannot be explained"
         )
-    found += namespaces
-    return [Document(one, CLUSTER, 0) for one in found]
+    for document in (*found, *namespaces):
+        yield Document(document, CLUSTER, 0)

@@ -28,7 +28,7 @@ def test_all_objects_but_configuration_are_sent() -> None:
         configuration("ws1", "mutating", webhook()),
         definition("", "widgets.example.org", "v1"),
     ]
-    found = select_objects([Document(one, "m.yaml", 1) for one in objects])
+    found = [*select_objects([Document(one, "m.yaml", 1) for one in objects])]
     assert [(one.document["metadata"]["name"], one.cluster) for one in found] == [("plain", ""), ("inside", "ws1")]
 
 

@@ -166,6 +166,30 @@ def recording(directory: Path) -> Iterator[tuple[list[dict[str, Any]], dict[str,
         server.server_close()
 
 
+def test_objects_of_a_cluster_are_sent_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []  # Before each page of one object.
+    with serve_cluster(tmp_path) as (cluster, options), recording(tmp_path) as (requests, config):
+        rules = [{"apiGroups": ["example.org"], "apiVersions": ["v1"], "resources": ["widgets"], "operations": ["*"]}]
+        file = tmp_path / "hooks.yaml"
+        file.write_text(json.dumps(configuration("", "validating", webhook(clientConfig=config, rules=rules))))
+        cluster.lists = {
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": [definition("", "widgets", "v1")],
+            "/api/v1/namespaces": [namespace("")],
+            "/apis/example.org/v1/widgets": [widget(f"w{number}", 1) for number in range(20)],
+        }
+        answer = cluster.answer
+
+        def count(url: str) -> tuple[int, Any]:
+            if "widgets" in url:
+                sent.append(len(requests))
+            return answer(url)
+
+        monkeypatch.setattr(cluster, "answer", count)
+        result = run("-f", str(file), *options)
+    assert (result.exit_code, result.stdout) == (0, "hooks/w.example.org: 60 allowed\n")
+    assert sent[-1] >= 19 * 3 - 16, "only 16 requests wait for an answer"
+
+
 def test_objects_of_a_cluster_are_sent_as_an_apiserver_sends_them(tmp_path: Path) -> None:
     with serve_cluster(tmp_path) as (cluster, options), recording(tmp_path) as (requests, config):
         rules = [{"apiGroups": ["example.org"], "apiVersions": ["v1"], "resources": ["widgets"], "operations": ["*"]}]

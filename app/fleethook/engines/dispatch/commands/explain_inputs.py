@@ -1,14 +1,14 @@
 """The objects and reviews that ``fleethook explain`` and ``webhook test`` read, from files or from a cluster."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.cluster_reader import ListRequest, read_lists
-from fleethook.cli.inputs.kcp_export import read_consumers
+from fleethook.cli.inputs.cluster_reader import ListRequest, Show, stream_lists
+from fleethook.cli.inputs.kcp_export import stream_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cli.inputs.sources import InputObjects, SourceOptions
 from fleethook.cli.output.text_output import write_error
@@ -48,14 +48,12 @@ _CONFIGURATION_KINDS: Final = {
 }
 
 
-def select_objects(stored: Sequence[Document]) -> list[InputDocument]:
-    """Return all objects without configuration."""
-    found = [(one, key_of(one.object)) for one in stored]
-    return [
-        InputDocument(one.object, one.place, key.cluster)
-        for one, key in found
-        if key.group_kind not in _CONFIGURATION_KINDS
-    ]
+def select_objects(stored: Iterable[Document]) -> Iterator[InputDocument]:
+    """Yield all objects without configuration."""
+    for one in stored:
+        key = key_of(one.object)
+        if key.group_kind not in _CONFIGURATION_KINDS:
+            yield InputDocument(one.object, one.place, key.cluster)
 
 
 def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
@@ -86,16 +84,17 @@ def read_old(path: Path) -> JSONObject:
 _USUAL_VERSIONS: Final = ("v1", "v2", "v1beta1", "v1alpha1")
 
 
-def read_objects(
-    source: InputObjects, store: Store, options: SourceOptions, wanted: Sequence[str]
-) -> list[InputDocument]:
-    """Return the objects of resources. Exits with a message if nothing names a resource, or they cannot be read.
+async def stream_inputs(
+    source: InputObjects, store: Store, options: SourceOptions, wanted: Sequence[str], show: Show
+) -> AsyncIterator[InputDocument]:
+    """Yield the objects of resources. Exits with a message if nothing names a resource, or they cannot be read.
 
     Args:
         source: The webhook configurations and definitions of the cluster.
         store: Holds the same objects.
         options: Where the objects are.
         wanted: Resources that the user names, as ``PLURAL[.VERSION][.GROUP]``; by default those that rules name.
+        show: Shows the progress.
     """
     exported = _find_exported(source, options.kcp_export)
     names = list(map(parse_resource, wanted)) or _find_named_by_rules(source, exported)
@@ -106,14 +105,16 @@ def read_objects(
     is_kcp = options.kcp or options.kcp_export is not None
     lists = [one for name in by_resource.values() for one in _make_lists(store, name, kcp=is_kcp)]
     if options.kcp_export is None:
-        documents = read_lists(lists, options.kubeconfig, context=options.context).documents
+        documents = stream_lists(lists, options.kubeconfig, context=options.context, show=show, unread={})
     else:
         # The virtual workspace lists the objects of all consumers at once.
         resources = {(one.resource.group, one.resource.plural): one.resource for one in reversed(lists)}
-        documents = read_consumers(
-            options.kcp_export, list(resources.values()), options.kubeconfig, context=options.context
+        documents = stream_consumers(
+            options.kcp_export, list(resources.values()), options.kubeconfig, context=options.context, show=show
         )
-    return select_objects(documents)
+    async for one in documents:
+        for selected in select_objects([one]):
+            yield selected
 
 
 def resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> str:

@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fleethook.cli.command_line import CommandGroup, Option
 from fleethook.cli.exit_codes import fail
+from fleethook.cli.inputs.cluster_reader import Show
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.inputs.sources import (
@@ -38,10 +40,10 @@ from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import (
-    read_objects,
     read_reviews,
     resolve_cluster,
     select_objects,
+    stream_inputs,
 )
 from fleethook.engines.dispatch.commands.webhook_trials import describe, try_webhooks
 from fleethook.engines.dispatch.dispatch_errors import StatusError
@@ -68,6 +70,9 @@ from fleethook.outbound.client import HookClient
 _CONCURRENT: Final = 16
 _UNCALLED: Final = "requests"
 """Stands for a webhook if a request is refused before any webhook is found."""
+
+Called = tuple[str, str]
+"""The phase of a webhook, and its name."""
 
 
 _USUAL: Final = (RequestOperation.CREATE, RequestOperation.UPDATE, RequestOperation.DELETE)
@@ -167,24 +172,32 @@ def send_objects(
     store = source.store(INDEXES)
     if location.records and resource:
         fail("--resource reads objects of a cluster: give it without --records")
-    if location.records:
-        inputs = list(read_reviews(location.records))
-    elif options.reads_cluster:
-        inputs = read_objects(source, store, options, resource or ())
-    elif resource:
+    if resource and not options.reads_cluster:
         fail("--resource needs a cluster: give --kubeconfig or --in-cluster in place of --objects")
-    else:
-        inputs = select_objects(source.documents)
-    inputs = [one for one in inputs if location.namespace in ("", _find_namespace(one))]
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
-    plain = None if location.is_kcp else ""
-    requests = list(_plan(store, inputs, operation or _USUAL, user_info, plain))
-    tried = asyncio.run(_try_all(store, requests))
-    _note_silent(configurations, tried)
     report = TrialReport("fleethook webhook test", output, reading, noun="webhook")
-    for one in tried:
-        report.add(one)
+
+    def plan(one: InputDocument) -> Iterator[InputRequest]:
+        if location.namespace in ("", _find_namespace(one)):
+            yield from _plan(store, one, operation or _USUAL, user_info, None if location.is_kcp else "")
+
+    async def run() -> set[Called]:
+        with show_progress() as show:
+            if location.records:
+                inputs = _stream(read_reviews(location.records))
+            elif options.reads_cluster:
+                inputs = stream_inputs(source, store, options, resource or (), show)
+            else:
+                inputs = _stream(select_objects(source.documents))
+            return await _try_all(store, inputs, plan, report, show)
+
+    _note_silent(configurations, asyncio.run(run()))
     report.finish()
+
+
+async def _stream(inputs: Iterable[InputDocument]) -> AsyncIterator[InputDocument]:
+    for one in inputs:
+        yield one
 
 
 def _read_configurations(files: Sequence[Path], location: LocationOptions, reading: InputOptions) -> list[Document]:
@@ -295,22 +308,21 @@ def _find_namespace(one: InputDocument) -> str:
 
 def _plan(
     store: Store,
-    inputs: Sequence[InputDocument],
+    one: InputDocument,
     operations: Sequence[RequestOperation],
     user: JSONObject,
     default_cluster: str | None,
 ) -> Iterator[InputRequest]:
-    for one in inputs:
-        if is_review(one.document):
-            recorded = RequestOptions(None, user, None, dry_run=True, default_cluster=default_cluster)
-            if as_object(one.document.get("request")).get("operation") in operations:
-                yield _plan_one(store, one, recorded)
-            continue
-        for operation in operations:
-            options = RequestOptions(operation, user, None, dry_run=True, default_cluster=default_cluster)
-            is_new = operation is RequestOperation.CREATE
-            sent = one._replace(document=remove_stored(one.document)) if is_new else one
-            yield _plan_one(store, sent, options)
+    if is_review(one.document):
+        recorded = RequestOptions(None, user, None, dry_run=True, default_cluster=default_cluster)
+        if as_object(one.document.get("request")).get("operation") in operations:
+            yield _plan_one(store, one, recorded)
+        return
+    for operation in operations:
+        options = RequestOptions(operation, user, None, dry_run=True, default_cluster=default_cluster)
+        is_new = operation is RequestOperation.CREATE
+        sent = one._replace(document=remove_stored(one.document)) if is_new else one
+        yield _plan_one(store, sent, options)
 
 
 def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> InputRequest:
@@ -320,24 +332,39 @@ def _plan_one(store: Store, sent: InputDocument, options: RequestOptions) -> Inp
         fail(str(error))
 
 
-async def _try_all(store: Store, requests: Sequence[InputRequest]) -> list[Trial]:
-    """Return the outcomes in the order of the requests."""
-    done = 0
-    free = asyncio.Semaphore(_CONCURRENT)
+async def _try_all(
+    store: Store,
+    inputs: AsyncIterator[InputDocument],
+    plan: Callable[[InputDocument], Iterator[InputRequest]],
+    report: TrialReport,
+    show: Show,
+) -> set[Called]:
+    """Report the outcomes in the order of the objects, and return the called webhooks."""
+    called, done, running = set[Called](), 0, deque[asyncio.Task[list[Trial]]]()
 
-    async def run(planned: InputRequest, dispatcher: Dispatcher) -> list[Trial]:
+    async def run(planned: InputRequest) -> list[Trial]:
+        deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
+        return [one async for one in _try(planned, dispatcher, deadline)]
+
+    async def finish() -> None:
         nonlocal done
-        async with free:
-            deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
-            found = [one async for one in _try(planned, dispatcher, deadline)]
+        for trial in await running.popleft():
+            report.add(trial)
+            if trial.outcome != "not sent":
+                called.add((str(trial.members["phase"]), trial.asked))
         done += 1
-        show(f"{done:,} of {len(requests):,} requests")
-        return found
+        show(f"{done:,} requests")
 
-    with show_progress() as show:
-        async with HookClient(allow_private=True) as client:
-            dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None)
-            return [one for found in await asyncio.gather(*(run(one, dispatcher) for one in requests)) for one in found]
+    async with HookClient(allow_private=True) as client:
+        dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None)
+        async for one in inputs:
+            for planned in plan(one):
+                if len(running) == _CONCURRENT:
+                    await finish()
+                running.append(asyncio.create_task(run(planned)))
+        while running:
+            await finish()
+    return called
 
 
 async def _try(planned: InputRequest, dispatcher: Dispatcher, deadline: Deadline) -> AsyncIterator[Trial]:
@@ -348,10 +375,8 @@ async def _try(planned: InputRequest, dispatcher: Dispatcher, deadline: Deadline
         yield describe(planned, "validating", _UNCALLED)._replace(outcome="failed", message=str(error))
 
 
-def _note_silent(configurations: Sequence[Document], tried: Sequence[Trial]) -> None:
+def _note_silent(configurations: Sequence[Document], called: set[Called]) -> None:
     """Report webhooks that got no review, because a test without reviews says nothing."""
-    sent = [one for one in tried if one.outcome != "not sent"]
-    called = {(one.members["phase"], one.asked) for one in sent}
     phases = {kind: phase for phase, kind in PHASES.items()}
     for one in configurations:
         for webhook in _list_webhooks(one):
