@@ -143,7 +143,9 @@ def _update(new: JSONObject, old: JSONObject, subresource: str, version: CustomV
     if not subresource and "status" in old and (version is None or version.has_status):
         updated["status"] = old["status"]
     elif subresource == "status":
-        updated = {**old, "metadata": updated["metadata"], **({"status": new["status"]} if "status" in new else {})}
+        # The status of a custom resource leaves metadata as it is (apiextensions-apiserver, statusStrategy).
+        metadata = updated["metadata"] if version is None else old["metadata"]
+        updated = {**old, "metadata": metadata, **({"status": new["status"]} if "status" in new else {})}
     return updated
 
 

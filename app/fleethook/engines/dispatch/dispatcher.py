@@ -1,6 +1,7 @@
 """Dispatches one review: finds the owner of its schema, calls that cluster's webhooks and merges their answers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -91,6 +92,7 @@ class Dispatcher:
         dependencies: Dependencies,
         *,
         as_kcp: bool = False,
+        sends_as_kcp: bool = False,
         traces: bool = False,
     ) -> None:
         """Initialize the dispatcher.
@@ -101,6 +103,7 @@ class Dispatcher:
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown
                 (`fleethook.engines.dispatch.schema_owner`), and report only the first denial.
+            sends_as_kcp: As for `fleethook.engines.dispatch.match.rules.build_attributes`.
             traces: Return the calls that an answer depended on.
         """
         self._traces: Final = traces
@@ -110,6 +113,7 @@ class Dispatcher:
         self._configurations: Final = configurations
         self._dependencies: Final = dependencies
         self._as_kcp: Final = as_kcp
+        self._build_attributes: Final = partial(build_attributes, sends_as_kcp=sends_as_kcp)
 
     async def find_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, cluster_exists: bool = False
@@ -126,7 +130,7 @@ class Dispatcher:
             msgspec.DecodeError: An object of the review is not JSON.
             StatusError: An object of the review cannot be forwarded, or the owner has too many webhooks.
         """
-        attributes = build_attributes(request, cluster=cluster)
+        attributes = self._build_attributes(request, cluster=cluster)
         return await finish(begin(self._find_target(attributes, phase=phase, cluster_exists=cluster_exists)))
 
     def _find_target(self, attributes: Attributes, *, phase: Phase, cluster_exists: bool) -> Work[MatchedRequest]:
@@ -227,7 +231,7 @@ class Dispatcher:
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            attributes = build_attributes(request, cluster=cluster)
+            attributes = self._build_attributes(request, cluster=cluster)
             target = yield from self._find_target(attributes, phase=phase, cluster_exists=cluster_exists)
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):

@@ -86,13 +86,14 @@ def build_dispatcher(
     return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, traces=traces)
 
 
-def build_offline_dispatcher(store: Store, *, as_kcp: bool = False) -> Dispatcher:
-    """Build a dispatcher for `explain` that only reads the store and cannot call webhooks.
+def build_offline_dispatcher(store: Store, *, as_kcp: bool = False, client: HookClient | None = None) -> Dispatcher:
+    """Build a dispatcher for commands that predict requests. It shows objects as kcp does.
 
-    Conversions by webhook are errors.
+    Without a client, it cannot call webhooks, and conversions by webhook are errors.
     """
-    dependencies = Dependencies(call_webhook=_refuse_call, convert=ObjectConverter(store))
-    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp)
+    call = _refuse_call if client is None else WebhookCaller(client, observe=lambda *_, **__: None).call
+    dependencies = Dependencies(call_webhook=call, convert=ObjectConverter(store, client))
+    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, sends_as_kcp=True)
 
 
 async def _refuse_call(*_args: object, **_rest: object) -> NoReturn:

@@ -241,7 +241,9 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     definition = find_definition(
         store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema
     )
-    version = None if definition is None or kind != own else find_version(definition, own.version)
+    # The kind of a subresource, such as Scale, has a schema of its own.
+    is_its_kind = kind == own and kind.group == resource.group
+    version = find_version(definition, own.version) if definition is not None and is_its_kind else None
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
     request = AdmissionRequest(
         uid=_UID,

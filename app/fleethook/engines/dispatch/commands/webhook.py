@@ -49,7 +49,7 @@ from fleethook.engines.dispatch.commands.webhook_trials import describe, try_web
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS
-from fleethook.engines.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import (
     InputDocument,
     InputRequest,
@@ -356,7 +356,7 @@ async def _try_all(
         show(f"{done:,} requests")
 
     async with HookClient(allow_private=True) as client:
-        dispatcher = build_dispatcher(store, client, observe=lambda *_, **__: None)
+        dispatcher = build_offline_dispatcher(store, client=client)
         async for one in inputs:
             for planned in plan(one):
                 if len(running) == _CONCURRENT:

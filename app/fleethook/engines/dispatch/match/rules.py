@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.equivalent_resources import SCALE, Equivalent
 from fleethook.engines.dispatch.webhooks.webhook import Webhook
 from fleethook.model.admission import AdmissionRequest, Kind, Resource
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
@@ -62,18 +62,25 @@ class Attributes(NamedTuple):
         return f"{self.resource.resource}.{self.resource.group}" if self.resource.group else self.resource.resource
 
 
-def build_attributes(request: AdmissionRequest, *, cluster: str) -> Attributes:
+def build_attributes(request: AdmissionRequest, *, cluster: str, sends_as_kcp: bool = False) -> Attributes:
     """Return the attributes of a review in a logical cluster.
+
+    Args:
+        request: The review.
+        cluster: The logical cluster.
+        sends_as_kcp: Annotate only those objects that have the annotation in kcp's reviews: a created one, and a stored
+            one, which is no Scale. Otherwise, both are annotated (tests/conformance/kcp_requests.yaml).
 
     Raises:
         msgspec.DecodeError: An object of the review is not JSON.
         StatusError: An object cannot carry the cluster's annotation.
     """
     document, old = request.object, request.old_object
-    if request.operation != "CONNECT":
-        document = annotate_cluster(document, cluster, where=_OBJECT)
-        old = annotate_cluster(old, cluster, where=_OLD_OBJECT)
     kind, resource = _convert_kind(request.kind), _convert_resource(request.resource)
+    if request.operation == "CREATE" or (request.operation != "CONNECT" and not sends_as_kcp):
+        document = annotate_cluster(document, cluster, where=_OBJECT)
+    if request.operation != "CONNECT" and not (sends_as_kcp and kind == SCALE):
+        old = annotate_cluster(old, cluster, where=_OLD_OBJECT)
     asked_kind = _convert_kind(request.request_kind) if request.request_kind else kind
     asked_resource = _convert_resource(request.request_resource) if request.request_resource else resource
     asked_subresource = request.request_sub_resource if request.request_resource else request.sub_resource
