@@ -5,12 +5,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleethook.cluster.registration.match_conditions import (
+from fleethook.cluster.registration.configuration_objects import find_conditions
+from fleethook.engines.overrider.subject.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
     SelectedSubjects,
     SubjectName,
-    find_conditions,
     read_announcements,
     read_conditions,
 )

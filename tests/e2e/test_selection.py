@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.engines.overrider.subject.match_conditions import (
+    Announcement,
+    SelectedSubjects,
+    SubjectName,
     list_selected,
     select_workloads,
 )
-from fleethook.cluster.registration.match_conditions import Announcement, SelectedSubjects, SubjectName
 from tests.builders import entry, overrider
 from tests.e2e.cluster import Api, RefusedError
 from tests.e2e.fleet import OPENYURT

@@ -18,13 +18,9 @@ from fleethook.cli.doctor.doctor_checks import (
     check_version,
     find_registered,
 )
-from fleethook.cluster.registration.configuration_objects import (
-    ServiceReference,
-    select_workloads,
-    webhook_configurations,
-)
-from fleethook.cluster.registration.match_conditions import SelectedSubjects, SubjectName
+from fleethook.cluster.registration.configuration_objects import ServiceReference, webhook_configurations
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
+from fleethook.engines.overrider.subject.match_conditions import SelectedSubjects, SubjectName, select_workloads
 from tests.e2e.pki import Authority
 
 SERVICE = ServiceReference("system", "fleethook")

@@ -11,13 +11,16 @@ from fleethook.cluster.registration.configuration_objects import (
     URLReference,
     ca_bundles,
     find_exempt_namespaces,
-    list_selected,
-    select_workloads,
     service_of,
     webhook_configurations,
 )
-from fleethook.cluster.registration.match_conditions import SelectedSubjects, SubjectName
 from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
+from fleethook.engines.overrider.subject.match_conditions import (
+    SelectedSubjects,
+    SubjectName,
+    list_selected,
+    select_workloads,
+)
 from fleethook.model.admission import AdmissionReview
 from fleethook.settings import Settings
 from tests.serving import ROOT

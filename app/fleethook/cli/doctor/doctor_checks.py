@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.cluster.registration.configuration_objects import OwnWebhook, list_webhooks
-from fleethook.cluster.registration.match_conditions import find_conditions
+from fleethook.cluster.registration.configuration_objects import OwnWebhook, find_conditions, list_webhooks
 from fleethook.cluster.registration.rule_webhooks import SUFFIX, read_webhook
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource

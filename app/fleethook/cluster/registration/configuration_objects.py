@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.registration.match_conditions import BOUND_CONDITION, OWNED, SelectedSubjects, write_conditions
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject
@@ -40,6 +39,8 @@ VALIDATING: Final = "ValidatingWebhookConfiguration"
 DEFAULT_TIMEOUT: Final = 5
 NOT_DELETING: Final = {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
 """No webhook may block a deletion: the removal of a finalizer is an UPDATE."""
+BOUND_CONDITION: Final = "bound-to-an-overrider"
+"""The name of the condition that the leader adds."""
 
 
 class ServiceReference(NamedTuple):
@@ -116,20 +117,17 @@ class OwnWebhook(NamedTuple):
     """Seconds that kube-apiserver waits for the answer."""
     further: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """Further groups with their version and resources."""
+    gets_selected: bool = False
+    """Whether the leader adds ``rules`` and conditions: `fleethook.engines.overrider.subject.match_conditions`.
+
+    Installers register such webhooks without rules, so kube-apiserver sends nothing until the leader has listed the
+    subjects. An installation whose replicas never become ready refuses no workload.
+    """
 
     @property
     def advises(self) -> bool:
         """Whether a failed call may be ignored: a later review refuses the same problem, or deletions must go on."""
         return self.failure_policy == "Ignore"
-
-    @property
-    def gets_selected(self) -> bool:
-        """Whether the leader adds ``rules`` and the conditions of `cluster.registration.match_conditions`.
-
-        Installers register such webhooks without rules, so kube-apiserver sends nothing until the leader has listed the
-        subjects. An installation whose replicas never become ready refuses no workload.
-        """
-        return OWNED in self.conditions
 
 
 def list_webhooks(engines: Collection[str] | None = None) -> tuple[OwnWebhook, ...]:
@@ -143,13 +141,6 @@ def list_webhooks(engines: Collection[str] | None = None) -> tuple[OwnWebhook, .
     )
 
 
-def list_selected() -> tuple[str, ...]:
-    """Return the names of the webhooks that get only workloads of the subjects with an overrider."""
-    return tuple(one.name for one in list_webhooks() if one.gets_selected)
-
-
-_NOTHING: Final = {"name": BOUND_CONDITION, "expression": "false"}
-
 LABELS: Final = {"app.kubernetes.io/name": "fleethook"}
 
 
@@ -158,23 +149,9 @@ def configuration_path(kind: str, name: str = CONFIGURATION_NAME, api_version: s
     return f"/apis/{api_version}/{kind.lower()}s/{name}"
 
 
-def select_workloads(registered: Collection[str], selection: SelectedSubjects) -> dict[str, JSONObject]:
-    """Return ``rules`` and ``matchConditions`` of the webhooks of `list_selected`.
-
-    A webhook that gets no workload has no rules. It has a condition all the same: after a rollback to a version whose
-    installer registers rules, the webhook would otherwise get all workloads until a leader of that version runs.
-
-    Args:
-        registered: The names of the webhooks in the configuration.
-        selection: The subjects with an overrider.
-    """
-    selected = [webhook for webhook in list_webhooks() if webhook.gets_selected and webhook.name in registered]
-    made = {}
-    for webhook in selected:
-        conditions = write_conditions(selection, optional=webhook.advises)
-        rules = _rules(webhook) if conditions else []
-        made[webhook.name] = {"rules": rules, "matchConditions": conditions or [_NOTHING]}
-    return made
+def find_conditions(webhook: JSONObject) -> list[JSONObject]:
+    """Return the conditions of a registered webhook that the leader has added."""
+    return [one for one in webhook.get("matchConditions") or () if one["name"] == BOUND_CONDITION]
 
 
 def webhook_configurations(
@@ -191,8 +168,8 @@ def webhook_configurations(
         exempt_namespaces: Namespaces whose objects are never sent. They should include the namespace of this server,
             so that it can be started, scaled and repaired while it does not respond.
         engines: The enabled engines; the webhooks of others are not registered. None for all installed engines.
-        selecting: Whether a leader adds the rules of `list_selected`. Otherwise all workloads of OpenYurt are sent, and
-            the optional webhooks are not registered.
+        selecting: Whether a leader adds the rules of some webhooks (`OwnWebhook.gets_selected`). Otherwise all
+            workloads of OpenYurt are sent, and the optional webhooks are not registered.
     """
     webhooks = [
         webhook for webhook in list_webhooks(engines) if selecting or not (webhook.advises and webhook.gets_selected)
@@ -223,7 +200,7 @@ def build_configuration(
         webhooks: The webhooks in their order.
         reference: The Service or URL of this server.
         exempt: Namespaces whose objects are never sent.
-        selecting: Whether a leader adds the rules of `list_selected`.
+        selecting: Whether a leader adds the rules of some webhooks (`OwnWebhook.gets_selected`).
     """
     return {
         "apiVersion": API_VERSION,
@@ -237,7 +214,8 @@ def build_configuration(
     }
 
 
-def _rules(webhook: OwnWebhook) -> list[JSONObject]:
+def build_rules(webhook: OwnWebhook) -> list[JSONObject]:
+    """Return the rules of a webhook, as a configuration has them."""
     return [
         {
             "apiGroups": [group],
@@ -264,7 +242,7 @@ def _webhook(
     rendered: JSONObject = {
         "name": webhook.name,
         "clientConfig": reference.client_config(webhook.path),
-        "rules": _rules(webhook),
+        "rules": build_rules(webhook),
         "namespaceSelector": exclude_namespaces(webhook.namespace_selector, exempt),
         "objectSelector": webhook.object_selector,
         "matchConditions": list(webhook.conditions),

@@ -50,7 +50,7 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for overriders, their subjects and workloads, in their order in a configuration."""
     from fleethook.cluster.registration import paths
     from fleethook.cluster.registration.configuration_objects import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
-    from fleethook.cluster.registration.match_conditions import OWNED
+    from fleethook.engines.overrider.subject.match_conditions import OWNED
     from fleethook.model.json import JSONObject
     from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
 
@@ -65,21 +65,21 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
     return (
         OwnWebhook(
             "deployments.overrider.fleethook.io", MUTATING, paths.MUTATE_DEPLOYMENT, "apps", "v1", ("deployments",),
-            pooled, (NOT_DELETING, OWNED),
+            pooled, (NOT_DELETING, OWNED), gets_selected=True,
         ),
         OwnWebhook(
             "statefulsets.overrider.fleethook.io", MUTATING, paths.MUTATE_STATEFULSET, "apps", "v1",
-            ("statefulsets",), pooled, (NOT_DELETING, OWNED),
+            ("statefulsets",), pooled, (NOT_DELETING, OWNED), gets_selected=True,
         ),
         # These webhooks never refuse a workload. Match conditions send each workload to one of them, or to one of those
         # above.
         OwnWebhook(
             "deployments.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_DEPLOYMENT, "apps", "v1",
-            ("deployments",), pooled, (NOT_DELETING, OWNED), **advising,
+            ("deployments",), pooled, (NOT_DELETING, OWNED), **advising, gets_selected=True,
         ),
         OwnWebhook(
             "statefulsets.optional.overrider.fleethook.io", MUTATING, paths.MUTATE_STATEFULSET, "apps", "v1",
-            ("statefulsets",), pooled, (NOT_DELETING, OWNED), **advising,
+            ("statefulsets",), pooled, (NOT_DELETING, OWNED), **advising, gets_selected=True,
         ),
         OwnWebhook(
             "defaults.yurtappoverrider.fleethook.io", MUTATING, paths.MUTATE_OVERRIDER, GROUP, VERSION,
@@ -88,7 +88,7 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
         OwnWebhook(
             "rules.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
             ("yurtappoverriders",), {}, (NOT_DELETING,),
-            # The review announces the subject of a new overrider: `fleethook.cluster.registration.condition_writer`.
+            # The review announces the subject of a new overrider (`condition_writer.Announcer`).
             side_effects="NoneOnDryRun",
         ),
         OwnWebhook(

@@ -6,10 +6,6 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
-from fleethook.cluster.registration.match_conditions import (
-    Announcement,
-    SubjectName,
-)
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,
@@ -17,6 +13,10 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     call_on_change,
     lists_without_leader,
     runs_selection,
+)
+from fleethook.engines.overrider.subject.match_conditions import (
+    Announcement,
+    SubjectName,
 )
 from fleethook.model.admission import Response
 from fleethook.settings import Settings

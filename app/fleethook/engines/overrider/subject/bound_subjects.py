@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
-from fleethook.cluster.registration.match_conditions import (
+from fleethook.cluster.store import ObjectKey, Store, Stored
+from fleethook.engines.overrider.overrider_settings import OverriderSettings
+from fleethook.engines.overrider.subject.match_conditions import (
     Announcement,
     SubjectName,
 )
-from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.subject.owner_index import subject_of
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
@@ -83,7 +83,7 @@ def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
-    from fleethook.cluster.registration.condition_writer import ConditionWriter
+    from fleethook.engines.overrider.subject.condition_writer import ConditionWriter
 
 
 def runs_selection(settings: OverriderSettings) -> bool:
@@ -141,7 +141,7 @@ def make_selection_writer(
         clock: Returns monotonic seconds.
     """
     # Imported here because most servers do not need them.
-    from fleethook.cluster.registration.condition_writer import ConditionClient, ConditionWriter  # noqa: PLC0415
+    from fleethook.engines.overrider.subject.condition_writer import ConditionClient, ConditionWriter  # noqa: PLC0415
 
     assert context.cluster is not None
     source = context.cluster.source

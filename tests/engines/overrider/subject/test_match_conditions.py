@@ -4,22 +4,22 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.match_conditions import (
+from fleethook.cluster.registration.configuration_objects import find_conditions
+from fleethook.engines.overrider.render import undo
+from fleethook.engines.overrider.subject.match_conditions import (
     EVERY_NAMESPACE,
     MAX_ANNOTATION_BYTES,
     OWNED,
     Announcement,
     SelectedSubjects,
     SubjectName,
-    find_conditions,
     read_announcements,
     read_conditions,
     write_announcements,
     write_conditions,
 )
-from fleethook.engines.overrider.render import undo
 from fleethook.model.openyurt import RENDERED_ANNOTATION
-from tests.cluster.registration.apiserver import NEW
+from tests.engines.overrider.subject.configuration_server import NEW
 
 A, B, C = (SubjectName("a", "YurtAppSet", name) for name in ("x", "y.z", "z"))
 OTHER = SubjectName("b", "YurtAppDaemon", "x")

@@ -8,19 +8,32 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.registration.condition_writer import ConditionClient
-from fleethook.cluster.registration.configuration_objects import list_selected, select_workloads
-from fleethook.cluster.registration.match_conditions import Announcement, SelectedSubjects, SubjectName
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,
     bound_subjects,
     call_on_change,
 )
+from fleethook.engines.overrider.subject.condition_writer import ConditionClient
+from fleethook.engines.overrider.subject.match_conditions import (
+    Announcement,
+    SelectedSubjects,
+    SubjectName,
+    list_selected,
+    select_workloads,
+)
 from fleethook.lifetime import run_in_background
 from fleethook.model.admission import allowed, denied
 from tests.builders import entry, overrider, request
-from tests.cluster.registration.apiserver import DEMO, NEW, OTHER, Server, announcer, configuration, writer
+from tests.engines.overrider.subject.configuration_server import (
+    DEMO,
+    NEW,
+    OTHER,
+    Server,
+    announcer,
+    configuration,
+    writer,
+)
 from tests.waiting import settled
 
 

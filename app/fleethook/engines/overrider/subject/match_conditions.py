@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fleethook.cluster.registration.configuration_objects import BOUND_CONDITION, build_rules, list_webhooks
 from fleethook.model.formats.labels import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import (
@@ -22,7 +23,6 @@ from fleethook.model.openyurt import (
     TRIGGER_ANNOTATION,
 )
 
-BOUND_CONDITION: Final = "bound-to-an-overrider"
 # cel-go refuses expressions of more than 100,000 code points (parser/options.go), and each apiserver compiles each
 # change. The lists hold about 2,000 subjects.
 MAX_LISTS_BYTES: Final = 60 * 1024
@@ -102,9 +102,31 @@ def write_conditions(selection: SelectedSubjects, *, optional: bool) -> list[JSO
     return [{"name": BOUND_CONDITION, "expression": expression}]
 
 
-def find_conditions(webhook: JSONObject) -> list[JSONObject]:
-    """Return the conditions of a registered webhook that `write_conditions` has made."""
-    return [one for one in webhook.get("matchConditions") or () if one["name"] == BOUND_CONDITION]
+def list_selected() -> tuple[str, ...]:
+    """Return the names of the webhooks that get only workloads of the subjects with an overrider."""
+    return tuple(one.name for one in list_webhooks() if one.gets_selected)
+
+
+_NOTHING: Final = {"name": BOUND_CONDITION, "expression": "false"}
+
+
+def select_workloads(registered: Collection[str], selection: SelectedSubjects) -> dict[str, JSONObject]:
+    """Return ``rules`` and ``matchConditions`` of the webhooks of `list_selected`.
+
+    A webhook that gets no workload has no rules. It has a condition all the same: after a rollback to a version whose
+    installer registers rules, the webhook would otherwise get all workloads until a leader of that version runs.
+
+    Args:
+        registered: The names of the webhooks in the configuration.
+        selection: The subjects with an overrider.
+    """
+    selected = [webhook for webhook in list_webhooks() if webhook.gets_selected and webhook.name in registered]
+    made = {}
+    for webhook in selected:
+        conditions = write_conditions(selection, optional=webhook.advises)
+        rules = build_rules(webhook) if conditions else []
+        made[webhook.name] = {"rules": rules, "matchConditions": conditions or [_NOTHING]}
+    return made
 
 
 def read_conditions(expressions: Collection[str]) -> SelectedSubjects:

@@ -16,23 +16,23 @@ from typing import Final, NamedTuple
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.registration.configuration_objects import (
+    BOUND_CONDITION,
     MUTATING,
     configuration_path,
-    list_selected,
-    select_workloads,
+    find_conditions,
 )
-from fleethook.cluster.registration.match_conditions import (
+from fleethook.cluster.registration.registrar import get_object, owns_fields, patch_object, release_fields
+from fleethook.engines.overrider.subject.match_conditions import (
     ANNOUNCED_ANNOTATION,
-    BOUND_CONDITION,
     Announcement,
     SelectedSubjects,
     SubjectName,
-    find_conditions,
+    list_selected,
     read_announcements,
     read_conditions,
+    select_workloads,
     write_announcements,
 )
-from fleethook.cluster.registration.registrar import get_object, owns_fields, patch_object, release_fields
 from fleethook.model.json import JSONObject
 from fleethook.patch import diff
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import msgspec
 
-from fleethook.cluster.registration.condition_writer import Announcer, ConditionClient, ConditionWriter
 from fleethook.cluster.registration.configuration_objects import (
     ServiceReference,
-    list_selected,
-    select_workloads,
+    find_conditions,
     webhook_configurations,
 )
-from fleethook.cluster.registration.match_conditions import (
+from fleethook.engines.overrider.subject.condition_writer import Announcer, ConditionClient, ConditionWriter
+from fleethook.engines.overrider.subject.match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
     SelectedSubjects,
     SubjectName,
-    find_conditions,
+    list_selected,
     read_announcements,
     read_conditions,
+    select_workloads,
 )
 from fleethook.patch import apply
 from tests.apiserver_rules import conflict, not_found, parse_path
