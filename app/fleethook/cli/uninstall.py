@@ -14,7 +14,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import Keep, UnservedError, describe_rules, read_resource
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.options import Output, TextOutputOption
+from fleethook.cli.options import ConsumersOption, Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import MERGE_PATCH, Connection
@@ -374,14 +374,7 @@ def uninstall(
         bool,
         Option("--crds", help="Delete the CustomResourceDefinition of YurtAppOverriders, and all overriders with it."),
     ] = False,
-    kcp_export: Annotated[
-        str | None,
-        Option(
-            "--kcp-export",
-            metavar="NAME",
-            help="Remove the rules from the workspaces that consume this APIExport of the kubeconfig's workspace.",
-        ),
-    ] = None,
+    kcp_export: ConsumersOption = None,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Remove everything that fleethook has registered with a cluster, and restore the workloads.
