@@ -30,13 +30,19 @@ DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name"
 
 
 def is_fake_method(node: ast.AST) -> bool:
-    """Return whether a function answers in place of a `Connection`, of a source of live reads, or over HTTP."""
+    """Return whether a function answers in place of a `Connection`, or of a source of live reads."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     first = [one.arg.strip("_") for one in node.args.args if one.arg != "self"][:1]
     takes_method = first == ["method"] or (not first and node.args.vararg is not None)
     is_request = isinstance(node, ast.AsyncFunctionDef) and node.name in ("request", "json", "post", "get")
-    return node.name.startswith("do_") or node.name in ("lines", "read_one") or (is_request and takes_method)
+    return node.name in ("lines", "read_one") or (is_request and takes_method)
+
+
+def serves(function: ast.AST) -> bool:
+    """Return whether a function answers over HTTP."""
+    calls = (one for one in ast.walk(function) if isinstance(one, ast.Call))
+    return any(ast.unparse(one.func) == "serve_http" for one in calls)
 
 
 def find_fakes(tree: ast.Module, path: str, listed: Collection[str]) -> set[str]:
@@ -56,7 +62,7 @@ def find_fakes(tree: ast.Module, path: str, listed: Collection[str]) -> set[str]
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             inside = [one for node in ast.walk(function) if isinstance(node, ast.ClassDef) for one in node.body]
             nested = (node for node in ast.walk(function) if node not in inside and node is not function)
-            found |= {function.name} if any(map(is_fake_method, nested)) else set()
+            found |= {function.name} if serves(function) or any(map(is_fake_method, nested)) else set()
     return found
 
 

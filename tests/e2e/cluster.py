@@ -5,6 +5,7 @@ import functools
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -371,11 +372,25 @@ def kubectl(binaries: Path) -> str:
     return shutil.which("kubectl") or str(binaries / "kubectl")
 
 
+_RESERVED: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a port of the loopback for a program of this process, which no other process of the tests gets.
+
+    It is below the range from which the system takes the ports of connections, so that none of them takes it before
+    the program listens. An abstract socket reserves it until this process ends.
+    """
+    first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    for port in random.SystemRandom().sample(range(int(first) // 2, int(first)), k=1000):
+        reservation = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            reservation.bind(f"\0fleethook-tests-port-{port}")
+            listener.bind(("127.0.0.1", port))
+            _RESERVED.append(reservation)
+            return port
+        reservation.close()
+    raise AssertionError("no port is free")
 
 
 def _tail(log: Path) -> str:
