@@ -13,7 +13,7 @@ from tests.cli.commands import run_command
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.conftest import install_crds, manifest
 from tests.e2e.dispatch_callers import Caller
-from tests.e2e.fleet import OPENYURT, RBAC
+from tests.e2e.fleet import OPENYURT, grant
 from tests.recordings.recordings import MUTATE
 from tests.recordings.replay.test_replay import admission
 from tests.recordings.replaying import recording
@@ -76,18 +76,9 @@ class User(NamedTuple):
 
 def bind(admin: Api, caller: Caller, name: str, role: dict[str, Any]) -> None:
     """Create a role of the documentation, and bind it to a caller."""
-    scope = f"{RBAC}/namespaces/{_KARMADA}" if role["kind"] == "Role" else RBAC
-    plural = f"{role['kind'].lower()}s"
-    renamed = {**role, "metadata": {**role["metadata"], "name": name}}
-    admin.apply(f"{scope}/{plural}/{name}", renamed)
     *_, namespace, account = caller.user.split(":")
-    binding = {
-        **{member: renamed[member] for member in ("apiVersion", "metadata")},
-        "kind": f"{role['kind']}Binding",
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-    }
-    admin.apply(f"{scope}/{role['kind'].lower()}bindings/{name}", binding)
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    grant(admin, name, role["rules"], subject, namespace=_KARMADA if role["kind"] == "Role" else "")
 
 
 @pytest.fixture(scope="module")
