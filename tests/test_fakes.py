@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,13 @@ def find_fakes(tree: ast.Module, path: str, listed: Collection[str]) -> set[str]
 def test_each_fake_is_listed() -> None:
     """A class or function that answers requests needs rows in fakes.yaml, which say how upstream answers."""
     listed = {row["fake"] for row in (*FAKES, *FACTS["others"])}
-    paths = [str(one.relative_to(ROOT)) for one in (ROOT / "tests").rglob("*.py")]
-    found = {
-        f"{path} {name}" for path in paths for name in find_fakes(ast.parse((ROOT / path).read_text()), path, listed)
-    }
+    names = "|".join(one.partition(" ")[2] for one in listed)
+    # Only these modules are parsed: the others have no fake.
+    may_have = re.compile(rf"serve_http\(|def (?:request|json|post|get|lines|read_one)\(|class \w+\((?:{names})\b")
+    texts = {str(one.relative_to(ROOT)): one.read_text() for one in (ROOT / "tests").rglob("*.py")}
+    trees = {path: ast.parse(text) for path, text in texts.items() if may_have.search(text)}
+    found = {f"{path} {name}" for path, tree in trees.items() for name in find_fakes(tree, path, listed)}
+    assert len(found) > 30
     assert sorted(found - listed) == []
     for row in (*FAKES, *FACTS["others"]):
         path, _, name = row["fake"].partition(" ")

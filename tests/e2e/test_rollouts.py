@@ -18,7 +18,7 @@ from tests.e2e.proxy import Proxy, run_proxy_in_thread
 from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, Scenario, scenario, with_image
 from tests.waiting import wait_for
 
-DELAYS = (0, 20, 50, 200)
+DELAYS = (0, 200)
 TO_2, TO_3 = (entry(BEIJING, HANGZHOU, items=[image("nginx", claim)]) for claim in ("nginx:2.0", "nginx:3.0"))
 OVERRIDDEN = (BEIJING, HANGZHOU)
 
