@@ -14,33 +14,20 @@ from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.conftest import install_crds, manifest
 from tests.e2e.dispatch_callers import Caller
 from tests.e2e.fleet import OPENYURT, grant
+from tests.engines.dispatch.builders import configuration, webhook
 from tests.recordings.recordings import MUTATE
 from tests.recordings.replay.test_replay import admission
 from tests.recordings.replaying import recording
 from tests.serving import ROOT
 
 _KARMADA = "karmada-system"
-_HOOK = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "ValidatingWebhookConfiguration",
-    "metadata": {"name": "what-if"},
-    "webhooks": [
-        {
-            "name": "sets.example.org",
-            "clientConfig": {"url": "https://sets.example.org/"},
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "rules": [
-                {
-                    "apiGroups": ["apps.openyurt.io"],
-                    "apiVersions": ["v1alpha1"],
-                    "resources": ["yurtappsets"],
-                    "operations": ["CREATE"],
-                }
-            ],
-        }
-    ],
+_RULE = {
+    "apiGroups": ["apps.openyurt.io"],
+    "apiVersions": ["v1alpha1"],
+    "resources": ["yurtappsets"],
+    "operations": ["CREATE"],
 }
+_HOOK = configuration("", "validating", webhook("sets.example.org", rules=[_RULE]), name="what-if")
 
 
 def read_roles() -> dict[tuple[str, str], dict[str, Any]]:

@@ -275,15 +275,6 @@ async def test_webhooks_of_interpreters_answer_as_recorded(tmp_path: Path) -> No
     assert [str(one) for one in found.unasked] == ["webhook widgets/w.example.org"]
 
 
-async def test_a_failure_of_an_interpreter_is_repeated(tmp_path: Path) -> None:
-    async with run_hook(tmp_path) as asked:
-        made = interpreter(asked)
-        asked.answer = asked.respond(successful=False, code=418, message="teapot")
-        async with recording(made) as running:
-            assert (await running.ask("/explore", question())).json()["response"]["successful"] is False
-    assert kinds(await replay(running.entries(), [made])) == [()]
-
-
 async def test_a_new_interpreter_makes_a_review_undecidable(tmp_path: Path) -> None:
     async with recording() as running:
         await running.ask("/explore", question())

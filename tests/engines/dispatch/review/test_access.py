@@ -120,15 +120,6 @@ async def test_callers_without_credentials_are_refused_before_their_body_is_read
         assert (await ask(app, f"/clusters/ws3/{verb}", token=f"Bearer {TOKEN}")).status == 413
 
 
-async def test_a_right_in_one_cluster_does_not_apply_to_another(
-    server: Webhooks, reviewer: Reviewer, tmp_path: Path
-) -> None:
-    async with dispatching(server, kubeconfig=tmp_path / "none") as app:
-        app.store.put(binding("ws2", "ws1", "widgets.example.org", name="other"))
-        assert (await ask(app, "/clusters/ws2/explain", token=f"Bearer {TOKEN}")).status == 403
-        assert (await ask(app, "/clusters/ws3/explain", token=f"Bearer {TOKEN}")).status == 200
-
-
 async def test_callers_get_503_if_the_apiserver_cannot_review_their_token(
     server: Webhooks, reviewer: Reviewer, tmp_path: Path
 ) -> None:
