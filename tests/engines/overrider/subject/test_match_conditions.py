@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.registration.configuration_objects import find_conditions
-from fleethook.engines.overrider.render import undo
 from fleethook.engines.overrider.subject.match_conditions import (
     EVERY_NAMESPACE,
     MAX_ANNOTATION_BYTES,
