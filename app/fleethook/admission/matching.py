@@ -8,17 +8,8 @@ from fleethook.admission.pod_templates import find_target
 from fleethook.cel.program import Activation, Program
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector, read_labels
-from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject
-from fleethook.model.webhook_rules import (
-    RuleAttributes,
-    RuleWithOperations,
-    matches_group,
-    matches_operation,
-    matches_resource,
-    matches_scope,
-    matches_version,
-)
+from fleethook.model.webhook_rules import EVERY
 
 
 def choose_resource(declaration: Declaration, document: Mapping[str, Any], subresource: str) -> str:
@@ -75,51 +66,30 @@ def find_mismatch(declaration: Declaration, request: AdmissionRequest, namespace
 
 def find_rule_mismatch(declaration: Declaration, request: AdmissionRequest) -> str:
     """Return why the rules of a webhook do not match a request, ``""`` if they do."""
-    return next(_list_mismatches(declaration, request), "")
+    one = find_target(declaration, request)
+    # A review may lack the resource. kube-apiserver knows only it, and it is the same for a kind in another case.
+    named = request.resource if request.resource.resource else request.kind
+    # A declared subresource may have a kind of its own, such as Scale, so only the resource tells its object.
+    by_kind = one.kind if not one.subresource else ""
+    scope = "Namespaced" if request.namespace and not _is_namespace(request) else "Cluster"
+    if request.operation not in one.operations:
+        return f"the operation is {request.operation}, not {' or '.join(one.operations)}"
+    if one.group not in (EVERY, named.group) or one.version not in (EVERY, named.version):
+        wanted = f"{one.group or 'core'}/{one.version}"
+        return f"the object is of {named.group or 'core'}/{named.version}, not of {wanted}"
+    if by_kind not in ("", request.kind.kind) and by_kind.lower() != request.kind.kind.lower():
+        return f"the kind is {request.kind.kind}, not {by_kind}"
+    if request.sub_resource not in (subresources := one.subresources) and EVERY not in subresources:
+        wanted = " or ".join(each or "none" for each in subresources)
+        return f"the subresource is {request.sub_resource or 'none'}, not {wanted}"
+    if not by_kind and one.resource not in (EVERY, request.resource.resource):
+        return f"the resource is {request.resource.resource}, not {one.resource}"
+    return "" if one.scope in (EVERY, scope) else f"the object is {scope}, and the scope of the rule is {one.scope}"
 
 
 def _is_namespace(request: AdmissionRequest) -> bool:
     """Return whether the object is a Namespace. Its reviews have its own name as the namespace."""
-    return (request.kind.group, request.kind.kind) == ("", "Namespace")
-
-
-def _list_mismatches(one: Declaration, request: AdmissionRequest) -> Iterator[str]:
-    one = find_target(one, request)
-    # A declared subresource may have a kind of its own, such as Scale, so only the resource tells its object.
-    by_kind = one.kind if not one.subresource else ""
-    group, version = _find_version(request)
-    attributes = RuleAttributes(
-        request.operation,
-        GroupVersionResource(group, version, request.resource.resource),
-        request.sub_resource,
-        namespaced=bool(request.namespace) and not _is_namespace(request),
-    )
-    resources = tuple(("*" if by_kind else one.resource, each) for each in one.subresources)
-    rule = RuleWithOperations(
-        frozenset(one.operations), frozenset({one.group}), frozenset({one.version}), resources, one.scope
-    )
-    if not matches_operation(rule, attributes):
-        yield f"the operation is {request.operation}, not {' or '.join(one.operations)}"
-    if not (matches_group(rule, attributes) and matches_version(rule, attributes)):
-        yield f"the object is of {group or 'core'}/{version}, not of {one.group or 'core'}/{one.version}"
-    # kube-apiserver knows only the resource, which is the same for a kind in another case.
-    if by_kind and by_kind.lower() != request.kind.kind.lower():
-        yield f"the kind is {request.kind.kind}, not {by_kind}"
-    if not matches_resource(rule, attributes):
-        if "*" not in one.subresources and request.sub_resource not in one.subresources:
-            wanted = " or ".join(each or "none" for each in one.subresources)
-            yield f"the subresource is {request.sub_resource or 'none'}, not {wanted}"
-        else:
-            yield f"the resource is {request.resource.resource}, not {one.resource}"
-    if not matches_scope(rule, attributes):
-        scope = "Namespaced" if attributes.namespaced else "Cluster"
-        yield f"the object is {scope}, and the scope of the rule is {one.scope}"
-
-
-def _find_version(request: AdmissionRequest) -> tuple[str, str]:
-    """Return group and version of the resource; those of the kind for a review without a resource."""
-    named = request.resource if request.resource.resource else request.kind
-    return named.group, named.version
+    return request.kind.kind == "Namespace" and request.kind.group == ""
 
 
 def _list_unselected(one: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> Iterator[str]:

@@ -39,9 +39,11 @@ def list_targets(declared: Declaration) -> Iterator[Declaration]:
 
 def find_target(declared: Declaration, request: AdmissionRequest) -> Declaration:
     """Return the declaration for the resource of a request: that of the workload for one with a template."""
+    if not declared.templates:
+        return declared
     named = request.resource
     found = (one for one in list_targets(declared) if (one.group, one.resource) == (named.group, named.resource))
-    return next(found, declared) if declared.templates else declared
+    return next(found, declared)
 
 
 def find_template(declared: Declaration, request: AdmissionRequest) -> tuple[str, ...]:

@@ -45,6 +45,9 @@ class ServedRule:
         is_async: Whether the rule is a coroutine function; an expression never is.
         expression: The rule in CEL; None for a rule in Python.
         followed: The kinds that the rule reads from ``store``.
+        file: The path of the file with the function.
+        line: The first line of the function or its decorators.
+        place: The name of the file and the line.
     """
 
     def __init__(
@@ -55,6 +58,10 @@ class ServedRule:
         self.followed: Final = declaration.followed
         self.function: Final = function
         self.name: Final = declaration.name
+        self.place: Final = _find_place(function)
+        code = inspect.unwrap(function).__code__
+        self.file: Final = code.co_filename
+        self.line: Final = code.co_firstlineno
         self.expression: Final = expression
         self.message: Final = message
         # A decorator may return a plain function that passes on the coroutine.
@@ -84,26 +91,11 @@ class ServedRule:
         """Whether the function has the parameter ``settings``."""
         return "settings" in self._signature.names
 
-    @property
-    def place(self) -> str:
-        """File and line of the function."""
-        return _find_place(self.function)
-
-    @property
-    def file(self) -> str:
-        """The path of the file with the function."""
-        return str(inspect.unwrap(self.function).__code__.co_filename)
-
-    @property
-    def line(self) -> int:
-        """The first line of the function or its decorators."""
-        return int(inspect.unwrap(self.function).__code__.co_firstlineno)
-
     def answer(
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
     ) -> Response:
         """Answer a review with a plain function or an expression, as `answer_async` does."""
-        return _run_at_once(self.answer_async(request, lookup=lookup, settings=settings))
+        return _run_at_once(self.decide(request, lookup, settings))[0]
 
     async def answer_async(
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
@@ -116,8 +108,9 @@ class ServedRule:
     ) -> tuple[Response, Invocation | None]:
         """Return the answer to a review, with the call of the function for it."""
         answer, invocation = await self._ask(request, lookup, settings)
-        reads_more = self._decides_itself or (invocation is not None and invocation.reads_more)
-        if request.operation != "UPDATE" or answer.reason not in REFUSALS or reads_more:
+        if answer.allowed or request.operation != "UPDATE" or answer.reason not in REFUSALS or self._decides_itself:
+            return answer, invocation
+        if invocation is not None and invocation.reads_more:
             return answer, invocation
 
         async def ask(other: AdmissionRequest) -> Response:

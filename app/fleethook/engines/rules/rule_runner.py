@@ -1,4 +1,4 @@
-"""Runs the calls of a rule: a plain function in threads, a coroutine in an event loop, an inline rule at once."""
+"""Answers the reviews of a rule: plain functions in threads, coroutines in an event loop, inline rules at once."""
 
 import asyncio
 import contextlib
@@ -7,9 +7,12 @@ from functools import partial
 from typing import Any, Final
 
 from fleethook.admission.followed_objects import Lookup
+from fleethook.admission.matching import find_rule_mismatch
 from fleethook.admission.rule import Rule
+from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION
 from fleethook.fairness import Limits, Slots
-from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
+from fleethook.model.json import as_object
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.work.threads import DaemonThreads, favour_event_loop
 
@@ -40,16 +43,32 @@ class RuleRunner:
         self._shares: Final = Slots(Limits(most, reserved=1, each=most // 2))
         favour_event_loop()
 
-    def answer(self, request: AdmissionRequest, lookup: Lookup) -> Response | Awaitable[Response]:
-        """Return the answer of the rule, at once if it is inline; after its timeout, the answer of a failed one."""
-        if self.rule.declaration.inline and request.size <= MAX_ON_LOOP:
-            return self.rule.answer(request, lookup=lookup, settings=self._settings)
-        if self._waiting >= MAX_WAITING:
-            return self.rule.fail(f"{self.rule.place}: {MAX_WAITING} calls of the rule run or wait already")
-        if self._shares.count(lookup.cluster) >= MAX_OF_WORKSPACE:
-            text = f"{MAX_OF_WORKSPACE} calls of the rule for this workspace run or wait already"
-            return self.rule.fail(f"{self.rule.place}: {text}")
+    def answer(self, request: AdmissionRequest, lookup: Lookup, missing: str = "") -> Response | Awaitable[Response]:
+        """Return the answer of the rule, at once if it is inline; after its timeout, the answer of a failed one.
+
+        Args:
+            request: The request.
+            lookup: Finds other objects.
+            missing: Why other objects cannot be found; ``""`` if they can.
+        """
+        rule = self.rule
+        if request.dry_run and (asked := _read_probe(request)):
+            return denied("the server answers, as `fleethook doctor` asked") if asked == rule.name else allowed()
+        if reason := find_rule_mismatch(rule.declaration, request):
+            return errored(f"the rule {rule.name} does not decide about this request: {reason}")
+        is_inline = rule.declaration.inline and request.size <= MAX_ON_LOOP
+        if problem := missing or ("" if is_inline else self._describe_overload(lookup.cluster)):
+            return rule.fail(f"{rule.place}: {problem}")
+        if is_inline:
+            return rule.answer(request, lookup=lookup, settings=self._settings)
         return self._wait(request, lookup)
+
+    def _describe_overload(self, cluster: str) -> str:
+        if self._waiting >= MAX_WAITING:
+            return f"{MAX_WAITING} calls of the rule run or wait already"
+        if self._shares.count(cluster) >= MAX_OF_WORKSPACE:
+            return f"{MAX_OF_WORKSPACE} calls of the rule for this workspace run or wait already"
+        return ""
 
     def _start(self, request: AdmissionRequest, lookup: Lookup) -> asyncio.Future[Response]:
         if self.rule.is_async:
@@ -84,6 +103,14 @@ class RuleRunner:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # The loop is closed already.
                 self._loop.call_soon_threadsafe(self._loop.call_later, after, self._loop.stop)
+
+
+def _read_probe(request: AdmissionRequest) -> str:
+    """Return the rule that `fleethook doctor` asks for, ``""`` for another request."""
+    if PROBE_ANNOTATION.encode() not in bytes(request.object_raw):
+        return ""
+    annotations = as_object(as_object(as_object(request.object).get("metadata")).get("annotations"))
+    return str(annotations.get(PROBE_ANNOTATION) or "")
 
 
 def _run_forever(loop: asyncio.AbstractEventLoop) -> None:

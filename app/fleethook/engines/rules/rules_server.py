@@ -13,7 +13,6 @@ from watchfiles import awatch
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.followed_objects import Lookup
-from fleethook.admission.matching import find_rule_mismatch
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules
 from fleethook.cluster.followed_cluster import Followed
@@ -27,16 +26,16 @@ from fleethook.cluster.registration.configuration_objects import (
 )
 from fleethook.cluster.registration.consumers import name_configuration
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
-from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, build_rule_configurations
+from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import StaleError
 from fleethook.engine import EngineStartError
 from fleethook.engines.rules.consumers_server import Consumers, list_stable, make_consumer_route, make_gauge
 from fleethook.engines.rules.consumers_server import list_resources as list_consumed
 from fleethook.engines.rules.rule_runner import RuleRunner
 from fleethook.engines.rules.rules_settings import RulesSettings
-from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
+from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind, parse_api_version
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject
 from fleethook.python_files import find_modules
 from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, Leadership, ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
@@ -105,6 +104,7 @@ class RulesServer(EngineServer):
         self._runners: Final = {path: RuleRunner(rule, settings.rule_settings) for path, rule in self.rules.items()}
         self._has_refused = False  # Logged once for each version of the files.
         self._consumers: Final = self._make_consumers()
+        self._lookup: Final = Lookup(lambda kind, cluster: list_stable(context.store, cluster, kind))
         self.leads = settings.registers_rules and self._consumers is not None
         self.problem = ""
         self._reloading: Final = asyncio.Lock()
@@ -194,18 +194,11 @@ class RulesServer(EngineServer):
     def _answer(self, path: str, request: AdmissionRequest, caller: str = "") -> Response | Awaitable[Response]:
         # A rule that the files lack decides until its webhook is removed: a renamed rule would have a gap otherwise,
         # because the webhook of its new name is registered later.
-        runner = self._runners[path]
-        rule = runner.rule
-        if request.dry_run and (asked := _read_probe(request)):
-            return denied("the server answers, as `fleethook doctor` asked") if asked == rule.name else allowed()
-        if reason := find_rule_mismatch(rule.declaration, request):
-            return errored(f"the rule {rule.name} does not decide about this request: {reason}")
-        if self.context.cluster is not None and (missing := self.context.cluster.source.missing(rule.followed)):
-            # A rule that sees no objects could decide wrongly.
-            return rule.fail(f"{rule.place}: {missing}")
-        if self._consumers is None:
-            return runner.answer(request, Lookup(lambda kind, cluster: list_stable(self.context.store, cluster, kind)))
-        return runner.answer(request, self._consumers.make_lookup(caller, request))
+        runner, cluster = self._runners[path], self.context.cluster
+        # A rule that sees no objects could decide wrongly.
+        missing = "" if cluster is None else cluster.source.missing(runner.rule.followed)
+        lookup = self._lookup if self._consumers is None else self._consumers.make_lookup(caller, request)
+        return runner.answer(request, lookup, missing)
 
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""
@@ -283,14 +276,6 @@ def _list_directories(paths: Iterable[Path]) -> set[Path]:
     """Return the directories to watch: editors replace files, and the kubelet replaces links beside them."""
     files = [one for path in paths for one in (path.absolute(), path.resolve(), *find_modules(path.absolute()))]
     return {one.parent for one in files if one.parent.is_dir()}
-
-
-def _read_probe(request: AdmissionRequest) -> str:
-    """Return the rule that `fleethook doctor` asks for, ``""`` for another request."""
-    if PROBE_ANNOTATION.encode() not in bytes(request.object_raw):
-        return ""
-    annotations = as_object(as_object(as_object(request.object).get("metadata")).get("annotations"))
-    return str(annotations.get(PROBE_ANNOTATION) or "")
 
 
 def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:
