@@ -57,9 +57,9 @@ class Timed(AdmissionEndpoint):
         self.__dict__.update(whole.__dict__)
         self.spent = self.count = 0
 
-    def _answer(self, scope: Any, body: bytes, request_id: str) -> Any:
+    def answer(self, scope: Any, body: bytes) -> Any:
         began = time.thread_time_ns()
-        begun = super()._answer(scope, body, request_id)
+        begun = super().answer(scope, body)
         self.spent += time.thread_time_ns() - began
         self.count += 1
         return begun
@@ -74,8 +74,8 @@ class Timers(Endpoint):
         super().__init__(TIMERS, **known)
         self._timed = timed
 
-    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
-        del scope, body, request_id
+    def answer(self, scope: Any, body: bytes) -> Reply:
+        del scope, body
         mean = self._timed.spent / max(1, self._timed.count)
         self._timed.spent = self._timed.count = 0
         return Reply(200, json.dumps(mean).encode())

@@ -23,6 +23,7 @@ from fleethook.server.log import encode_line, make_admission_line
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, find_outcome
 from fleethook.server.reviews.codec import decode_review, encode_response
+from fleethook.server.reviews.endpoint import REQUEST_ID
 from fleethook.work.threads import finish
 
 
@@ -33,8 +34,7 @@ class Staged(AdmissionEndpoint):
         self.__dict__.update(whole.__dict__)
         self._stages, self._whole = stages, answer
 
-    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
-        del scope
+    def answer(self, scope: Any, body: bytes) -> Reply:
         if self._stages < 1:
             return Reply(200, self._whole)
         started = time.perf_counter()
@@ -47,7 +47,7 @@ class Staged(AdmissionEndpoint):
         answer = encode_response(response, uid=read.uid, api_version=read.api_version)
         if self._stages < 4:
             return Reply(200, answer)
-        request_id = request_id or read.uid
+        request_id = scope.get(REQUEST_ID) or read.uid
         seconds = time.perf_counter() - started
         operation = read.request.operation if read.request else ""
         self.metrics.count_review(self._path, operation, find_outcome(response), seconds=seconds)
@@ -77,8 +77,7 @@ class Timed(AdmissionEndpoint):
         self.__dict__.update(whole.__dict__)
         self.sums, self.count = [0] * len(ANSWERING), 0
 
-    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
-        del scope
+    def answer(self, scope: Any, body: bytes) -> Reply:
         now = time.thread_time_ns
         t0 = now()
         read = decode_review(body)
@@ -87,7 +86,7 @@ class Timed(AdmissionEndpoint):
         t2 = now()
         answer = encode_response(response, uid=read.uid, api_version=read.api_version)
         t3 = now()
-        request_id = request_id or read.uid
+        request_id = scope.get(REQUEST_ID) or read.uid
         seconds = (t3 - t0) / 1e9
         operation = read.request.operation if read.request else ""
         self.metrics.count_review(self._path, operation, find_outcome(response), seconds=seconds)

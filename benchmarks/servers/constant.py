@@ -45,8 +45,8 @@ def answer_constantly(app: Fleethook, settings: Settings, form: str) -> None:
 class ConstantAnswer(InterpretEndpoint):
     """Does the minimum of an interpreter: decodes the review, answers with its uid, counts and logs."""
 
-    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
-        del request_id, scope
+    def answer(self, scope: Any, body: bytes) -> Reply:
+        del scope
         started = time.perf_counter()
         asked = decode_review(body)
         answer = msgspec.json.encode(
@@ -75,6 +75,7 @@ class ConstantBytes(Endpoint):
     max_at_once = MAX_ON_LOOP
     _constant = Reply(200, constant_answer())
 
-    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
-        del scope, body, request_id
+    def answer(self, scope: Any, body: bytes) -> Reply:
+        """Return the constant."""
+        del scope, body
         return self._constant

@@ -18,7 +18,6 @@ from tests.e2e.controlplane import build
 from tests.e2e.crds_controller import BODY, KarmadaFactory, prepare
 from tests.e2e.fleet import is_ready, service_account, unregister
 from tests.e2e.installation import Installation
-from tests.e2e.keep_alive import keep_alive
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.replays import Recording
 from tests.engines.crds.origin import Origin, serving, tarball
@@ -91,13 +90,6 @@ def openyurt_plane(
 @pytest.fixture(scope="session")
 def admin(plane: ControlPlane) -> Api:
     return plane.api()
-
-
-@pytest.fixture
-def api(plane: ControlPlane) -> Iterator[Api]:
-    """An administrator's client for a test with many requests."""
-    with keep_alive(plane.api()) as made:
-        yield made
 
 
 @pytest.fixture(scope="session")
@@ -192,7 +184,8 @@ def kubeconfig(plane: ControlPlane, admin: Api, crds: None) -> Path:
         ("monitoring.coreos.com", "PrometheusRule"),
     ):  # fmt: skip
         define(admin, group, "v1", kind, scope="Namespaced")
-    return plane.kubeconfig("chart")
+    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
+    return plane.kubeconfig("chart", user)
 
 
 @pytest.fixture

@@ -67,7 +67,8 @@ def release() -> Release:
 
 @pytest.fixture
 def administrator(plane: ControlPlane) -> Path:
-    return plane.kubeconfig("crds-render")
+    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
+    return plane.kubeconfig("crds-render", user)
 
 
 @pytest.fixture

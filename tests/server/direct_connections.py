@@ -20,6 +20,7 @@ from fleethook.server.protocol.bodies import Reply
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
+from fleethook.server.reviews.endpoint import REQUEST_ID
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 
@@ -110,8 +111,8 @@ class Failing(AdmissionEndpoint):
 
     error: type[BaseException] = LookupError
 
-    def _answer(self, scope: Any, body: bytes, request_id: str) -> Reply:
-        raise self.error(f"{len(body)} {request_id} {scope['path']}")
+    def answer(self, scope: Any, body: bytes) -> Reply:
+        raise self.error(f"{len(body)} {scope.get(REQUEST_ID, '')} {scope['path']}")
 
 
 class Exiting(Failing):

@@ -3,11 +3,10 @@
 import contextlib
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 
 
 class ReceivedSpan(NamedTuple):
@@ -70,9 +69,24 @@ def collecting() -> Iterator[Collector]:
     """Run a collector on a free port."""
     collector = Collector()
 
-    def respond(request: HTTPRequest) -> HTTPAnswer:
-        collector.take(request.path, {name.lower(): text for name, text in request.headers.items()}, request.body)
-        return HTTPAnswer(200)
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            collector.take(self.path, {name.lower(): text for name, text in self.headers.items()}, body)
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
 
-    with serve_http(respond) as collector.port:
+        def log_message(self, *_: Any) -> None:
+            """Stay silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    collector.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="collector")
+    thread.start()
+    try:
         yield collector
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import logging
 from collections.abc import Mapping
+from types import CoroutineType
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from fleethook.tracing.spans import (
     Attributes,
     Kind,
     TracingError,
+    begin_in_span,
     child_span,
     enter_span,
     find_trace_id,
@@ -20,6 +22,7 @@ from fleethook.tracing.spans import (
     start_child,
     start_tracing,
 )
+from fleethook.work.threads import Work, begin
 from tests.tracing.collector import collecting
 
 
@@ -138,3 +141,97 @@ def test_another_protocol_causes_a_warning(caplog: pytest.LogCaptureFixture) -> 
         assert tracing is not None
         tracing.close()
     assert "traces are exported with http/protobuf: grpc is not supported" in caplog.text
+
+
+async def current_name(*, pauses: bool) -> str:
+    if pauses:
+        await asyncio.sleep(0)
+    span = CURRENT.get()
+    return "" if span is None else span.headers["traceparent"]
+
+
+def read_current() -> str:
+    span = CURRENT.get()
+    return "" if span is None else span.headers["traceparent"]
+
+
+def do_in_span(awaits: int, seen: list[str]) -> Work[str]:
+    seen.append(read_current())
+    for number in range(awaits):
+        seen.append((yield current_name(pauses=bool(number % 2))))
+        seen.append(read_current())
+    return "done"
+
+
+def test_work_that_waits_for_nothing_ends_at_once() -> None:
+    span, seen = Noted(), list[str]()
+    begun = begin_in_span(span, lambda: begin(do_in_span(0, seen)))
+    assert begun == "done"
+    assert (seen, span.ends, CURRENT.get()) == (["root"], [""], None)
+
+
+async def test_the_span_is_current_in_every_step_and_wait_and_nowhere_else() -> None:
+    span, seen = Noted(), list[str]()
+    begun = begin_in_span(span, lambda: begin(do_in_span(3, seen)))
+    assert isinstance(begun, CoroutineType)
+    assert CURRENT.get() is None
+    # The rest runs in a task of its own, as in the server.
+    task = asyncio.create_task(begun)
+    other = asyncio.create_task(current_name(pauses=True))
+    assert await task == "done"
+    assert await other == ""
+    assert seen == ["root"] * 7
+    assert span.ends == [""]
+
+
+async def test_the_work_handles_a_failure_where_it_waits() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    def handled() -> Work[str]:
+        try:
+            yield fail()
+        except ValueError as error:
+            return f"{error} in {read_current()}"
+        return "not raised"
+
+    begun = begin_in_span(Noted(), lambda: begin(handled()))
+    assert isinstance(begun, CoroutineType)
+    assert await begun == "no in root"
+
+
+def test_a_failure_ends_the_span() -> None:
+    def fail() -> str:
+        raise ValueError("broken")
+
+    span = Noted()
+    with pytest.raises(ValueError, match="broken"):
+        begin_in_span(span, fail)
+    assert span.ends == ["broken"]
+    assert CURRENT.get() is None
+
+
+async def test_a_cancellation_ends_the_span_and_the_work() -> None:
+    started, closed = asyncio.Event(), list[str]()
+
+    async def hang() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    def waits() -> Work[str]:
+        try:
+            yield hang()
+        finally:
+            closed.append(read_current())
+        return ""
+
+    span = Noted()
+    begun = begin_in_span(span, lambda: begin(waits()))
+    assert isinstance(begun, CoroutineType)
+    task = asyncio.create_task(begun)
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(closed) == 1
+    assert len(span.ends) == 1

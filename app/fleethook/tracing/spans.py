@@ -8,10 +8,12 @@ import contextlib
 import importlib.util
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
+_T = TypeVar("_T")
 Attribute = str | int | bool
 Attributes = Mapping[str, Attribute]
 Kind = Literal["server", "client", "internal"]
@@ -86,6 +88,51 @@ def enter_span(span: Span | None) -> Iterator[Span | None]:
         span.end()
     finally:
         CURRENT.reset(token)
+
+
+def begin_in_span(
+    span: Span,
+    begin: Callable[[], _T | Coroutine[Any, Any, _T]],
+    *,
+    explain: Callable[[BaseException], Attributes] = lambda _: _NO_ATTRIBUTES,
+) -> _T | Coroutine[Any, Any, _T]:
+    """Begin work while a span is the current one, and end the span with the work.
+
+    The first part runs in the context of a connection, which other reviews share. So the span is not the current one
+    between the first part and the rest.
+
+    Args:
+        span: The span.
+        begin: Returns the result, or a coroutine that goes on with the work and returns the result.
+        explain: Returns the attributes of a failure.
+
+    Raises:
+        Exception: The work has failed before it waited for anything.
+    """
+    token = CURRENT.set(span)
+    try:
+        begun = begin()
+    except BaseException as error:
+        span.note(explain(error))
+        span.end(describe_failure(error))
+        raise
+    finally:
+        CURRENT.reset(token)
+    if isinstance(begun, CoroutineType):
+        return _finish_in_span(span, begun, explain)
+    span.end()
+    return begun
+
+
+async def _finish_in_span(
+    span: Span, begun: Coroutine[Any, Any, _T], explain: Callable[[BaseException], Attributes]
+) -> _T:
+    with enter_span(span):
+        try:
+            return await begun
+        except BaseException as error:
+            span.note(explain(error))
+            raise
 
 
 def find_trace_id() -> str:

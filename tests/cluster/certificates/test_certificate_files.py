@@ -1,3 +1,4 @@
+import contextlib
 import socket
 import ssl
 import stat
@@ -121,6 +122,10 @@ def test_a_ca_without_its_key_is_never_replaced(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
 
 
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+NAMES = ["localhost", "127.0.0.1", "::1"]
+
+
 def test_a_wrong_key_is_an_error(tmp_path: Path) -> None:
     authority = new_authority(now=NOW)
     one, other = (issue_serving(authority, names=NAMES, now=NOW) for _ in range(2))
@@ -203,8 +208,8 @@ def present(chain: list[bytes], directory: Path, version: ssl.TLSVersion) -> ssl
     return client
 
 
-def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject] | None:
-    """Return the sides of the client and of the server after a handshake, None if the server refuses the client."""
+def accept(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject | None:
+    """Return the server's side after a handshake, None if the server refuses the client."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(to_client, to_server, server_hostname="localhost")
     other = server.wrap_bio(to_server, to_client, server_side=True)
@@ -215,7 +220,7 @@ def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLOb
             continue
         except ssl.SSLCertVerificationError:
             return None
-    return one, other
+    return other
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -226,10 +231,10 @@ def test_client_certificates_are_verified(
     (tmp_path / "clients.crt").write_bytes(b"".join(trusted))
     files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
     server = ReloadingContext(files, tmp_path / "clients.crt").context
-    sides = handshake(server, present(presented, tmp_path, version))
-    assert (sides is not None) == accepted
-    if sides is not None:
-        assert sides[1].getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(presented[0].decode())
+    connection = accept(server, present(presented, tmp_path, version))
+    assert (connection is not None) == accepted
+    if connection is not None:
+        assert connection.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(presented[0].decode())
 
 
 def test_a_client_is_refused_when_its_root_is_removed(tmp_path: Path) -> None:
@@ -237,17 +242,22 @@ def test_a_client_is_refused_when_its_root_is_removed(tmp_path: Path) -> None:
     files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
     reloading = ReloadingContext(files, tmp_path / "clients.crt")
     client = present([certify("client", "ca", 3, 0)], tmp_path, ssl.TLSVersion.TLSv1_3)
-    assert handshake(reloading.context, client)
+    assert accept(reloading.context, client)
     (tmp_path / "clients.crt").write_bytes(ROOTS[1])
     assert reloading.reload()
-    assert handshake(reloading.context, client) is None
+    assert accept(reloading.context, client) is None
 
 
 def connect(server: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
     """Handshake in memory and return the server's certificate in DER."""
-    sides = handshake(server, client)
-    certificate = sides and sides[0].getpeercert(binary_form=True)
-    assert certificate
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    one = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    other = server.wrap_bio(to_server, to_client, server_side=True)
+    for side in (one, other, one, other):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    certificate = one.getpeercert(binary_form=True)
+    assert certificate is not None
     return certificate
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.render import NEVER_RENDERED, render_with
-from fleethook.engines.overrider.render.undo import read_last_render
+from fleethook.engines.overrider.render.last_render import NEVER_RENDERED, read_last_render
+from fleethook.engines.overrider.render.plan_patch import render_with
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.patch import apply, identical
 from tests.builders import (
@@ -115,7 +115,7 @@ def _compare_with_rendering(entries: Any, replicas: int, theirs: str, operation:
         assert identical(apply(document, answer.patch), expected)
     if old is None and last_render is None and plan.fast is not None:
         MET["precompiled"] += (
-            plan.fast.operations_for_new(document, next_render=plan.last_render, values=plan.values) is not None
+            plan.fast.operations_for_new(document, next_render=plan.next_render, values=plan.values) is not None
         )
 
 

@@ -34,7 +34,7 @@ from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.server.callers import NamedCallers, RequestQuota
 from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, ServerContext
-from fleethook.server.reviews.admission_endpoint import Make, ReviewRoute, make_admission_route
+from fleethook.server.reviews.admission_endpoint import MakeEndpoint, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 
 
@@ -59,7 +59,7 @@ def _observe(request: AdmissionRequest) -> Response:
     return admission.allowed()
 
 
-def _make_cluster_route(path: str, summary: str, make: Make) -> ReviewRoute:
+def _make_cluster_route(path: str, summary: str, make: MakeEndpoint) -> ReviewRoute:
     return ReviewRoute(path, summary, make, authorizes=True)
 
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from starlette.types import Scope
@@ -13,15 +13,11 @@ from starlette.types import Scope
 from fleethook.cluster.store import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
-from fleethook.server.log import LogSink, ReviewLine, find_cluster, make_admission_line
-from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.bodies import BodyBudget, RequestError
-from fleethook.server.reviews.codec import Decoded, decode_review, encode_response
+from fleethook.server.log import ReviewLine, find_cluster, make_admission_line
+from fleethook.server.protocol.bodies import RequestError
+from fleethook.server.reviews.codec import Decoded, ReviewProblem, decode_review, encode_response, explain_failure
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
-from fleethook.server.reviews.recording import RecordReview
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
-from fleethook.tracing.spans import StartTrace
-from fleethook.work.threads import Worker
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 
 Immediate = Response | Callable[[], Response | None]
 """The response of a handler, or a function that runs in a thread: it returns the response, or None to ask again."""
@@ -201,23 +197,8 @@ def find_outcome(response: Response) -> str:
     return "denied" if is_denial else "errored"
 
 
-class Make(Protocol):
-    """Makes the endpoint of a route."""
-
-    def __call__(  # noqa: PLR0913 - one parameter for each part of the server that endpoints share
-        self,
-        path: str,
-        *,
-        metrics: Metrics,
-        body_limit: int,
-        log: LogSink | None,
-        known_clients_only: bool,
-        worker: Worker,
-        bodies: BodyBudget | None,
-        record: RecordReview | None,
-        trace: StartTrace | None,
-    ) -> Endpoint:
-        """Return the endpoint."""
+MakeEndpoint = Callable[..., Endpoint]
+"""Makes the endpoint of a route from its path and, by name, the parts of the server that endpoints share."""
 
 
 class ReviewRoute(NamedTuple):
@@ -225,7 +206,7 @@ class ReviewRoute(NamedTuple):
 
     path: str
     summary: str
-    make: Make
+    make: MakeEndpoint
     review: type[Any] = AdmissionReview
     needs: tuple[GroupKind, ...] = ()
     """Kinds that every answer depends on. If the kinds depend on the review, the handler checks them itself."""
@@ -239,8 +220,4 @@ def make_admission_route(
     path: str, summary: str, handler: ReviewHandler, *, needs: tuple[GroupKind, ...] = (), **rest: Any
 ) -> ReviewRoute:
     """Return a route; ``rest`` is for `AdmissionEndpoint`."""
-    return ReviewRoute(path, summary, partial(_make_admission_endpoint, handler=handler, **rest), needs=needs)
-
-
-def _make_admission_endpoint(path: str, *, handler: ReviewHandler, **rest: Any) -> Endpoint:
-    return AdmissionEndpoint(path, handler, **rest)
+    return ReviewRoute(path, summary, partial(AdmissionEndpoint, handler=handler, **rest), needs=needs)

@@ -4,6 +4,7 @@ A review that cannot be decoded is answered, too, if its uid can be found.
 """
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -214,3 +215,34 @@ def _compute_budget(query: bytes) -> float:
 
 
 _cached_budget: Final = lru_cache(maxsize=256)(_compute_budget)
+
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ReviewProblem(NamedTuple):
+    """The reason why a review cannot be answered.
+
+    Attributes:
+        message: The text for the caller.
+        code: The HTTP status that the answer carries.
+        reason: The reason of a ``metav1.Status``.
+    """
+
+    message: str
+    code: int = 400
+    reason: str = "BadRequest"
+
+
+def explain_failure(error: Exception, *, route: str, uid: str) -> ReviewProblem:
+    """Return the problem of a review on which its handler failed; a defect is logged.
+
+    Every failure needs an answer with the uid: a dropped connection would leave the caller with a timeout and without
+    a reason.
+    """
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        return ReviewProblem(f"the object under review is not JSON: {error}")
+    if isinstance(error, RecursionError):
+        return ReviewProblem("the object under review is nested too deep")
+    _log.error("review handler failed", exc_info=error, extra={"fields": {"route": route, "uid": uid}})
+    return ReviewProblem(f"fleethook failed to answer; its log has the reason under uid {uid}", 500, "InternalError")

@@ -61,7 +61,7 @@ SWITCH_OFF_HINT: Final = "to switch fleethook off, run fleethook uninstall"
 CHARGE: Final = "fleethook.charge"
 """The member of an ASGI scope with the memory of the request, a `BodyCharge`; missing or None if none is charged."""
 
-_REQUEST_ID: Final = "fleethook.request_id"
+REQUEST_ID: Final = "fleethook.request_id"
 """The member of a scope with the request id of headers that were checked. Requests with an equal head begin with such a
 scope (`fleethook.server.protocol.repeated_head`)."""
 
@@ -78,6 +78,7 @@ class Endpoint(ABC):
 
     Every answer comes from `answer`. As an ASGI app, the endpoint reads the body first. The protocol of the server
     collects the body of a review itself, and calls `answer` without ASGI around it.
+    `fleethook.server.reviews.review_endpoint` answers reviews.
 
     Attributes:
         metrics: Counts the requests in flight.
@@ -97,7 +98,7 @@ class Endpoint(ABC):
         *,
         metrics: Metrics,
         body_limit: int,
-        known_clients_only: bool,
+        known_clients_only: bool = False,
         worker: Worker | None = None,
         bodies: BodyBudget | None = None,
     ) -> None:
@@ -145,14 +146,15 @@ class Endpoint(ABC):
                 raise RequestError(503, "ServiceUnavailable", f"{problem}; {SWITCH_OFF_HINT}")
             self.missing = None
         self._check_caller(scope)
-        if _REQUEST_ID not in scope:
-            scope[_REQUEST_ID] = check_headers(scope["headers"], limit=self.body_limit)
+        if REQUEST_ID not in scope:
+            scope[REQUEST_ID] = check_headers(scope["headers"], limit=self.body_limit)
 
     def charge(self, scope: Scope, client: str) -> BodyCharge:
         """Return a charge for the body of a request; ``client`` is the address of the caller."""
         consumer = self._find_consumer(scope)
         return BodyCharge(self.bodies, name_account(consumer) if consumer else client)
 
+    @abstractmethod
     def answer(self, scope: Scope, body: bytes) -> Answered:
         """Answer a body, at once if that needs no waiting.
 
@@ -160,11 +162,6 @@ class Endpoint(ABC):
             scope: The request. A request by HTTP has passed `admit`.
             body: The complete body.
         """
-        try:
-            answered = self._answer(scope, body, scope.get(_REQUEST_ID, ""))
-        except RequestError as error:
-            return refuse(error)
-        return answered if isinstance(answered, Reply) else _await(answered)
 
     async def _read_and_answer(self, scope: Scope, receive: Receive, charge: BodyCharge) -> Reply:
         """Read a body and return its answer; raises ClientGoneError."""
@@ -187,17 +184,6 @@ class Endpoint(ABC):
     async def _off_loop(self, function: Callable[..., _T], *arguments: Any, turn: str = "") -> _T:
         """Run a function on a large review in a thread; ``turn`` is the lane whose turn it takes."""
         return await self._worker.run(turn or self._path, function, *arguments)
-
-    @abstractmethod
-    def _answer(self, scope: Scope, body: bytes, request_id: str) -> Answered:
-        """Return the answer, or the rest of the work on it. Both may raise RequestError."""
-
-
-async def _await(answered: Coroutine[Any, Any, Reply]) -> Reply:
-    try:
-        return await answered
-    except RequestError as error:
-        return refuse(error)
 
 
 def refuse(error: RequestError) -> Reply:

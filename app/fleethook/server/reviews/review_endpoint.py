@@ -5,35 +5,24 @@
 plain calls. The first part that has to wait returns a coroutine, and another one goes on with its result.
 """
 
-import logging
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from types import CoroutineType
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
-import msgspec
 from starlette.types import Scope
 
 from fleethook.model.json import JSON
 from fleethook.server.log import Line, LogSink, encode_line
-from fleethook.server.metrics import Metrics
-from fleethook.server.protocol.bodies import BodyBudget, Reply, RequestError
-from fleethook.server.reviews.codec import BadReviewError, encode_error
-from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Answered, Endpoint, check_numbers
+from fleethook.server.protocol.bodies import Reply, RequestError
+from fleethook.server.reviews.codec import BadReviewError, ReviewProblem
+from fleethook.server.reviews.endpoint import MAX_ON_LOOP, REQUEST_ID, Answered, Endpoint, check_numbers, refuse
 from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordReview
-from fleethook.tracing.spans import (
-    CURRENT,
-    Span,
-    StartTrace,
-    describe_failure,
-    enter_span,
-    find_trace_id,
-)
-from fleethook.work.threads import T, Worker, finish
+from fleethook.tracing.spans import CURRENT, Attributes, StartTrace, begin_in_span, find_trace_id
+from fleethook.work.threads import finish
 
-_log: Final = logging.getLogger(__name__)
 _NO_FACTS: Final[Mapping[str, JSON]] = {}
 
 
@@ -81,20 +70,6 @@ class Received(NamedTuple, Generic[ReviewT, CallT]):
     started: float
 
 
-class ReviewProblem(NamedTuple):
-    """The reason why a review cannot be answered.
-
-    Attributes:
-        message: The text for the caller.
-        code: The HTTP status that the answer carries.
-        reason: The reason of a ``metav1.Status``.
-    """
-
-    message: str
-    code: int = 400
-    reason: str = "BadRequest"
-
-
 class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     """Answers the reviews of one route.
 
@@ -105,46 +80,45 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     max_on_loop: int = MAX_ON_LOOP
     """Bytes of the largest review on which all work runs on the event loop."""
 
-    def __init__(  # noqa: PLR0913 - as `Make` in admission_endpoint.py
+    def __init__(
         self,
         path: str,
         *,
-        metrics: Metrics,
-        body_limit: int,
         log: LogSink | None,
-        known_clients_only: bool = False,
-        worker: Worker | None = None,
-        bodies: BodyBudget | None = None,
         record: RecordReview | None = None,
         trace: StartTrace | None = None,
+        **rest: Any,
     ) -> None:
-        """Prepare; arguments as in `Endpoint`, and three more.
+        """Prepare.
 
-        ``log`` takes a line for each review; None to log nothing. ``record`` takes each review that was answered, or
-        refused because of its content; None to record nothing. ``trace`` starts the span of a review; None to trace
-        nothing.
+        Args:
+            path: The path of the route.
+            log: Takes a line for each review; None to log nothing.
+            record: Takes each review that was answered, or refused because of its content; None to record nothing.
+            trace: Starts the span of a review; None to trace nothing.
+            rest: As in `Endpoint`.
         """
-        super().__init__(
-            path,
-            metrics=metrics,
-            body_limit=body_limit,
-            known_clients_only=known_clients_only,
-            worker=worker,
-            bodies=bodies,
-        )
+        super().__init__(path, **rest)
         self._log: Final = log
         self._record: Final = record
         self._trace: Final = trace
         self._span_name: Final = f"POST {path}"
 
-    def _answer(self, scope: Scope, body: bytes, request_id: str) -> Answered:
-        if self._trace is None:
-            return self._begin(scope, body, request_id)
-        span = self._trace(self._span_name, scope["headers"])
-        return begin_in_span(span, partial(self._begin, scope, body, request_id))
+    def answer(self, scope: Scope, body: bytes) -> Answered:
+        """Answer a review, at once if that needs no waiting; arguments as of `Endpoint.answer`."""
+        try:
+            if self._trace is None:
+                answered = self._begin(scope, body)
+            else:
+                span = self._trace(self._span_name, scope["headers"])
+                answered = begin_in_span(span, partial(self._begin, scope, body), explain=_explain_refusal)
+        except RequestError as error:
+            return refuse(error)
+        return answered if isinstance(answered, Reply) else _refuse_later(answered)
 
-    def _begin(self, scope: Scope, body: bytes, request_id: str) -> Answered:
-        started = time.perf_counter()
+    def _begin(self, scope: Scope, body: bytes) -> Answered:
+        """Decode a review and have it answered; both this function and the coroutine raise RequestError."""
+        started, request_id = time.perf_counter(), scope.get(REQUEST_ID, "")
         call = self._inspect(scope)
         if len(body) > self.max_on_loop or isinstance(call, CoroutineType):
             return self._begin_later(scope, body, request_id, started=started, inspected=call)
@@ -184,7 +158,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     def _refuse_malformed(self, problem: BadReviewError, scope: Scope, body: bytes, *, started: float) -> RequestError:
         seconds = self._count("malformed", started=started)
         error = RequestError(400, "BadRequest", str(problem))
-        self._record_refusal(error, scope, body, seconds=seconds)
+        self._record_answer(scope, body, seconds, error.code, refuse(error).body)
         return error
 
     def _go_on(self, received: Received[ReviewT, CallT]) -> Answered:
@@ -217,72 +191,45 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         trace_id = "" if self._trace is None else find_trace_id()
         seconds = self._count(outcome, operation=operation, started=received.started, trace_id=trace_id)
         if trace_id:
-            self._note_answer(received, operation, outcome)
+            _note_answer(self._path, review.uid, operation, outcome, cluster=self._name_cluster(received))
         if self._log is not None:
             line = self._describe(received, verdict, seconds=seconds)
             if trace_id:
                 line.trace_id = trace_id
             self._log(encode_line(line))
         if self._record is not None:
-            # By position, because names take 20 % more time.
-            self._record(
-                AnsweredReview(
-                    time.time(), self._path, received.scope["raw_path"], received.scope["query_string"],
-                    self._name_cluster(received), seconds, 200, self._list_facts(received), review.uid,
-                    received.body, answer, self._list_calls(verdict),
-                )
-            )  # fmt: skip
+            calls = self._list_calls(verdict)
+            self._record_answer(received.scope, received.body, seconds, 200, answer, received=received, calls=calls)
         return Reply(200, answer)
 
-    def _note_answer(self, received: Received[ReviewT, CallT], operation: str, outcome: str) -> None:
-        """Add the facts about an answered review to its exported span."""
-        span = CURRENT.get()
-        if span is not None:
-            span.note(
-                {
-                    "http.request.method": "POST",
-                    "http.route": self._path,
-                    "http.response.status_code": 200,
-                    "fleethook.review.uid": received.review.uid,
-                    "fleethook.review.operation": operation,
-                    "fleethook.review.outcome": outcome,
-                    "fleethook.cluster": self._name_cluster(received),
-                }
-            )
-
     def _record_refused(self, error: RequestError, received: Received[ReviewT, CallT]) -> None:
-        seconds = time.perf_counter() - received.started
-        self._record_refusal(error, received.scope, received.body, seconds=seconds, received=received)
+        seconds, answer = time.perf_counter() - received.started, refuse(error).body
+        self._record_answer(received.scope, received.body, seconds, error.code, answer, received=received)
 
-    def _record_refusal(
+    def _record_answer(
         self,
-        error: RequestError,
         scope: Scope,
         body: bytes,
-        *,
         seconds: float,
+        status: int,
+        answer: bytes,
+        *,
         received: Received[ReviewT, CallT] | None = None,
+        calls: Sequence[AskedCall] = (),
     ) -> None:
-        """Record a review that gets an HTTP error; ``received`` is None if it could not be decoded."""
+        """Record an answer, if answers are recorded; ``received`` is None if the review could not be decoded."""
         if self._record is None:
             return
-        answer = encode_error(error.code, error.reason, str(error))
-        uid = "" if received is None else received.review.uid
-        review = AnsweredReview(
-            time=time.time(),
-            route=self._path,
-            path=scope["raw_path"],
-            query=scope["query_string"],
-            cluster="" if received is None else self._name_cluster(received),
-            seconds=seconds,
-            status=error.code,
-            caller={} if received is None else self._list_facts(received),
-            uid=uid,
-            body=body,
-            answer=answer,
-            calls=(),
-        )
-        self._record(review)
+        cluster, facts, uid = "", _NO_FACTS, ""
+        if received is not None:
+            cluster, facts, uid = self._name_cluster(received), self._list_facts(received), received.review.uid
+        # By position, because names take 20 % more time.
+        self._record(
+            AnsweredReview(
+                time.time(), self._path, scope["raw_path"], scope["query_string"], cluster, seconds, status, facts,
+                uid, body, answer, calls,
+            )
+        )  # fmt: skip
 
     def _name_cluster(self, received: Received[ReviewT, CallT]) -> str:
         """Return the logical cluster of a review, for a recording."""
@@ -351,61 +298,31 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
         """Return the log line of an answered review."""
 
 
-def begin_in_span(span: Span, begin: Callable[[], T | Coroutine[Any, Any, T]]) -> T | Coroutine[Any, Any, T]:
-    """Begin work while a span is the current one, and end the span with the work.
-
-    The first part runs in the context of a connection, which other reviews share. So the span is not the current one
-    between the first part and the rest.
-
-    Args:
-        span: The span.
-        begin: Returns the result, or a coroutine that goes on with the work and returns the result.
-
-    Raises:
-        Exception: The work has failed before it waited for anything.
-    """
-    token = CURRENT.set(span)
+async def _refuse_later(answering: Coroutine[Any, Any, Reply]) -> Reply:
     try:
-        begun = begin()
-    except BaseException as error:
-        _end_failed(span, error)
-        raise
-    finally:
-        CURRENT.reset(token)
-    if isinstance(begun, CoroutineType):
-        return _finish_in_span(span, begun)
-    span.end()
-    return begun
+        return await answering
+    except RequestError as error:
+        return refuse(error)
 
 
-async def _finish_in_span(span: Span, begun: Coroutine[Any, Any, T]) -> T:
-    with enter_span(span):
-        try:
-            return await begun
-        except RequestError as error:
-            _note_refusal(span, error)
-            raise
+def _note_answer(route: str, uid: str, operation: str, outcome: str, *, cluster: str) -> None:
+    """Add the facts about an answered review to the current span."""
+    span = CURRENT.get()
+    if span is not None:
+        span.note(
+            {
+                "http.request.method": "POST",
+                "http.route": route,
+                "http.response.status_code": 200,
+                "fleethook.review.uid": uid,
+                "fleethook.review.operation": operation,
+                "fleethook.review.outcome": outcome,
+                "fleethook.cluster": cluster,
+            }
+        )
 
 
-def _end_failed(span: Span, error: BaseException) -> None:
-    if isinstance(error, RequestError):
-        _note_refusal(span, error)
-    span.end(describe_failure(error))
-
-
-def _note_refusal(span: Span, error: RequestError) -> None:
-    span.note({"http.request.method": "POST", "http.response.status_code": error.code})
-
-
-def explain_failure(error: Exception, *, route: str, uid: str) -> ReviewProblem:
-    """Return the problem of a review on which its handler failed; a defect is logged.
-
-    Every failure needs an answer with the uid: a dropped connection would leave the caller with a timeout and without
-    a reason.
-    """
-    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
-        return ReviewProblem(f"the object under review is not JSON: {error}")
-    if isinstance(error, RecursionError):
-        return ReviewProblem("the object under review is nested too deep")
-    _log.error("review handler failed", exc_info=error, extra={"fields": {"route": route, "uid": uid}})
-    return ReviewProblem(f"fleethook failed to answer; its log has the reason under uid {uid}", 500, "InternalError")
+def _explain_refusal(error: BaseException) -> Attributes:
+    if not isinstance(error, RequestError):
+        return {}
+    return {"http.request.method": "POST", "http.response.status_code": error.code}

@@ -9,18 +9,15 @@ from tests.builders import (
     NEW_IMAGE,
     container,
     entry,
-    image,
     is_unchanged,
     overrider,
     owner,
     patch,
-    pod_template,
     pool,
     rendered,
     review,
     workload,
     yurt_app_set,
-    yurt_app_set_v1beta1,
 )
 
 
@@ -132,128 +129,3 @@ def test_the_cluster_annotation_selects_subjects_and_overriders() -> None:
     assert rendered(in_cluster(workload(), "ws2"), *objects)["spec"]["replicas"] == 12
     assert is_unchanged(review(in_cluster(workload(), "ws3"), *objects))
     assert is_unchanged(review(workload(), *objects))
-
-
-@pytest.mark.parametrize(
-    ("change", "warning"),
-    [
-        ({"image": "two:2"}, "replaced: /spec/template/spec/containers/[name=two]/image: edit the owner or "),
-        ({"args": ["x"]}, ""),
-        ({"command": None}, "replaced: /spec/template/spec/containers/[name=two]/command: edit the owner or "),
-        ({"image": "two:1"}, ""),
-    ],
-)
-def test_a_value_that_the_template_restores_is_a_warning(change: dict[str, Any], warning: str) -> None:
-    """Otherwise `kubectl set image two=…` succeeds and stores nothing."""
-    two = container("two", image="two:1", command=["sh"])
-    subject = yurt_app_set(template=pod_template(containers=[container(), two]))
-    rule = overrider(entry("hangzhou", items=[image("nginx", "nginx:2")]))
-    stored = rendered(workload(template=pod_template(containers=[container(), two])), subject, rule)
-    edited = copy.deepcopy(stored)
-    edited["spec"]["template"]["spec"]["containers"][1] |= change
-    answer = review(edited, subject, rule, operation="UPDATE", old=stored)
-    assert [one.startswith(warning) for one in answer.warnings] == [True] * bool(warning)
-
-
-# An entry leaves the number of replicas to another owner, such as an autoscaler.
-
-INITIAL, LEAVE = {"initialReplicas": 3}, {"leave": ["replicas"]}
-
-
-@pytest.mark.parametrize(
-    ("items", "created"),
-    [
-        ([INITIAL], 3),
-        ([LEAVE], 2),
-        ([{"replicas": 5}, LEAVE], 5),
-        ([LEAVE, {"replicas": 5}], 5),
-        ([{"replicas": 5}, INITIAL], 3),
-        ([{"initialReplicas": 0}], 0),
-    ],
-)
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_a_new_workload_gets_the_initial_replicas(items: list[Any], created: int, kind: str) -> None:
-    subject = yurt_app_set(kind=kind)
-    assert (
-        rendered(workload(kind), subject, overrider(entry("*", items=items)), kind=kind)["spec"]["replicas"] == created
-    )
-
-
-@pytest.mark.parametrize(
-    ("items", "kept"),
-    [
-        ([INITIAL], True),
-        ([LEAVE], True),
-        ([{"replicas": 5}, LEAVE], True),
-        ([{"replicas": 5}, INITIAL], True),
-        ([LEAVE, {"replicas": 5}], False),
-        ([INITIAL, image("nginx", "nginx:2")], True),
-        ([image("nginx", "nginx:2")], None),
-    ],
-)
-@pytest.mark.parametrize("subject", [yurt_app_set(), yurt_app_set_v1beta1(pools=["hangzhou"], replicas=2)])
-def test_replicas_of_an_existing_workload_are_left(
-    items: list[Any], kept: bool | None, subject: dict[str, Any]
-) -> None:
-    """The template has two replicas, which OpenYurt writes with each revision; an autoscaler has set seven."""
-    owners = [owner(apiVersion=subject["apiVersion"])]
-    objects = (subject, overrider(entry("*", items=items)))
-    stored = rendered(workload(owners=owners), *objects)
-    stored["spec"]["replicas"] = 7
-    written = copy.deepcopy(stored)
-    written["spec"] |= {"replicas": 2, "minReadySeconds": 1}
-    expected = {True: 7, False: 5, None: 2}[kept]
-    assert rendered(written, *objects, operation="UPDATE", old=stored)["spec"]["replicas"] == expected
-    by_hand = copy.deepcopy(stored)
-    by_hand["spec"]["replicas"] = 4
-    answer = rendered(by_hand, *objects, operation="UPDATE", old=stored)
-    assert answer["spec"]["replicas"] == (5 if kept is False else 4)
-    # A touch of the leader changes nothing.
-    touched = copy.deepcopy(stored)
-    touched["metadata"]["annotations"]["LastOverrideTime"] = "now"
-    assert rendered(touched, *objects, operation="UPDATE", old=stored)["spec"]["replicas"] == (
-        5 if kept is False else 7
-    )
-
-
-def test_kept_replicas_are_told_to_the_writer() -> None:
-    objects = (yurt_app_set(), overrider(entry("*", items=[INITIAL])))
-    stored = rendered(workload(), *objects)
-    written = copy.deepcopy(stored)
-    written["spec"]["replicas"] = 2
-    answer = review(written, *objects, operation="UPDATE", old=stored)
-    (text,) = answer.warnings
-    assert text == (
-        "/spec/replicas: 2 is the number of the template, and 3 stays: entries[0].items[0] leaves the replicas to "
-        "another owner; use kubectl scale to set this number"
-    )
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ([{"replicas": 5}], [INITIAL], 7),
-        ([INITIAL], [{"initialReplicas": 4}], 7),
-        ([INITIAL], [image("nginx", "nginx:2")], 7),
-        ([INITIAL], [{"replicas": 5}], 5),
-        ([INITIAL], None, 7),
-        ([{"replicas": 5}], [image("nginx", "nginx:2")], 2),
-    ],
-)
-def test_an_edit_of_the_overrider_leaves_replicas(before: Any, after: Any, expected: int) -> None:
-    subject = yurt_app_set()
-    stored = rendered(workload(), subject, overrider(entry("*", items=before)))
-    stored["spec"]["replicas"] = 7
-    rules = [] if after is None else [overrider(entry("*", items=after))]
-    found = rendered(copy.deepcopy(stored), subject, *rules, operation="UPDATE", old=stored)
-    assert found["spec"]["replicas"] == expected
-
-
-def test_without_replicas_in_the_template_zero_and_one_are_taken_for_openyurts() -> None:
-    """OpenYurt 1.4 writes 0 if the topology has no number."""
-    objects = (yurt_app_set(pools=[pool("hangzhou", None)]), overrider(entry("*", items=[INITIAL])))
-    stored = rendered(workload(replicas=1), *objects)
-    for number, expected in ((0, 3), (1, 3), (2, 2)):
-        written = copy.deepcopy(stored)
-        written["spec"]["replicas"] = number
-        assert rendered(written, *objects, operation="UPDATE", old=stored)["spec"]["replicas"] == expected

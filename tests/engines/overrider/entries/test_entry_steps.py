@@ -1,9 +1,11 @@
 """Items and patches, as they apply to a reviewed workload."""
 
+import copy
 from typing import Any
 
 import pytest
 
+from fleethook.engines.overrider.entries.entry_steps import ITEMS, item_effect
 from tests.builders import (
     container,
     entry,
@@ -126,3 +128,54 @@ def test_a_patch_changes_any_field(name: str) -> None:
     for member in place:
         found = found[member][0] if member == "containers" else found[member]
     assert found == wanted
+
+
+WITH_ITEMS: dict[str, Any] = {
+    "spec": {
+        "replicas": 2,
+        "template": {
+            "spec": {
+                "containers": [{"name": "app", "image": "app:1", "args": ["-v"]}, {"name": "side", "image": "side:1"}],
+                "initContainers": [{"name": "app", "image": "init:1"}],
+            },
+        },
+    },
+}
+IN_APP = {"containerName": "app"}
+
+
+def expect_workload(**changes: Any) -> dict[str, Any]:
+    """Return the workload with replaced members, each named by its path: `template__spec__containers`."""
+    made = copy.deepcopy(WITH_ITEMS)
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        place: Any = made["spec"]
+        for name in parents:
+            place = place[int(name) if name.isdigit() else name]
+        place[last] = value
+    return made
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "image": (
+        {"image": {**IN_APP, "imageClaim": "app:2"}},
+        expect_workload(template__spec__containers__0__image="app:2", template__spec__initContainers__0__image="app:2"),
+    ),
+    "replicas": ({"replicas": 5}, expect_workload(replicas=5)),
+    "initialReplicas": ({"initialReplicas": 5}, expect_workload(replicas=5)),
+    "leave": ({"leave": ["replicas"]}, expect_workload()),
+}
+
+
+def test_every_item_has_a_case() -> None:
+    assert sorted(CASES) == sorted(ITEMS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_item_changes_only_its_member(name: str) -> None:
+    item, wanted = CASES[name]
+    before = copy.deepcopy(WITH_ITEMS)
+    effect = item_effect(item)
+    assert effect is not None
+    assert effect.apply(before) == wanted
+    assert before == WITH_ITEMS

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, compile_plan
-from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache, SubjectPlans
-from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.plan_cache import MAX_FILLED, FilledPlans, PlanCache, PoolPlan, SubjectPlans
+from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.render.delta import Assign, ObjectDelta
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, tweaks_of
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.patch import identical
-from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK
+from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK, PoolValues
 from tests.builders import (
     container,
     entry,
@@ -31,6 +31,7 @@ from tests.builders import (
     yurt_app_daemon,
     yurt_app_set,
 )
+from tests.engines.overrider.plan.test_shared_plan import share
 from tests.engines.overrider.worlds import EXAMPLES, OVERRIDERS, SPEC, SUBJECTS
 
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
@@ -397,3 +398,29 @@ def test_an_error_is_kept_and_raised_again() -> None:
     assert not errors or errors[0] is errors[1]
     with pytest.raises(SubjectError):
         made.plan("StatefulSet", "hangzhou", None)
+
+
+def image_of(plan: PoolPlan) -> str:
+    name: str = plan.full.create.rendered["spec"]["template"]["spec"]["containers"][0]["image"]
+    return name
+
+
+def test_each_pool_has_its_values_and_its_hash() -> None:
+    shared, filled = share(), FilledPlans()
+    plans = {name: PoolPlan(shared, PoolValues(name), filled=filled) for name in ("a", "b")}
+    assert {name: image_of(plan) for name, plan in plans.items()} == {"a": "r.io/a:1", "b": "r.io/b:1"}
+    alone = {name: share(name).plan.digest for name in plans}
+    assert {name: plan.digest for name, plan in plans.items()} == alone
+    assert plans["a"].next_render == (alone["a"], plans["a"].undo_text, "")
+    assert plans["a"].applies
+
+
+def test_the_plans_that_were_filled_least_recently_are_evicted() -> None:
+    shared, filled = share(), FilledPlans()
+    first, second = (PoolPlan(shared, PoolValues(name), filled=filled) for name in ("first", "second"))
+    kept, evicted = first.full, second.full
+    for number in range(MAX_FILLED - 1):
+        assert first.full is kept
+        assert image_of(PoolPlan(shared, PoolValues(f"p{number}"), filled=filled)) == f"r.io/p{number}:1"
+    assert second.full is not evicted
+    assert first.full is kept

@@ -9,10 +9,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.plan.plan import Plan, compile_patch, compile_plan
+from fleethook.engines.overrider.plan.patch_compilation import compile_patch
+from fleethook.engines.overrider.plan.plan import Plan, compile_plan
+from fleethook.engines.overrider.render.last_render import LastRender, read_last_render
 from fleethook.engines.overrider.render.overlay import matches, overlay, settle
-from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.render.undo import LastRender, read_last_render
+from fleethook.engines.overrider.render.plan_patch import render_with
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, diff

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.commands.workload_restoration import Restorer
-from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
+from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.patch import apply
 from tests.builders import (
@@ -15,7 +15,6 @@ from tests.builders import (
     container,
     entry,
     image,
-    images,
     is_unchanged,
     node_pool,
     overrider,
@@ -32,70 +31,7 @@ from tests.builders import (
     yurt_app_set_v1beta1,
 )
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-
-
-def test_an_addition_to_a_list_that_the_template_lacks_keeps_elements_of_other_writers() -> None:
-    rule = overrider(entry("*", patches=[patch("add", "/spec/template/spec/volumes/-", {"name": "mine"})]))
-    living = workload()
-    pod_spec(living)["volumes"] = [{"name": "theirs"}]
-    first = rendered(living, yurt_app_set(), rule)
-    assert {volume["name"] for volume in pod_spec(first)["volumes"]} == {"theirs", "mine"}
-    again = rendered(first, yurt_app_set(), rule, operation="UPDATE", old=first)
-    assert again == first
-
-
-@pytest.mark.parametrize(
-    ("operations", "text"),
-    [
-        ([patch("replace", "/spec/replicas", "three")], "/spec/replicas: must be an integer"),
-        ([patch("add", "/metadata/labels/n", 1)], "/metadata/labels/n: must be a string"),
-        ([patch("add", "/spec/template/spec/containers/-", container())], 'containers/0 has the same name "nginx"'),
-        ([patch("replace", "/spec/selector", {})], "/spec/selector identifies"),
-        ([patch("replace", "/metadata/ownerReferences", [])], "/metadata/ownerReferences identifies"),
-        ([patch("replace", "/metadata/labels", {})], "/metadata/labels/apps.openyurt.io~1pool-name identifies"),
-        ([patch("remove", "/spec/template/metadata/labels")], "/spec/template/metadata/labels/app identifies"),
-    ],
-)
-def test_invalid_or_protected_changes_are_denied(operations: Any, text: str) -> None:
-    answer = review(workload(), yurt_app_set(), overrider(entry("*", patches=operations)))
-    assert not answer.allowed
-    assert text in answer.message
-
-
-def test_members_that_the_template_does_not_name_survive() -> None:
-    living = workload(paused=True, progressDeadlineSeconds=77)
-    living["metadata"]["annotations"]["other.example.com/seen"] = "yes"
-    living["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
-    pod_spec(living)["containers"][0]["imagePullPolicy"] = "Always"
-    pod_spec(living)["containers"].append(container("sidecar"))
-    pod_spec(living)["terminationGracePeriodSeconds"] = 30
-    result = rendered(living, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=living)
-    expected = copy.deepcopy(living)
-    pod_spec(expected)["containers"][0]["image"] = "nginx:2.0"
-    for key in (RENDERED_ANNOTATION, UNDO_ANNOTATION):
-        if key in result["metadata"]["annotations"]:
-            expected["metadata"]["annotations"][key] = result["metadata"]["annotations"][key]
-    assert result == expected
-
-
-def test_replicas_that_an_autoscaler_set_survive_an_update_and_the_pools_are_set_on_create() -> None:
-    scaled = workload(replicas=7)
-    assert rendered(scaled, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=scaled)["spec"]["replicas"] == 7
-    assert rendered(scaled, yurt_app_set(), NEW_IMAGE)["spec"]["replicas"] == 2
-
-
-def test_containers_of_the_template_precede_those_of_other_webhooks() -> None:
-    living = workload()
-    pod_spec(living)["containers"].insert(0, container("sidecar", "s"))
-    rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/containers/0/image", "nginx:9")]))
-    assert images(rendered(living, yurt_app_set(), rule)) == {"nginx": "nginx:9", "sidecar": "s"}
-
-
-def test_immutable_members_are_left_alone_on_update() -> None:
-    living = workload("StatefulSet", serviceName="old")
-    subject = yurt_app_set(kind="StatefulSet", serviceName="new")
-    assert rendered(living, subject, NEW_IMAGE, operation="UPDATE", old=living)["spec"]["serviceName"] == "old"
-    assert rendered(living, subject, NEW_IMAGE)["spec"]["serviceName"] == "new"
+from tests.engines.overrider.render.test_plan_patch import APPENDING
 
 
 def test_a_workload_kind_the_subject_has_no_template_for_is_a_warning() -> None:
@@ -104,48 +40,12 @@ def test_a_workload_kind_the_subject_has_no_template_for_is_a_warning() -> None:
     assert "has no spec.workloadTemplate.statefulSetTemplate" in answer.warnings[0]
 
 
-APPENDING = overrider(
-    entry(
-        "*",
-        items=[{"replicas": 5}],
-        patches=[
-            patch("add", "/spec/template/spec/volumes", [{"name": "mine", "emptyDir": {}}]),
-            patch("add", "/spec/template/spec/containers/0/args", ["a"]),
-            patch("add", "/spec/template/spec/containers/0/args/-", "b"),
-            patch("add", "/spec/template/spec/containers/0/env", [{"name": "P", "value": "{{nodepool}}"}]),
-            patch("add", "/spec/template/spec/nodeSelector", {"z": "1"}),
-            patch("add", "/spec/template/spec/tolerations", [{"key": "t"}]),
-            patch("replace", "/spec/template/spec/containers/0/image", "nginx:9"),
-        ],
-    )
-)
-
-
-def test_defaults_that_the_apiserver_added_do_not_make_a_second_render_differ() -> None:
-    first = rendered(workload(), yurt_app_set(), APPENDING)
-    pod_spec(first)["containers"][0]["terminationMessagePath"] = "/dev/termination-log"
-    pod_spec(first)["volumes"][0]["emptyDir"]["sizeLimit"] = "1Gi"
-    pod_spec(first)["restartPolicy"] = "Always"
-    assert rendered(first, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
-
-
 def test_the_memory_of_a_render_is_found_on_the_stored_object_when_a_client_lost_it() -> None:
     first = rendered(workload(), yurt_app_set(), APPENDING)
     stripped = copy.deepcopy(first)
     for key in (RENDERED_ANNOTATION, UNDO_ANNOTATION):
         del stripped["metadata"]["annotations"][key]
     assert rendered(stripped, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "7", '{"spec":[]}', '{"spec":{"template":null}}', '{"metadata":{"name":null}}']
-)
-def test_a_tampered_undo_annotation_cannot_remove_identity(text: str) -> None:
-    first = rendered(workload(), yurt_app_set(), NEW_IMAGE)
-    first["metadata"]["annotations"][UNDO_ANNOTATION] = text
-    result = rendered(first, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=first)
-    assert images(result) == {"nginx": "nginx:2.0"}
-    assert result["metadata"]["name"] == first["metadata"]["name"]
 
 
 def test_the_hash_changes_only_with_the_rendered_workload() -> None:

@@ -10,20 +10,18 @@ from hypothesis import strategies as st
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION
+from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION
 from fleethook.engines.overrider.rollout.preview import cells, preview
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_SET
-from fleethook.patch import apply, identical, parse_pointer
+from fleethook.patch import apply, identical
 from tests.builders import (
     container,
     entry,
-    image,
     overrider,
     patch,
     pod_spec,
     pod_template,
-    pool,
     rendered,
     request,
     review,
@@ -132,78 +130,6 @@ def test_an_edited_overrider_removes_all_earlier_changes(subject: Any, first: An
         assert index_by_name(remove_own_annotations(edited)) == index_by_name(remove_own_annotations(fresh))
 
 
-_IDENTIFYING = {"name", "containerPort", "protocol", "key", "effect", "operator"}
-
-
-def edit_like_a_user(document: dict[str, Any], draw: Any) -> None:
-    """Set, remove or add a member of the pods at a random place."""
-    places: list[tuple[Any, Any]] = []
-    pending: list[Any] = [document["spec"]["template"]["spec"], document["spec"]["template"]["metadata"]["labels"]]
-    while pending:
-        value = pending.pop()
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            if key not in _IDENTIFYING:
-                places.append((value, key))
-            if isinstance(inner, (dict, list)):
-                pending.append(inner)
-    value, key = draw(st.sampled_from(places))
-    if isinstance(value[key], str) and draw(st.booleans()):
-        value[key] = "theirs"
-    elif isinstance(value[key], dict) and draw(st.booleans()):
-        value[key]["theirs"] = "1"
-    elif not (isinstance(value, list) and len(value) == 1) and key != "containers":
-        del value[key]
-
-
-def list_leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Return the values of a document by their place, with the elements of lists by name."""
-    if isinstance(value, dict) and value:
-        return {
-            place: leaf for name, inner in value.items() for place, leaf in list_leaves(inner, (*path, name)).items()
-        }
-    if isinstance(value, list) and value and all(isinstance(one, dict) and "name" in one for one in value):
-        made = {f"[name={one['name']}]": one for one in value}
-        return {
-            place: leaf for name, inner in made.items() for place, leaf in list_leaves(inner, (*path, name)).items()
-        }
-    return {} if value in ({}, []) else {path: value}
-
-
-@PROPERTY
-@given(SUBJECTS, OVERRIDERS, st.data())
-def test_each_edit_that_a_review_replaces_is_a_warning_and_no_other(subject: Any, rule: Any, data: Any) -> None:
-    plan = plan_of(subject, rule)
-    assume(plan.steps)
-    written = stored_by_owner(plan.create.bare)
-    stored = rendered(written, subject, rule, operation="UPDATE", old=written)
-    asked = copy.deepcopy(stored)
-    for _ in range(data.draw(st.integers(1, 3))):
-        edit_like_a_user(asked, data.draw)
-    answer = review(asked, subject, rule, operation="UPDATE", old=stored)
-    assume(answer.allowed and not any("and others" in one for one in answer.warnings))
-    before, wanted, made = (list_leaves(one["spec"], ("spec",)) for one in (stored, asked, apply(asked, answer.patch)))
-    lost = {place for place in {*before, *wanted, *made} if before.get(place) != wanted.get(place) != made.get(place)}
-    texts = [one.removeprefix("replaced: ").partition(": edit")[0] for one in answer.warnings if "replaced: " in one]
-    pointers = [one for text in texts for one in text.split(", ") if one.startswith("/spec/")]
-    warned = [tuple(parse_pointer(one)) for one in pointers]
-    assert [one for one in lost if not any(is_around(place, one) for place in warned)] == []
-    assert [place for place in warned if not any(is_around(place, one) for one in lost)] == []
-
-
-def is_around(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    shared = min(len(one), len(other))
-    return one[:shared] == other[:shared]
-
-
-def index_by_name(value: Any) -> Any:
-    """Index lists of named elements by name, because the second overrider may add an element at another position."""
-    if isinstance(value, dict):
-        return {name: index_by_name(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return sorted((index_by_name(inner) for inner in value), key=str)
-    return value
-
-
 # Examples of these properties.
 
 ISTIO = container("istio-proxy", "istio:1")
@@ -240,73 +166,13 @@ def test_adding_a_container_with_the_name_of_a_foreign_one_is_an_error(position:
     assert "entries[0].patches[0]: the workload already has a container 'istio-proxy'" in answer.message
 
 
-def test_values_of_the_owners_controller_are_replaced_without_a_warning() -> None:
-    subject, living = yurt_app_set(template=NGINX), with_sidecar()
-    rule = overrider(entry("*", items=[image("nginx", "ours:1")]))
-    first = rendered(living, subject, rule, operation="UPDATE", old=living)
-    written = copy.deepcopy(first)
-    pod_spec(written)["containers"][0]["image"] = "nginx:1"
-    user = {"username": "system:serviceaccount:kube-system:yurt-manager"}
-    assert review(written, subject, rule, operation="UPDATE", old=first, userInfo=user).warnings == ()
-
-
 # fleethook's own annotations.
 
-PAIR = [image("nginx", "ours:1")]
 
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        patch("add", "/metadata/annotations", {"a": "b"}),
-        patch("add", "/metadata/annotations/a", "b"),
-        patch("add", "/spec/template/metadata/annotations", {"a": "b"}),
-    ],
-)
-def test_the_undo_survives_patches_of_the_annotations(operation: Any) -> None:
-    subject, living = yurt_app_set(template=NGINX), with_sidecar()
-    side = patch("add", f"{SPEC}/containers/-", container("side", "side:1"))
-    rule = overrider(entry("*", items=PAIR, patches=[operation, side]))
-    first = rendered(living, subject, rule, operation="UPDATE", old=living)
-    assert {RENDERED_ANNOTATION, UNDO_ANNOTATION} <= first["metadata"]["annotations"].keys()
-    labelled = copy.deepcopy(first)
-    labelled["metadata"]["labels"]["team"] = "a"
-    again = rendered(labelled, subject, rule, operation="UPDATE", old=first)
-    assert again == labelled
-    back = rendered(again, subject, operation="UPDATE", old=again)
-    assert back["spec"] == living["spec"]
-    assert back["metadata"]["annotations"] == living["metadata"]["annotations"]
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        patch("add", "/metadata/annotations/fleethook.io~1undo", "{}"),
-        patch("add", "/metadata/annotations", {"fleethook.io/rendered": "x"}),
-        patch("add", "/metadata/labels/fleethook.io~1x", "x"),
-        patch("add", "/spec/template/metadata/annotations/fleethook.io~1x", "x"),
-        patch("add", "/metadata", {"annotations": {"fleethook.io/rendered": "x"}}),
-    ],
-)
-def test_no_patch_writes_annotations_of_fleethook(operation: Any) -> None:
-    answer = review(with_sidecar(), yurt_app_set(template=NGINX), overrider(entry("*", patches=[operation])))
-    assert not answer.allowed
-    assert "belongs to fleethook" in answer.message or "cannot be overridden" in answer.message
-
-
-def test_neither_template_nor_pool_patch_forges_annotations_of_fleethook() -> None:
-    forged = {
-        "metadata": {"annotations": {"fleethook.io/undo": '{"spec":{"paused":null}}', "fleethook.io/rendered": "x"}}
-    }
-    subject = yurt_app_set(template=NGINX, pools=[pool("hangzhou", patch=forged)])
-    subject["spec"]["workloadTemplate"]["deploymentTemplate"]["metadata"]["annotations"] = forged["metadata"][
-        "annotations"
-    ]
-    written = with_sidecar()
-    written["spec"]["paused"] = True
-    written["metadata"]["annotations"] |= forged["metadata"]["annotations"]
-    bare = rendered(written, subject)
-    assert not {RENDERED_ANNOTATION, UNDO_ANNOTATION} & bare["metadata"]["annotations"].keys()
-    result = rendered(written, subject, overrider(entry("*", items=PAIR)))
-    assert result["spec"]["paused"] is True
-    assert result["metadata"]["annotations"][RENDERED_ANNOTATION] != "x"
+def index_by_name(value: Any) -> Any:
+    """Index lists of named elements by name, because the second overrider may add an element at another position."""
+    if isinstance(value, dict):
+        return {name: index_by_name(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return sorted((index_by_name(inner) for inner in value), key=str)
+    return value

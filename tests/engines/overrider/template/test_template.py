@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import YURT_APP_SET

@@ -32,10 +32,17 @@ from fleethook.server.log import ReviewLine, make_admission_line
 from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError, client_of
 from fleethook.server.protocol.connections import ClientConnection
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
-from fleethook.server.reviews.codec import Decoded, decode_review, encode_response, find_budget
+from fleethook.server.reviews.codec import (
+    Decoded,
+    ReviewProblem,
+    decode_review,
+    encode_response,
+    explain_failure,
+    find_budget,
+)
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 from fleethook.work.threads import Work, begin
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,

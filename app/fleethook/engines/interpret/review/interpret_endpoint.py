@@ -30,10 +30,10 @@ from fleethook.model.karmada import (
 )
 from fleethook.patch import diff
 from fleethook.server.log import InterpretLine, cut_text, milliseconds, stamp
-from fleethook.server.reviews.codec import BadReviewError, salvage
+from fleethook.server.reviews.codec import BadReviewError, ReviewProblem, explain_failure, salvage
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.recording import AskedCall
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 from fleethook.work.threads import Work, begin
 
 KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)

@@ -14,8 +14,8 @@ from fleethook.engines.overrider.entries.entry_steps import (
 )
 from fleethook.engines.overrider.entries.patch_paths import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan import Plan
-from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
-from fleethook.engines.overrider.plan.shared_plan import PoolPlan, SharedPlan
+from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
+from fleethook.engines.overrider.plan.shared_plan import SharedPlan
 from fleethook.engines.overrider.subject.owner_index import subject_of
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
 from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError

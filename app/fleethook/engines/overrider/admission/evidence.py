@@ -19,24 +19,20 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import StaleError, StoreView
-from fleethook.engines.overrider.admission.workload_admission import (
-    KINDS,
+from fleethook.engines.overrider.admission.changed_members import (
     UNKNOWN_CHANGE,
     WorkloadChange,
     compare_workload,
-    find_last_render,
+    find_kept_replicas,
 )
+from fleethook.engines.overrider.admission.workload_admission import KINDS, find_last_render
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
-from fleethook.engines.overrider.plan.shared_plan import PoolPlan
-from fleethook.engines.overrider.render.render import (
-    RenderTarget,
-    find_kept_replicas,
-    has_template,
-    select_plan,
-)
-from fleethook.engines.overrider.render.undo import LastRender
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
+from fleethook.engines.overrider.plan.shared_plan import LongCompilation
+from fleethook.engines.overrider.render.last_render import LastRender
+from fleethook.engines.overrider.render.plan_patch import has_template
+from fleethook.engines.overrider.render.render import RenderTarget, select_plan
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
 from fleethook.engines.overrider.template.node_affinity import SubjectError

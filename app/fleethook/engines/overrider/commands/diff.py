@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.sources import InputObjects, SourceOptions, read_source
+from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, read_source
 from fleethook.cli.options import (
     ContextOption,
     EditOption,
@@ -27,7 +27,7 @@ from fleethook.cli.output.text_output import concatenate, styled, write_error, w
 from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
-from fleethook.engines.overrider.commands.subject_option import SubjectOption, parse_subject
+from fleethook.engines.overrider.commands.render import SubjectOption, parse_subject
 from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.prediction import PredictedEffect, Totals, count, predict, sum_outcomes
@@ -186,7 +186,7 @@ def diff(
     edit = [*(files or ()), *(filename or ())]
     if not edit:
         fail("nothing to compare: give -f FILE")
-    live = SourceOptions((), kubeconfig, context, in_cluster, kcp, edit, namespace)
+    live = ClusterOptions(namespace, kubeconfig, context, in_cluster, kcp, edit)
     options = live.beside(against, reading=reading, files_option="--against")
     with report_input_errors(output):
         source = read_source(options, [*RESOURCES, *RUNNING])
@@ -194,7 +194,7 @@ def diff(
     running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(one) for one in check_documents(_select_changed(source), after)]
     if options.reads_cluster:
-        from fleethook.engines.overrider.commands.server_check import (  # noqa: PLC0415 - as for `read_source`
+        from fleethook.engines.overrider.commands.overrider_findings import (  # noqa: PLC0415 - as for `read_source`
             check_on_server,
         )
 

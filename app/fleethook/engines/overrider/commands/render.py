@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple, NoReturn
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.manifests import fail_input
-from fleethook.cli.inputs.sources import InputObjects, SourceOptions, fill_store, read_source
+from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, fill_store, read_source
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output
 from fleethook.cli.output.findings_output import (
     FindingRow,
@@ -30,7 +30,6 @@ from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
-from fleethook.engines.overrider.commands.subject_option import SubjectOption, parse_subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import schema_at
@@ -51,9 +50,61 @@ from fleethook.engines.overrider.rollout.preview import (
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.formats.text import suggestion
+from fleethook.model.gvk import GroupKind, guess_plural
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch import parse_pointer
+
+SubjectOption = Annotated[
+    str | None,
+    Option("--subject", metavar="KIND/NAME", help="Take only this YurtAppSet or YurtAppDaemon: KIND/NAMESPACE/NAME."),
+]
+
+
+class ObjectName(NamedTuple):
+    """A name that a user wrote. Each part that is None matches all objects.
+
+    Attributes:
+        text: The name as written.
+        kind: Kind or plural in lower case.
+        group: API group.
+        namespace: Namespace.
+        name: Name of the object.
+        cluster: Logical cluster.
+    """
+
+    text: str
+    kind: str
+    group: str | None
+    namespace: str | None
+    name: str
+    cluster: str | None
+
+    def matches(self, key: ObjectKey) -> bool:
+        """Return whether this is a name of the object."""
+        return (
+            self.matches_kind(key.group_kind)
+            and self.name == key.name
+            and self.namespace in (None, key.namespace, *(() if key.namespace else ("default",)))
+            and self.cluster in (None, key.cluster)
+        )
+
+    def matches_kind(self, group_kind: GroupKind) -> bool:
+        """Return whether this is a name of an object of the kind."""
+        kind = group_kind.kind.lower()
+        return self.kind in (kind, guess_plural(kind)) and self.group in (None, group_kind.group)
+
+
+def parse_subject(text: str) -> ObjectName:
+    """Return the parts of a name. Exits with a message if it has another form."""
+    kinded, _, cluster = text.partition("@")
+    parts = kinded.split("/")
+    if len(parts) not in (2, 3) or not all(parts):
+        fail(f"--subject {text}: expected KIND/NAME, as in YurtAppSet/default/demo")
+    kind, separator, group = parts[0].partition(".")
+    namespace = parts[1] if len(parts) == 3 else None
+    return ObjectName(text, kind.lower(), group if separator else None, namespace, parts[-1], cluster or None)
+
 
 _OutputOption = Annotated[
     Output, Option("--output", "-o", help="Output format.", choices=(Output.YAML, Output.JSON, Output.DIFF))
@@ -197,7 +248,7 @@ class _Rendered(NamedTuple):
 def render(
     files: FilesArgument = None,
     filename: FilenameOption = None,
-    live: SourceOptions = SourceOptions(),
+    live: ClusterOptions = ClusterOptions(),
     subject: SubjectOption = None,
     pool: Annotated[str | None, Option(help="Render only this node pool.")] = None,
     reading: InputOptions = InputOptions(),
@@ -233,7 +284,7 @@ def render(
         rows, size = rendered.rows, len(matrix.cells)
         print_previews([*rendered.previews.values()], output)
     if options.reads_cluster:
-        from fleethook.engines.overrider.commands.server_check import (  # noqa: PLC0415 - as for `read_source`
+        from fleethook.engines.overrider.commands.overrider_findings import (  # noqa: PLC0415 - as for `read_source`
             check_on_server,
         )
 

@@ -17,7 +17,6 @@ from fleethook.cli.uninstall import (
     make_row,
     names_of,
     path_of,
-    write_note,
 )
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import JSON_PATCH
@@ -32,8 +31,8 @@ from fleethook.cluster.kubernetes.resources import (
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.render.render import RenderTarget, render
-from fleethook.engines.overrider.render.undo import UNDO_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT, find_owner
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject, as_object
@@ -134,7 +133,7 @@ async def _restore_all(uninstaller: Uninstaller) -> None:
     for resource in (YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS):
         found = await uninstaller.list_objects(resource)
         if found is None:
-            write_note(f"workloads are not restored: their templates need all {resource.name}")
+            uninstaller.note(f"workloads are not restored: their templates need all {resource.name}")
             return
         inputs += found
     restorer = Restorer(inputs)

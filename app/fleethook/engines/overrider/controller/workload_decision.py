@@ -10,17 +10,12 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import PartialObject, StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan_cache import LongCompilation, PlanCache
-from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
+from fleethook.engines.overrider.plan.shared_plan import LongCompilation
+from fleethook.engines.overrider.render.last_render import TWEAKS_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.render.member_differences import MemberDifference, find_differences, fingerprint
-from fleethook.engines.overrider.render.render import (
-    NOTHING_TO_RENDER,
-    Rendering,
-    RenderTarget,
-    compute_patch,
-    render,
-)
-from fleethook.engines.overrider.render.undo import TWEAKS_ANNOTATION, LastRender, read_last_render
+from fleethook.engines.overrider.render.plan_patch import compute_patch
+from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, Rendering, RenderTarget, render
 from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.json import JSONObject, as_object, list_objects

@@ -34,7 +34,6 @@ from fleethook.engines.overrider.render.delta import (
     name_tokens,
     without_removed,
 )
-from fleethook.engines.overrider.render.fast_path import CreatedMembers, PrecompiledPatch, compile_fast_path
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1
@@ -55,7 +54,7 @@ from fleethook.engines.overrider.template.template import build_template, withou
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import ABSENT, JSONObject
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.patch import StrategicMergeError, identical
+from fleethook.patch import StrategicMergeError
 from fleethook.workload_schema import DecodedParts, WorkloadFinding, check_decoded, decode_workload
 from fleethook.workload_schema.go_structs import Kind
 
@@ -320,21 +319,6 @@ def _set_alias(workload: JSONObject) -> JSONObject:
     if name := pods.get("serviceAccountName"):
         pods["serviceAccount"] = name
     return {**workload, "spec": {**workload["spec"], "template": {**template, "spec": pods}}}
-
-
-def compile_patch(plan: Plan) -> PrecompiledPatch | None:
-    """Return the patch of workloads that match the template of a plan, None if every workload must be rendered."""
-    if not plan.steps:
-        return None
-    created = _select_created(plan.create.bare["spec"], plan.create.rendered["spec"])
-    return compile_fast_path(plan.template, plan.update.bare, plan.update.rendered, plan.update.delta, created=created)
-
-
-def _select_created(bare: JSONObject, rendered: JSONObject) -> CreatedMembers | None:
-    """Return the members of a spec that only a creation can set, None if the overrider changes one of them."""
-    names = CREATE_ONLY - {"replicas"}
-    kept, made = ({name: spec[name] for name in spec if name in names} for spec in (bare, rendered))
-    return CreatedMembers(kept, rendered.get("replicas")) if identical(kept, made) else None
 
 
 def compile_bare(

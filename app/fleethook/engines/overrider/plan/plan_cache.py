@@ -1,83 +1,150 @@
-"""Compiles the plans of subjects, and caches them, within a number, until an object changes that they depend on.
+"""Finds the plan of a node pool, and caches plans, within a number, until an object changes that they depend on.
 
-Pools of a subject share one plan if the same entries apply to them, and they differ only by their names and replicas. A
-pool then adds some hundred bytes: its hash, its values and a reference to the plan.
+The plan of a pool is a plan that pools share, and the values of the pool: some hundred bytes. If a render needs the
+full plan of a pool, the values are filled in. The hash and the undo of a pool are computed from text, without that.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
-from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, compile_plan_of_steps
-from fleethook.engines.overrider.plan.shared_plan import FilledPlans, PoolPlan, SharedPlan, find_names
-from fleethook.engines.overrider.rules.item_rules import replicas_problem
-from fleethook.engines.overrider.subject.subject_members import (
-    SetSelections,
-    count_selections,
-    decode_tweaks,
-    depends_on_node_pools,
-    get_identity,
-    is_v1beta1,
-    same_input,
-    templates_of,
-    topology,
-    tweaks_of,
-)
-from fleethook.engines.overrider.template.node_affinity import (
-    PoolSettings,
-    SubjectError,
-    encode_settings,
-    mark_settings,
-    workload_prefix,
-)
-from fleethook.engines.overrider.template.template import lacks_pool, subject_name
+from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.shared_plan import LongCompilation, PlanCompiler, SharedPlan
+from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
+from fleethook.engines.overrider.render.last_render import LastRender
+from fleethook.engines.overrider.subject.subject_members import same_input
+from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject, as_list, as_object, count_values
-from fleethook.model.openyurt import NODE_POOL, NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.workload_schema.value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import NODE_POOL
+from fleethook.workload_schema.value_marks import Filler, PoolValues
 
+# A render requests the same filled plan several times. All of them together take 3 MB at most.
+MAX_FILLED: Final = 64
+# A render needs the filler of its subject. Finding the marks again takes ten times as long as filling them, so the
+# fillers of many subjects are cached: 25 MB at most.
+MAX_FILLERS: Final = 512
+# Filled patches: 16 MB at most.
+MAX_PATCHES: Final = 2_048
 # A plan takes as much memory as the hashes and values of so many pools that share it.
 _PLAN_WEIGHT: Final = 50
-Outcome = PoolPlan | SubjectError | RenderError
-_Shared = SharedPlan | SubjectError | RenderError | object
-"""The plan or the error that pools of one configuration share; `NAMED_AFTER_POOL` if they share none."""
+MAX_WEIGHT: Final = 500_000
+"""The plans of 10,000 node pools with entries of their own take some 250 MiB, and so do 500,000 node pools that share
+plans."""
+_Key = tuple[str, str, str, str]
+"""Cluster, namespace, kind and name of a subject."""
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
-# A compilation takes some 4 µs for each value of the template, so 12 ms, and as long as 8 values for each value of the
-# entries.
-_MAX_ON_LOOP: Final = 3_000
-_ENTRY_VALUE: Final = 8
+class _Recent(Generic[_K, _V]):
+    """The values that were requested most recently."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit: Final = limit
+        self._values: Final[OrderedDict[_K, _V]] = OrderedDict()
+
+    def get(self, key: _K, make: Callable[[_K], _V]) -> _V:
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+            return value
+        value = self._values[key] = make(key)
+        if len(self._values) > self._limit:
+            self._values.popitem(last=False)
+        return value
 
 
-class LongCompilation(NamedTuple):
-    """A compilation that would block the event loop. Request the plan again after it."""
+class FilledPlans:
+    """A cache of filled plans, patches and fillers; the least recently used ones are evicted first."""
 
-    run: Callable[[], None]
-    """Compiles the plan; may run in a thread."""
+    def __init__(self) -> None:
+        """Create an empty cache."""
+        self._plans: Final[_Recent[PoolPlan, Plan]] = _Recent(MAX_FILLED)
+        self._patches: Final[_Recent[PoolPlan, PrecompiledPatch]] = _Recent(MAX_PATCHES)
+        self._plan_fillers: Final[_Recent[SharedPlan, Filler]] = _Recent(MAX_FILLERS)
+        self._patch_fillers: Final[_Recent[SharedPlan, Filler]] = _Recent(MAX_FILLERS)
+
+    def get_plan(self, of: "PoolPlan") -> Plan:
+        """Return the plan of a pool with its values."""
+        return self._plans.get(of, self._fill_plan)
+
+    def get_patch(self, of: "PoolPlan") -> PrecompiledPatch:
+        """Return the patch of a pool with its values."""
+        return self._patches.get(of, self._fill_patch)
+
+    def _fill_plan(self, of: "PoolPlan") -> Plan:
+        filler = self._plan_fillers.get(of.shared, lambda shared: Filler(msgspec.structs.astuple(shared.plan)))
+        return msgspec.structs.replace(Plan(*filler.fill(of.values)), digest=of.digest)
+
+    def _fill_patch(self, of: "PoolPlan") -> PrecompiledPatch:
+        patch: PrecompiledPatch = self._patch_fillers.get(of.shared, lambda shared: Filler(shared.fast)).fill(of.values)
+        return patch.name_checks()
 
 
-class _Configuration(NamedTuple):
-    """The settings of a pool, with marks in place of its own values; equal for pools that share a plan."""
+class PoolPlan:
+    """The plan of one pool: a shared plan and the values of the pool."""
 
-    key: Hashable
-    pool: str
-    """The name to compile for: the mark, or the name of the pool."""
-    entries: tuple[int, ...]
-    """The numbers of the entries that apply."""
-    config: JSONObject | None
-    """The settings of the pool as the subject has them."""
-    node_pool: JSONObject | None
-    replicas: int | None
-    tweaks: tuple[int, ...]
-    """The numbers of the tweaks of a YurtAppSet v1beta1 that apply to the pool."""
-    placement: bytes
-    """The pool's settings as text, with the mark for its name; empty if the pool shares no plan."""
+    __slots__ = ("_filled", "digest", "shared", "undo_text", "values")
+
+    def __init__(self, shared: SharedPlan, values: PoolValues, *, filled: FilledPlans) -> None:
+        """Compute the hash and the undo of the pool."""
+        self._filled: Final = filled
+        self.shared: Final = shared
+        self.values: Final = values
+        """The values of the pool for the marks of the plan."""
+        self.digest: Final = shared.digest(values)
+        """See `Plan`."""
+        text = shared.plan.undo_text
+        self.undo_text: Final = values.fill_text(text) if shared.is_marked else text
+        """See `Plan`."""
+
+    @property
+    def applies(self) -> bool:
+        """Whether an entry applies to the pool."""
+        return bool(self.shared.plan.steps)
+
+    @property
+    def leaves_replicas(self) -> bool:
+        """Whether existing workloads keep their replicas, which another owner sets."""
+        return self.shared.plan.leaves_replicas
+
+    @property
+    def next_render(self) -> LastRender:
+        """The annotations that a render sets on a workload without changes by other writers."""
+        return LastRender(self.digest, self.undo_text, self.shared.plan.template.tweaks)
+
+    @property
+    def fast(self) -> PrecompiledPatch | None:
+        """The patch of a workload that matches the template, None if every workload must be rendered."""
+        fast = self.shared.fast
+        return fast if fast is None or not self.shared.is_marked else self._filled.get_patch(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings for reviews of the pool's workload."""
+        warnings = self.shared.plan.warnings
+        return tuple(map(self.values.fill_text, warnings)) if self.shared.is_marked else warnings
+
+    @property
+    def rendered(self) -> JSONObject:
+        """See `Plan`; takes less time than `full` if nothing else is needed."""
+        rendered = self.shared.plan.create.rendered
+        filled: JSONObject = self.values.fill(rendered) if self.shared.is_marked else rendered
+        return filled
+
+    @property
+    def full(self) -> Plan:
+        """The plan with the values of the pool in place of all marks."""
+        return self._filled.get_plan(self) if self.shared.is_marked else self.shared.plan
+
+
+_Outcome = PoolPlan | SubjectError | RenderError
 
 
 class SubjectPlans:
@@ -85,10 +152,8 @@ class SubjectPlans:
 
     Attributes:
         inputs: The subject and the overrider.
-        compiled: Number of compiled plans.
         weight: The number of pools and plans, in units of the memory that a pool takes.
         counted: The weight that a cache has counted.
-        depends_on_node_pools: Whether the plans depend on NodePools.
     """
 
     def __init__(
@@ -108,26 +173,31 @@ class SubjectPlans:
             filled: The cache of filled plans; None to create one.
         """
         self.inputs = (subject, overrider)
-        self.compiled = self.weight = self.counted = 0
+        self.weight = self.counted = 0
         self._filled: Final = filled or FilledPlans()
-        self._group_kind: Final = group_kind
-        entries = as_object(overrider or {}).get("entries")
-        self._entries: Final = entries
-        self._selection: Final = EntrySelection(entries)
-        self.depends_on_node_pools: Final = self._selection.uses_labels or depends_on_node_pools(group_kind, subject)
-        self._has_mark: Final = has_mark((get_identity(subject), subject.get("spec"), entries))
-        text = msgspec.json.encode((entries, tweaks_of(subject)))
-        self._has_pool_token: Final = NODEPOOL_TOKEN.encode() in text or TWEAK_POOL_TOKEN.encode() in text
-        self._selections: Final = SetSelections(subject) if is_v1beta1(subject) else None
-        with_topology = group_kind == YURT_APP_SET and self._selections is None
-        self._configs: Final = topology(subject.get("spec")) if with_topology else {}
-        self._bare: tuple[Hashable, BarePlan] | None = None
-        self._plans: Final[dict[Hashable, _Shared]] = {}
-        self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, str, Outcome]]] = {}
+        self._compiler: Final = PlanCompiler(group_kind, subject, overrider)
+        self.depends_on_node_pools: Final = self._compiler.depends_on_node_pools
+        """Whether the plans depend on NodePools."""
+        self._pools: Final[dict[tuple[str, str], tuple[JSONObject | None, str, _Outcome]]] = {}
+
+    @property
+    def compiled(self) -> int:
+        """Number of compiled plans."""
+        return self._compiler.compiled
+
+    def has_inputs(self, subject: JSONObject, overrider: JSONObject | None) -> bool:
+        """Return whether the plans are those of a subject with an overrider, which may have another status now."""
+        known_subject, known_overrider = self.inputs
+        if known_subject is subject and known_overrider is overrider:
+            return True
+        if not (same_input(known_subject, subject) and same_input(known_overrider, overrider)):
+            return False
+        self.inputs, self._compiler.subject = (subject, overrider), subject
+        return True
 
     def clear(self) -> None:
         """Drop all plans."""
-        self._plans.clear()
+        self._compiler.plans.clear()
         self._pools.clear()
         self.weight = 0
 
@@ -153,126 +223,24 @@ class SubjectPlans:
         known = self._pools.get((kind, pool))
         if known is not None and known[1] == kept and (known[0] is node_pool or same_input(known[0], node_pool)):
             return _unwrap(known[2])
-        outcome = self._find_outcome(kind, pool, node_pool, kept=kept)
-        if isinstance(outcome, LongCompilation):
-            return outcome
+        outcome: _Outcome
+        try:
+            found = self._compiler.find(kind, pool, node_pool, kept=kept)
+            if isinstance(found, LongCompilation):
+                return found
+            outcome = PoolPlan(*found, filled=self._filled)
+        except (SubjectError, RenderError) as error:
+            outcome = error
         self._pools[kind, pool] = (node_pool, kept, outcome)
-        self.weight = len(self._pools) + _PLAN_WEIGHT * len(self._plans)
+        self.weight = len(self._pools) + _PLAN_WEIGHT * len(self._compiler.plans)
         return _unwrap(outcome)
 
-    def _find_outcome(
-        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str
-    ) -> Outcome | LongCompilation:
-        """Return the plan or the error of a pool, or its compilation if that would block the event loop."""
-        if not self._has_pool(pool, node_pool):
-            return SubjectError(lacks_pool(self._group_kind, self.inputs[0], pool))
-        replicas = as_object(self._configs.get(pool)).get("replicas")
-        if replicas is not None and (problem := replicas_problem(replicas)) is not None:
-            name = subject_name(self._group_kind, self.inputs[0])
-            return SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools {problem}")
-        of = self._configure(kind, pool, node_pool, kept)
-        shared = self._get_shared(of, kind)
-        if shared is NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
-            shared = self._get_shared(of._replace(key=(pool, of.key), pool=pool), kind)
-        if isinstance(shared, LongCompilation):
-            return shared
-        values = PoolValues(pool, of.replicas)
-        if isinstance(shared, SharedPlan):
-            return PoolPlan(shared, values, filled=self._filled)
-        if isinstance(shared, RenderError):
-            return RenderError(values.fill_text(shared.field), values.fill_text(shared.reason))
-        assert isinstance(shared, SubjectError)
-        return SubjectError(values.fill_text(str(shared)))
 
-    def _has_pool(self, pool: str, node_pool: JSONObject | None) -> bool:
-        if self._selections is not None:
-            return self._selections.selects(pool, node_pool)
-        return self._group_kind != YURT_APP_SET or pool in self._configs
-
-    def _get_shared(self, of: _Configuration, kind: str) -> "_Shared | LongCompilation":
-        """Return the plan or the error of a configuration, or its compilation if that would block the event loop."""
-        known = self._plans.get(of.key)
-        if known is not None:
-            return known
-        if self._is_long(of):
-            return LongCompilation(partial(self._compile, of, kind))
-        self._compile(of, kind)
-        return self._plans[of.key]
-
-    def _is_long(self, of: _Configuration) -> bool:
-        subject = self.inputs[0]
-        parts = [templates_of(subject), tweaks_of(subject), of.config]
-        values = count_values(parts, limit=_MAX_ON_LOOP) * count_selections(subject)
-        entries = [as_list(self._entries)[number] for number in of.entries]
-        return values + _ENTRY_VALUE * count_values(entries, limit=_MAX_ON_LOOP) > _MAX_ON_LOOP
-
-    def _compile(self, of: _Configuration, kind: str) -> None:
-        """Compile the plan of a configuration, which another caller may have compiled in the meantime."""
-        if of.key not in self._plans:
-            self._plans[of.key] = self._compile_shared(of, kind)
-            self.compiled += 1
-
-    def _compile_shared(self, of: _Configuration, kind: str) -> "_Shared":
-        try:
-            bare = self._compile_bare(of, kind)
-            steps = compile_steps(self._entries, of.pool, applying=of.entries)
-            plan = compile_plan_of_steps(steps, self.inputs[0], bare=bare, kind=kind, pool=of.pool)
-            shared = SharedPlan(plan, kind=kind, pool=of.pool)
-            # A tweak may name an element of the template after the pool. Then entries find it only in that pool.
-            in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and find_names((plan.create.bare,))
-        except (SubjectError, RenderError) as error:
-            # An entry that names the pool may fit in another pool, and the error contains the name.
-            is_named = of.pool == POOL_MARK and self._has_pool_token
-            return NAMED_AFTER_POOL if is_named else error.with_traceback(None)
-        return NAMED_AFTER_POOL if shared.names is None or (in_template and in_template[0]) else shared
-
-    def _compile_bare(self, of: _Configuration, kind: str) -> BarePlan:
-        """Return the bare plan of a configuration; the last one is cached."""
-        key, known = (kind, of.pool, of.tweaks, of.placement), self._bare
-        if known is not None and known[0] == key and of.placement:
-            return known[1]
-        config = mark_settings(of.config) if of.pool == POOL_MARK else of.config
-        settings = PoolSettings(config, of.tweaks)
-        bare = compile_bare(
-            self._group_kind, self.inputs[0], kind=kind, pool=of.pool, node_pool=of.node_pool, settings=settings
-        )
-        self._bare = (key, bare)
-        return bare
-
-    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None, kept: str) -> _Configuration:
-        config = self._configs.get(pool)
-        taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
-        replicas = None if config is None else config.get("replicas")
-        tweaks = decode_tweaks(self.inputs[0], kept)
-        if tweaks is None:
-            tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
-        # Only workloads of a YurtAppDaemon tolerate the taints of their pools.
-        taints = taints if self._group_kind == YURT_APP_DAEMON else None
-        name, entries = self.inputs[0]["metadata"]["name"], self._selection.applying(pool, node_pool)
-        if not is_safe_name(pool) or workload_prefix(name, pool) != f"{name}-{pool}-" or self._has_mark:
-            key: Hashable = (kind, pool, tweaks, entries, msgspec.json.encode(taints))
-            return _Configuration(key, pool, entries, config, node_pool, replicas, tweaks, b"")
-        placement = encode_settings(config, taints)
-        key = (kind, entries, tweaks, placement)
-        return _Configuration(key, POOL_MARK, entries, config, node_pool, replicas, tweaks, placement)
-
-
-NAMED_AFTER_POOL: Final = object()
-"""A member or an element is named after the pool. In some pool, the template may have another element of that name."""
-
-
-def _unwrap(outcome: Outcome) -> PoolPlan:
+def _unwrap(outcome: _Outcome) -> PoolPlan:
     if isinstance(outcome, PoolPlan):
         return outcome
     # Each raise of the cached exception would otherwise add frames to its traceback.
     raise outcome.with_traceback(None)
-
-
-MAX_WEIGHT: Final = 500_000
-"""The plans of 10,000 node pools with entries of their own take some 250 MiB, and so do 500,000 node pools that share
-plans."""
-_Key = tuple[str, str, str, str]
-"""Cluster, namespace, kind and name of a subject."""
 
 
 class PlanCache:
@@ -355,11 +323,7 @@ class PlanCache:
         key = _key_of(group_kind, subject, cluster=cluster)
         plans = self._subjects.get(key)
         if plans is not None:
-            known_subject, known_overrider = plans.inputs
-            if (known_subject is subject and known_overrider is overrider) or (
-                same_input(known_subject, subject) and same_input(known_overrider, overrider)
-            ):
-                plans.inputs = (subject, overrider)
+            if plans.has_inputs(subject, overrider):
                 self._subjects.move_to_end(key)
                 return plans
             self.weight -= plans.counted

@@ -4,27 +4,18 @@ OpenYurt's controller writes workloads that match their template, so this is the
 once per plan. A review only checks that their indexes mean the same elements in the workload.
 """
 
-from collections.abc import Sequence
-from operator import is_
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.render.delta import Assign, Change, ListDelta, ObjectDelta
-from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches, value_of
-from fleethook.engines.overrider.render.undo import (
-    RENDER_ANNOTATIONS,
-    LastRender,
-    read_last_render,
-)
+from fleethook.engines.overrider.render.last_render import RENDER_ANNOTATIONS, LastRender, read_last_render
+from fleethook.engines.overrider.render.overlay import Path, matches, value_of
 from fleethook.engines.overrider.template.node_affinity import PoolTemplate, is_placed
 from fleethook.model.admission import find_template
-from fleethook.model.json import ABSENT, JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import format_pointer
-from fleethook.workload_schema.value_marks import PoolValues, has_mark
+from fleethook.workload_schema.value_marks import PoolValues
 
-T = TypeVar("T")
-
-_REPLICAS: Final = "/spec/replicas"
-_MEMORY_NAMES: Final = frozenset(RENDER_ANNOTATIONS)
+REPLICAS_POINTER: Final = "/spec/replicas"
+_ANNOTATION_NAMES: Final = frozenset(RENDER_ANNOTATIONS)
 _ANNOTATION_POINTERS: Final = {name: format_pointer(("metadata", "annotations", name)) for name in RENDER_ANNOTATIONS}
 
 
@@ -106,7 +97,7 @@ class PrecompiledPatch(NamedTuple):
         """Return whether ``workload`` has all members of the template, or of its rendered form."""
         if creating and (self.created is None or not matches(workload["spec"], self.created.spec, values)):
             return False
-        return any(one.fits(workload, self.template, values) for one in (self.bare, self.rendered))
+        return any(form.fits(workload, self.template, values) for form in (self.bare, self.rendered))
 
     def is_settled(
         self, workload: JSONObject, last_render: LastRender, *, next_render: LastRender, values: PoolValues
@@ -125,12 +116,12 @@ class PrecompiledPatch(NamedTuple):
         annotations = workload["metadata"].get("annotations")
         if type(annotations) is not dict or not self.bare.fits(workload, self.template, values):
             return None
-        if not _MEMORY_NAMES.isdisjoint(annotations) and any(
+        if not _ANNOTATION_NAMES.isdisjoint(annotations) and any(
             name in annotations and not text for name, text in zip(RENDER_ANNOTATIONS, next_render, strict=True)
         ):
             return None  # A client has forged the annotation; only rendering removes it.
-        made = map(values.fill, self.operations) if self.is_marked else self.operations
-        return [*_annotate(annotations, next_render), *made, *self._scale(workload, values)]
+        operations = map(values.fill, self.operations) if self.is_marked else self.operations
+        return [*_annotate(annotations, next_render), *operations, *self._scale(workload, values)]
 
     def operations_for_new(
         self, workload: JSONObject, *, next_render: LastRender, values: PoolValues
@@ -147,19 +138,19 @@ class PrecompiledPatch(NamedTuple):
         replicas = None if self.replicas is None else values.fill_number(self.replicas)
         if replicas is None or workload["spec"].get("replicas") == replicas:
             return []
-        return [{"op": "add", "path": _REPLICAS, "value": replicas}]
+        return [{"op": "add", "path": REPLICAS_POINTER, "value": replicas}]
 
     def name_checks(self) -> "PrecompiledPatch":
         """Return the patch for a single pool, which recognizes templates that it has read."""
-        bare, rendered = (one._replace(check=object()) for one in (self.bare, self.rendered))
+        bare, rendered = (form._replace(check=object()) for form in (self.bare, self.rendered))
         return self._replace(is_marked=False, bare=bare, rendered=rendered)
 
 
-def _annotate(annotations: JSONObject, wanted: LastRender) -> list[JSONObject]:
+def _annotate(annotations: JSONObject, next_render: LastRender) -> list[JSONObject]:
     """Return the operations that set the annotations of a render."""
     return [
         {"op": "add" if known is None else "replace", "path": _ANNOTATION_POINTERS[name], "value": value}
-        for name, value in zip(RENDER_ANNOTATIONS, wanted, strict=True)
+        for name, value in zip(RENDER_ANNOTATIONS, next_render, strict=True)
         if value and (known := annotations.get(name)) != value
     ]
 
@@ -169,150 +160,3 @@ def _is_placed(template: JSONObject, placement: PoolTemplate) -> bool:
     if placement.expressions and placement.dropped_affinity is None:
         return True
     return is_placed(template["spec"], placement)
-
-
-class _Collected(NamedTuple):
-    operations: list[JSONObject]
-    lists: list[tuple[Path, int]]
-    absent: list[tuple[Path, str]]
-    removed: list[tuple[Path, str]]
-
-
-def compile_fast_path(
-    template: PoolTemplate,
-    bare: JSONObject,
-    rendered: JSONObject,
-    delta: ObjectDelta,
-    *,
-    created: CreatedMembers | None,
-) -> PrecompiledPatch | None:
-    """Return the patch of a workload that matches its template, None if each workload has to be rendered.
-
-    Args:
-        template: The pool's template.
-        bare: The workload that the template describes, without the members that only a creation can set.
-        rendered: The same with overrides.
-        delta: The difference between ``bare`` and ``rendered``.
-        created: The members of new workloads that ``bare`` does not have, None to have each of them rendered.
-    """
-    collected = _Collected([], [], [], [])
-    if not _collect(delta, (), collected):
-        return None
-    replicas = next((made["value"] for made in collected.operations if made["path"] == _REPLICAS), None)
-    operations = tuple(made for made in collected.operations if made["path"] != _REPLICAS)
-    return PrecompiledPatch(
-        operations,
-        has_mark(operations),
-        replicas,
-        created,
-        template._replace(fields={}, pool_patch=None),
-        _expect(bare, collected.lists, [place for place in collected.absent if place != (("spec",), "replicas")]),
-        _expect(rendered, [], collected.removed),
-    )
-
-
-def _has_objects(value: JSON) -> bool:
-    return type(value) is dict or (type(value) is list and any(type(one) is dict for one in value))
-
-
-_TEMPLATE: Final = ("spec", "template")
-
-
-def _expect(
-    workload: JSONObject, lists: Sequence[tuple[Path, int]], absent: Sequence[tuple[Path, str]]
-) -> ExpectedWorkload:
-    workload = _complete_ports(workload)
-    metadata = {name: workload["metadata"].get(name) or {} for name in ("labels", "annotations")}
-    spec = {name: value for name, value in workload["spec"].items() if name != "template"}
-    members = {"metadata": {name: value for name, value in metadata.items() if value}, "spec": spec}
-    inner_lists, outer_lists = _split(lists)
-    inner_absent, outer_absent = _split(absent)
-    return ExpectedWorkload(
-        Expected(members, outer_lists, outer_absent),
-        Expected(workload["spec"]["template"], inner_lists, inner_absent),
-        check=None,
-    )
-
-
-def _complete_ports(value: JSON) -> JSON:
-    """Return a value with the protocol of each port: without it, a port of another protocol would match."""
-    if type(value) is dict:
-        made = {name: _complete_ports(inner) if type(inner) in (dict, list) else inner for name, inner in value.items()}
-        if "containerPort" in made:
-            return {"protocol": "TCP", **made}
-        return value if all(made[name] is inner for name, inner in value.items()) else made
-    if type(value) is list:
-        elements = [_complete_ports(inner) for inner in value]
-        return value if all(map(is_, elements, value)) else elements
-    return value
-
-
-def _split(places: Sequence[tuple[Path, T]]) -> tuple[tuple[tuple[Path, T], ...], tuple[tuple[Path, T], ...]]:
-    """Return the places in the pod template, with paths that begin there, and the others."""
-    inner = tuple((path[2:], found) for path, found in places if path[:2] == _TEMPLATE)
-    return inner, tuple((path, found) for path, found in places if path[:2] != _TEMPLATE)
-
-
-def _collect(change: Change, tokens: Path, into: _Collected) -> bool:
-    """Collect the operations of a difference; return False if they depend on the workload."""
-    if type(change) is ObjectDelta:
-        _require_no_sibling(change, tokens, into)
-        return all(_collect_member(name, inner, tokens, into) for name, inner in change.members)
-    assert type(change) is ListDelta
-    survivors = [one for one in change.elements if one.before_at is not None and one.after_at is not None]
-    removed = [one for one in change.elements if one.after_at is None]
-    added = [one for one in change.elements if one.before_at is None]
-    if change.reordered:
-        return False
-    into.lists.append((tokens, change.length))
-    for one in survivors:
-        assert one.before_at is not None
-        if type(one.change) is Assign:
-            return False  # The defaulted members of a union depend on the workload.
-        if not _collect(one.change, (*tokens, one.before_at), into):
-            return False
-    for one in sorted(removed, key=lambda one: -(one.before_at or 0)):
-        into.operations.append({"op": "remove", "path": _pointer((*tokens, one.before_at or 0))})
-    for one in sorted(added, key=lambda one: one.after_at or 0):
-        assert type(one.change) is Assign
-        path = _pointer((*tokens, one.after_at or 0))
-        into.operations.append({"op": "add", "path": path, "value": one.change.after})
-    return True
-
-
-def _require_no_sibling(change: ObjectDelta, tokens: Path, into: _Collected) -> None:
-    """Require that the alternatives of an added exclusive member are absent."""
-    changed = {name for name, _ in change.members}
-    for name, inner in change.members:
-        if type(inner) is Assign and inner.before is ABSENT:
-            into.absent.extend((tokens, other) for other in EXCLUSIVE.get(name, ()) if other not in changed)
-
-
-def _collect_member(name: str, change: Change, tokens: Path, into: _Collected) -> bool:
-    if type(change) is ListDelta and change.removed:
-        into.lists.append(((*tokens, name), change.length))
-        into.removed.append((tokens, name))
-        into.operations.append({"op": "remove", "path": _pointer((*tokens, name))})
-        return True
-    if type(change) is ObjectDelta and change.removed:
-        return False  # Other clients may have set members of it.
-    if type(change) is not Assign:
-        return _collect(change, (*tokens, name), into)
-    if change.schema.retain_keys:
-        return False  # The defaulted members of a union depend on the workload.
-    path = _pointer((*tokens, name))
-    if change.after is ABSENT:
-        into.removed.append((tokens, name))
-        into.operations.append({"op": "remove", "path": path})
-    elif change.before is ABSENT:
-        into.absent.append((tokens, name))
-        into.operations.append({"op": "add", "path": path, "value": change.after})
-    elif _has_objects(change.after):
-        return False  # The defaulted members of its elements depend on the workload.
-    else:
-        into.operations.append({"op": "replace", "path": path, "value": change.after})
-    return True
-
-
-def _pointer(tokens: Path) -> str:
-    return format_pointer([str(token) for token in tokens])

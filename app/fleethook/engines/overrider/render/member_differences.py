@@ -371,3 +371,6 @@ def _same_scalar(stored: JSON, requested: JSON, tokens: tuple[str, ...], *, by_t
         return Quantity.parse(stored) == Quantity.parse(requested)
     except ValueError:
         return False
+
+
+CONTAINER_LISTS: Final = ("containers", "initContainers")

@@ -12,8 +12,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
-from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
-from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.rollout.effect import Effect, compare
 from fleethook.engines.overrider.rollout.prediction import Totals, sum_effects
 from fleethook.engines.overrider.rules.missing_pools import known_pools

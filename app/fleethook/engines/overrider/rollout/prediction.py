@@ -9,12 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
+from fleethook.engines.overrider.admission.changed_members import keep_replicas
 from fleethook.engines.overrider.controller.workload_decision import render_stored
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.render.last_render import read_last_render
 from fleethook.engines.overrider.render.member_differences import MemberDifference
-from fleethook.engines.overrider.render.render import RenderTarget, keep_replicas, render_with
-from fleethook.engines.overrider.render.undo import read_last_render
+from fleethook.engines.overrider.render.plan_patch import render_with
+from fleethook.engines.overrider.render.render import RenderTarget
 from fleethook.engines.overrider.rollout.effect import (
     EFFECTS,
     Effect,

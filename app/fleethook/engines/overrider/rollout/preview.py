@@ -6,11 +6,10 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.plan.plan import Plan
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.shared_plan import PoolPlan
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.render.delta import delta_of, leaves, value_at
-from fleethook.engines.overrider.render.render import render_with
-from fleethook.engines.overrider.render.undo import RENDER_ANNOTATIONS, read_last_render, set_last_render
+from fleethook.engines.overrider.render.last_render import RENDER_ANNOTATIONS, read_last_render, set_last_render
+from fleethook.engines.overrider.render.plan_patch import render_with
 from fleethook.engines.overrider.subject.owner_index import overriders_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.model.gvk import GroupKind

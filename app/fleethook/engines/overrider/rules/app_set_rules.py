@@ -13,10 +13,15 @@ from typing import Final
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, sample_names
 from fleethook.engines.overrider.entries.patch_paths import LIMITS
 from fleethook.engines.overrider.plan.plan import compile_bare, kind_of
+from fleethook.engines.overrider.rules.entry_rules import (
+    OUTSIDE_TWEAKS,
+    TWEAK_PATCH,
+    check_image,
+    check_patch,
+    replicas_problem,
+)
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.item_rules import OUTSIDE_TWEAKS, check_image, replicas_problem
 from fleethook.engines.overrider.rules.overrider_rules import SELECTOR, check_selector, is_empty_selector
-from fleethook.engines.overrider.rules.patch_rules import TWEAK_PATCH, check_patch
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     SetSelections,

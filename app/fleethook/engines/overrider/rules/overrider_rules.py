@@ -20,9 +20,8 @@ from fleethook.engines.overrider.entries.entry_selection import (
     selected_names,
 )
 from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES
+from fleethook.engines.overrider.rules.entry_rules import check_item, check_patch
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.item_rules import check_item
-from fleethook.engines.overrider.rules.patch_rules import check_patch
 from fleethook.model.formats.labels import validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, count_values, enumerate_objects

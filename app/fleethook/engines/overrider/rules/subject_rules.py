@@ -10,13 +10,11 @@ from typing import Final
 import msgspec
 
 from fleethook.api_schema import check_object
-from fleethook.engines.overrider.entries.items import CONTAINER_LISTS
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_of
-from fleethook.engines.overrider.render.member_differences import find_differences
+from fleethook.engines.overrider.render.member_differences import CONTAINER_LISTS, find_differences
 from fleethook.engines.overrider.rules.app_set_rules import TWEAKS, check_selection, check_tweak, check_tweaks
-from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.item_rules import (
+from fleethook.engines.overrider.rules.entry_rules import (
     OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
     PoolToken,
@@ -24,6 +22,7 @@ from fleethook.engines.overrider.rules.item_rules import (
     misspelled_tokens,
     replicas_problem,
 )
+from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.overrider_rules import check_selector, is_empty_selector
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,

@@ -1,14 +1,17 @@
-"""Rules for the items of an entry, and for the images and pool tokens in items and patches."""
+"""Rules for the items and JSON patches of an entry, and of the tweaks of a YurtAppSet v1beta1."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.entries.items import ITEMS, REPLICAS
+from fleethook.engines.overrider.entries.entry_steps import ITEMS, LEAVABLE_FIELD
+from fleethook.engines.overrider.entries.patch_paths import protected_pointer
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.model.json import JSON
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
+from fleethook.patch import parse_pointer
+from fleethook.workload_schema.go_structs import load_structs
 
 # github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -184,7 +187,7 @@ def check_item(item: Mapping[str, JSON], field: str, *, pools: Sequence[str]) ->
     elif not given:
         yield Finding("required", field, _NO_MEMBER_MESSAGE)
     if item.get("leave") == []:
-        text = f"is empty, so the item leaves nothing: write [{REPLICAS}]"
+        text = f"is empty, so the item leaves nothing: write [{LEAVABLE_FIELD}]"
         yield Finding("no-effect", f"{field}.leave", text)
     if (image := item.get("image")) is not None:
         yield from check_image(image["imageClaim"], f"{field}.image.imageClaim", pools=pools)
@@ -220,3 +223,177 @@ def check_image(image: str, field: str, *, pools: Sequence[str], token: PoolToke
         if (problem := image_problem(image.replace(token.text, pool))) is not None:
             yield Finding("image", field, f"{image!r} is not an image for node pool {pool}: {problem}")
             return
+
+
+_EXAMPLE: Final = "a JSON pointer looks like /spec/replicas"
+_INDEXED: Final = re.compile(r"[A-Za-z]+(\[[^\]]*\])+")
+_BRACKETS: Final = re.compile(r"\[([^\]]*)\]")
+_DOT: Final = re.compile(r"\.(?![^\[]*\])")
+_JSONPATH: Final = re.compile(r"\?\(@\.(\w+) *== *[\"']?([^\"')]*)[\"']?\)")
+_ROOT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_HOMES: Final = (
+    ("/spec", "apps.v1.DeploymentSpec"),
+    ("/spec", "apps.v1.StatefulSetSpec"),
+    ("/spec/template/spec", "core.v1.PodSpec"),
+    ("/metadata", "meta.v1.ObjectMeta"),
+)
+_POD_SPEC: Final = ("spec", "template", "spec")
+_CONTAINER_LISTS: Final = ("containers", "initContainers")
+
+
+class PatchForm(NamedTuple):
+    """The differences between the patches of overriders and those of tweaks."""
+
+    in_values: PoolToken
+    in_paths: PoolToken
+    is_extended: bool
+    """Whether fleethook applies the patch: paths select elements by name, and some are protected."""
+
+
+ENTRY_PATCH: Final = PatchForm(OF_OVERRIDERS, OF_OVERRIDERS, is_extended=True)
+TWEAK_PATCH: Final = PatchForm(OF_TWEAKS, OUTSIDE_TWEAKS, is_extended=False)
+"""OpenYurt applies the patches of tweaks as RFC 6902 has them (workloadmanager/tweaks.go, v1.7.0)."""
+
+
+def check_patch(
+    patch: Mapping[str, JSON], field: str, *, pools: Sequence[str], form: PatchForm = ENTRY_PATCH
+) -> Iterator[Finding]:
+    """Yield the mistakes in a patch that has the form of the schema.
+
+    Args:
+        patch: The patch.
+        field: Its path.
+        pools: The node pools that the entry or tweak names, for images that contain the token.
+        form: The form of the patch.
+    """
+    yield from _check_value(f"{field}.value", patch, form)
+    yield from _check_path(f"{field}.path", patch, form)
+    yield from _check_images(f"{field}.value", patch, pools, form.in_values)
+    for member, token in (("path", form.in_paths), ("value", form.in_values)):
+        yield from misspelled_tokens(patch.get(member), f"{field}.{member}", token)
+
+
+def _check_value(field: str, patch: Mapping[str, JSON], form: PatchForm) -> Iterator[Finding]:
+    operation = patch["operation"]
+    # Clients built on Go types send an absent value as null, so null counts as absent in a remove.
+    if operation == "remove" and patch.get("value") is not None and form.is_extended:
+        yield Finding("forbidden", field, "must be empty when operation is remove")
+    elif operation in ("add", "replace") and "value" not in patch:
+        yield Finding("required", field, f"is required when operation is {operation}; null unsets")
+
+
+def _check_path(field: str, patch: Mapping[str, JSON], form: PatchForm) -> Iterator[Finding]:
+    path, operation = patch["path"], patch["operation"]
+    try:
+        tokens = parse_pointer(path)
+    except ValueError as error:
+        yield Finding("invalid", field, f"{error}; {_suggest_pointer(path)}")
+        return
+    in_token = _find_selector_problem if form.is_extended else _find_index_problem
+    problems = (_find_root_problem(path, tokens), _find_key_problem(tokens), *map(in_token, tokens))
+    yield from (Finding("invalid", field, problem) for problem in problems if problem is not None)
+    if tokens and tokens[-1] == "-" and operation in ("remove", "replace"):
+        message = f"{path} is the place after the last element, where there is nothing to {operation}"
+        yield Finding("invalid", field, f"{message}; to append, use operation add")
+    if form.is_extended and (protected := protected_pointer(tokens, patch.get("value"))) is not None:
+        yield Finding("forbidden", field, f"{path} would change {protected}, which overrides may not do")
+
+
+def _suggest_pointer(path: str) -> str:
+    if path.startswith("/") or not path.strip():
+        return _EXAMPLE
+    # JSONPath, jq and kubectl explain write `$.spec`, `.spec` and `spec.containers[0]`.
+    plain = path.removeprefix("$").lstrip(".")
+    steps = plain.split("/") if "/" in plain else _DOT.split(plain)
+    return f"write /{'/'.join(_separate_brackets(step) for step in steps)}"
+
+
+def _separate_brackets(token: str) -> str:
+    """Return ``containers[0]`` as ``containers/0`` and ``containers[name=app]`` as ``containers/[name=app]``."""
+    name, bracket, _ = token.partition("[")
+    if not bracket or not name:
+        return token
+    inner = [each.strip("'\"") for each in _BRACKETS.findall(token)]
+    return "/".join([name, *(each if each.isdecimal() else f"[{_as_selector(each)}]" for each in inner)])
+
+
+def _as_selector(inner: str) -> str:
+    """Return the selector of an element: JSONPath writes ``[?(@.name=="app")]``."""
+    jsonpath = _JSONPATH.fullmatch(inner)
+    return f"{jsonpath[1]}={jsonpath[2]}" if jsonpath else inner if "=" in inner else f"name={inner}"
+
+
+def _find_root_problem(path: str, tokens: Sequence[str]) -> str | None:
+    """Return the mistake of a path that begins below the workload or ends with a slash, None if there is none."""
+    if len(tokens) > 1 and not tokens[-1]:
+        return f"{path} ends with '/', and no member has an empty name: remove the '/'"
+    if not tokens or tokens[0] in _ROOT or not tokens[0]:
+        return None
+    home = next((home for home, name in _HOMES if tokens[0] in load_structs()[name]), None)
+    hint = f": write {home}{path}" if home else f": {_EXAMPLE}"
+    return f"a workload has no member {tokens[0]!r}{hint}"
+
+
+def _find_key_problem(tokens: Sequence[str]) -> str | None:
+    """Return the mistake of a path with ``*``, or with a plain slash in the key of a label, annotation or selector."""
+    if "*" in tokens:
+        return "'*' selects no list element: write a patch for each element, as in [name=app]"
+    for position, token in enumerate(tokens[:-2]):
+        of_metadata = token in ("annotations", "labels") and position and tokens[position - 1] == "metadata"
+        if of_metadata or tuple(tokens[: position + 1]) == (*_POD_SPEC, "nodeSelector"):
+            key = "~1".join(tokens[position + 1 :])
+            return f"the values of {token} are texts: write ~1 for a '/' in a key, as in {token}/{key}"
+    return None
+
+
+def _find_selector_problem(token: str) -> str | None:
+    """Return the mistake in a token that selects a list element, such as ``[name=app]``; None if there is none."""
+    if not token.startswith("["):
+        return f"{token!r} is no member: write {_separate_brackets(token)}" if _INDEXED.fullmatch(token) else None
+    key, equals, value = token.removeprefix("[").partition("=")
+    if not token.endswith("]"):
+        return f"{token!r} does not end with ]: write [name=app], and '/' in a value as ~1"
+    if key[:-1].isdecimal():
+        return f"{token!r} selects no list element: write {key[:-1]}, or a name, as in [name=app]"
+    if not equals or not key or value == "]":
+        return f"{token!r} selects no list element: write [name=app]"
+    if token.startswith("[?") or value.startswith(("=", "'", '"')):
+        inner = f"{key}={value[:-1].strip('=')}".replace("'", "").replace('"', "")
+        meant = _as_selector(token[1:-1] if token.startswith("[?") else inner)
+        return f"{token!r} selects no list element: write [{meant}]"
+    return None
+
+
+def _find_index_problem(token: str) -> str | None:
+    """Return the mistake in a token that selects a list element where only an index does, None if there is none."""
+    if not _INDEXED.fullmatch(token) and not (token.startswith("[") and token.endswith("]")):
+        return None
+    return f"{token!r} is no member: OpenYurt selects list elements by index, as in /spec/template/spec/containers/0"
+
+
+def _check_images(field: str, patch: Mapping[str, JSON], pools: Sequence[str], token: PoolToken) -> Iterator[Finding]:
+    if patch["operation"] == "remove":
+        return
+    for inner, image in _find_images(tuple(patch["path"].split("/")[1:]), patch.get("value")):
+        yield from check_image(image, f"{field}{inner}", pools=pools, token=token)
+
+
+def _find_images(tokens: tuple[str, ...], value: JSON) -> Iterator[tuple[str, str]]:
+    """Yield the images of containers that a patch sets, with the path inside the value."""
+    if tokens[: len(_POD_SPEC)] != _POD_SPEC or tokens[len(_POD_SPEC) :][:1] not in {
+        (one,) for one in _CONTAINER_LISTS
+    }:
+        return
+    below = tokens[len(_POD_SPEC) + 1 :]
+    if len(below) == 2 and below[1] == "image":
+        containers: list[tuple[str, JSON]] = [("", {"image": value})]
+    elif len(below) == 1:
+        containers = [(".image", value)]
+    elif not below and isinstance(value, list):
+        containers = [(f"[{number}].image", element) for number, element in enumerate(value)]
+    else:
+        containers = []
+    for inner, container in containers:
+        image = container.get("image") if isinstance(container, dict) else None
+        if isinstance(image, str) and image:
+            yield inner, image
