@@ -58,3 +58,17 @@ async def test_objects_have_the_annotation_of_the_cluster_where_kcp_sends_it(fac
     for phase, hooks in (("mutating", explained.mutating), ("validating", explained.validating)):
         expected = fact.get(phase, fact.get("object", False)), fact.get("old", False)
         assert tuple(one.decision == "call" for one in hooks) == expected, phase
+
+
+@pytest.mark.parametrize("fact", FACTS["versions"], ids=str)
+async def test_rules_match_both_versions_of_the_kinds_of_kcp(fact: dict[str, Any]) -> None:
+    group = "apis.kcp.io"
+    rule = RULE | {"apiGroups": [group], "apiVersions": [fact["rule"]], "resources": [fact["plural"]]}
+    store = store_of(configuration("c", "validating", webhook(rules=[rule])))
+    sent = {"apiVersion": f"{group}/{fact['asked']}", "kind": fact["kind"], "metadata": {"name": "a"}}
+    options = RequestOptions(None, {}, None, dry_run=False)
+    planned = make_input_request(store, InputDocument(sent, "m.yaml:1", "c"), options)
+    explained = await explain(
+        build_offline_dispatcher(store), planned.request, cluster="c", deadline=Deadline(time.monotonic() + 60)
+    )
+    assert [one.decision == "call" for one in explained.validating] == [fact["called"]]

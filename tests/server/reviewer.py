@@ -40,8 +40,10 @@ class Reviewer:
             raise self.failure
         _, _, rest = path.partition("/apis/")
         cluster = path.removesuffix(f"/apis/{rest}").removeprefix("/clusters/")
+        if self._every_cluster and not cluster:
+            raise APIError(500, "InternalError", "cluster path is empty in the request context")
         if cluster and cluster not in self.clusters:
-            raise APIError(403, "Forbidden", "not permitted")
+            raise APIError(404, "NotFound", f'workspaces.tenancy.kcp.io "{cluster}" not found')
         check_review(path, body)
         if path.endswith(TOKEN_REVIEWS):
             return self._whose(body["spec"])

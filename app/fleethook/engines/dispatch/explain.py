@@ -92,6 +92,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     shadowed: tuple[str, ...] = ()
     """The webhooks of the consumer's own cluster that match, but are replaced by the owner's webhooks."""
     notes: tuple[str, ...] = ()
+    refused: str = ""
+    """Why the apiserver refuses the request before it asks a webhook, ``""`` if it asks."""
 
 
 async def explain(

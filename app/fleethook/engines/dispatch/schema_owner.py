@@ -62,8 +62,11 @@ def _explain_gap(store: StoreView, cluster: str, name: str, *, known: bool) -> s
     # A kcp has a LogicalCluster in each logical cluster.
     if store.has(LOGICAL_CLUSTER) and store.get(cluster, LOGICAL_CLUSTER, "", LOGICAL_CLUSTER_NAME) is None:
         return f"logical cluster {cluster} is unknown{hint_at_shards(store)}"
-    found = "is not scheduled yet" if known else "is unknown"
+    found = "is not scheduled yet" if known else f"is unknown{_ONE_WORKSPACE if _sees_one_workspace(store) else ''}"
     return f"Workspace {name} of logical cluster {cluster} {found}"
+
+
+_ONE_WORKSPACE: Final = " (only one workspace is read; give the kubeconfig of the other one, or --kcp)"
 
 
 def _sees_one_workspace(store: StoreView) -> bool:
@@ -80,6 +83,8 @@ def hint_at_shards(store: StoreView, *, cached: bool = False) -> str:
     """
     if not store.has(LOGICAL_CLUSTER):
         return ""
+    if _sees_one_workspace(store):
+        return _ONE_WORKSPACE
     remedy = "give the kubeconfig of its shard, and a logical cluster of that shard by its name instead of its path"
     if cached:
         remedy = "--kcp-cache-kubeconfig reads the cache server, which has its exports and webhooks"

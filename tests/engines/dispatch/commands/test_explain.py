@@ -1,9 +1,16 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from fleethook.cluster.kubernetes.resources import APIBINDINGS, LOGICAL_CLUSTERS
+from fleethook.cluster.kubernetes.resources import (
+    APIBINDINGS,
+    LOGICAL_CLUSTERS,
+    NAMESPACES,
+    VALIDATING_CONFIGURATIONS,
+)
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import EXAMPLE, explain, explain_as_json, provide_webhooks
 from tests.cli.fake_cluster import Cluster
@@ -18,6 +25,8 @@ from tests.engines.dispatch.builders import (
     widget,
     workspace,
 )
+
+KCP_REQUESTS = yaml.safe_load((Path(__file__).parents[3] / "conformance" / "kcp_requests.yaml").read_text())
 
 
 def test_a_cluster_can_be_named_by_its_path(write_yaml: WriteYAML) -> None:
@@ -141,6 +150,24 @@ def test_the_object_of_a_plain_cluster_needs_no_option_for_the_cluster(
     assert out.startswith("CREATE of widgets.example.org, Widget default/b, in the cluster\n")
 
 
+@pytest.mark.parametrize("fact", KCP_REQUESTS["refused"], ids=str)
+def test_a_request_that_reaches_no_webhook_is_refused(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML, fact: dict[str, Any]
+) -> None:
+    held, options = cluster
+    every = webhook(rules=[{**WIDGETS, "apiGroups": ["*"], "resources": ["*"]}])
+    held.lists = {
+        NAMESPACES.path: [namespace("", "default")],
+        VALIDATING_CONFIGURATIONS.path: [configuration("", "validating", every)],
+    }
+    sent = {"apiVersion": "v1", "kind": fact["kind"], "metadata": {"name": fact.get("name", "a")}}
+    call = ("--request", write_yaml("o.yaml", sent), "--operation", fact["operation"], *options)
+    code, out, _ = explain(*call, *(("-n", fact["namespace"]) if "namespace" in fact else ()))
+    assert (code, "hooks/w.example.org" in out, "note: the request is refused: namespace " in out) == (1, False, True)
+    code, out, _ = explain(*call, *(("-n", "default") if "namespace" in fact else ("--operation", "UPDATE")))
+    assert (code, "call   hooks/w.example.org" in out) == (0, True)
+
+
 def test_a_cluster_with_logical_clusters_only_needs_the_option(
     cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
 ) -> None:
@@ -149,6 +176,17 @@ def test_a_cluster_with_logical_clusters_only_needs_the_option(
     code, _, err = explain("--request", write_yaml("a.yaml", widget()), *options)
     assert code == 2
     assert "the logical cluster is unknown: add the annotation kcp.io/cluster, or give --cluster NAME" in err
+
+
+@pytest.mark.parametrize("other", ["root:team", "other"])
+def test_a_cluster_beside_the_only_one_that_is_read_hints_at_the_option(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML, other: str
+) -> None:
+    held, options = cluster
+    held.lists = {NAMESPACES.path: [namespace("root")], LOGICAL_CLUSTERS.path: [logical_cluster("root")]}
+    code, out, _ = explain("--request", write_yaml("w.yaml", widget()), *options, "--cluster", other)
+    assert code == 1
+    assert "is unknown (only one workspace is read; give the kubeconfig of the other one, or --kcp)" in out
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.e2e.pki import Authority, Pair
-from tests.engines.dispatch.builders import binding, configuration, export, review, webhook
+from tests.engines.dispatch.builders import binding, configuration, export, review, webhook, workspace
 from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.server.reviewer import Reviewer
 from tests.serving import MUTATE, REVIEW, Server, serving
@@ -109,6 +109,18 @@ async def test_other_callers_are_refused_without_side_effects(
     assert server.calls == []
     assert 'cluster="ws3"' not in metrics
     assert TOKEN not in answer.body.decode()
+
+
+async def test_an_answer_about_a_path_does_not_name_its_cluster(
+    server: Webhooks, reviewer: Reviewer, tmp_path: Path
+) -> None:
+    reviewer.users["of-bob"] = {"username": "bob"}
+    async with dispatching(server, kubeconfig=tmp_path / "none") as app:
+        app.store.put(workspace("root", "team", "ws3"))
+        paths = ["root:team", "root:none"]
+        answers = [await ask(app, f"/clusters/{one}/explain", token="Bearer of-bob") for one in paths]
+    texts = [one.body.decode().replace(path, "PATH") for one, path in zip(answers, paths, strict=True)]
+    assert (answers[0].status, texts[0]) == (403, texts[1])
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -237,7 +237,7 @@ async def test_with_kcp_each_logical_cluster_authorizes_its_callers(clock: Clock
 async def test_answers_do_not_reveal_which_logical_clusters_exist(clock: Clock) -> None:
     kcp = Reviewer(every_cluster=True)
     kcp.users[TOKEN] = ALICE
-    kcp.clusters.add("ws2")
+    kcp.clusters |= {"root", "ws2"}
     tokens = tokens_of(kcp, clock)
     for token in (TOKEN, "invalid"):
         assert await ask(tokens, token, cluster="ws2") == await ask(tokens, token, cluster="none")

@@ -7,6 +7,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
+import msgspec
+
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import ClusterOptions, find_workspace, read_source, select_dispatching, warn_about
@@ -22,6 +24,7 @@ from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Ex
 from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import (
+    NAMESPACE,
     InputDocument,
     InputRequest,
     InputRequestError,
@@ -31,6 +34,7 @@ from fleethook.engines.dispatch.input_request import (
     make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.model.admission import Kind
 from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject, as_object
 
@@ -91,8 +95,8 @@ def explain(
 
     --verbose also shows all checks, and those of webhooks that are called.
 
-    Exit codes: 0 success; 1 a request is refused before any webhook is called, because its schema owner is unclear or a
-    check cannot be evaluated; 2 invalid arguments or unreadable input.
+    Exit codes: 0 success; 1 a request is refused before any webhook is called, because its schema owner is unclear, its
+    namespace is missing or a check cannot be evaluated; 2 invalid arguments or unreadable input.
     """
     if not request:
         fail("give the object to explain: --request OBJECT")
@@ -114,7 +118,7 @@ def explain(
     if source_options.reads_cluster and not live.kcp and live.kcp_export is None:
         plain = find_workspace(source.documents) or plain
     options = RequestOptions(operation, user_info, stored, dry_run, plain, resource)
-    task = _Task(inputs, options, sorted(clusters - {""}), as_kcp=as_kcp)
+    task = _Task(inputs, options, sorted(clusters - {""}), as_kcp=as_kcp, is_live=source_options.reads_cluster)
     explained = _explain(store, task)
     before = _explain(source.store_before(INDEXES), task) if source_options.change else explained
     write_error(*(f"note: {note}" for note in sorted({note for one in (*explained, *before) for note in one.notes})))
@@ -155,12 +159,14 @@ class _Task(NamedTuple):
         options: Properties of the requests.
         clusters: The logical clusters of the source.
         as_kcp: Whether to allow requests whose schema owner is ambiguous.
+        is_live: Whether the source is a cluster, and so has all its Namespaces.
     """
 
     inputs: Sequence[InputDocument]
     options: RequestOptions
     clusters: Sequence[str]
     as_kcp: bool
+    is_live: bool
 
 
 class _Explained(NamedTuple):
@@ -185,9 +191,39 @@ def _explain(store: Store, task: _Task) -> list[_Explained]:
         fail(str(error))
     explained = asyncio.run(_explain_all(dispatcher, requests))
     return [
-        _Explained(request.subject, one, tuple(_list_notes(store, request, task.clusters)))
+        _Explained(
+            request.subject,
+            _refuse(one, _find_refusal(store, request, is_live=task.is_live)),
+            tuple(_list_notes(store, request, task.clusters)),
+        )
         for request, one in zip(requests, explained, strict=True)
     ]
+
+
+_UNDELETABLE: Final = ("default", "kube-system", "kube-public")
+
+
+def _find_refusal(store: Store, planned: InputRequest, *, is_live: bool) -> str:
+    """Return why the admission plugin NamespaceLifecycle refuses a request, before any webhook is asked.
+
+    kcp has the same plugin (pkg/admission/namespacelifecycle).
+    """
+    request, namespace = planned.request, planned.request.namespace
+    if request.kind == Kind(*NAMESPACE):
+        is_deleted = request.operation == "DELETE" and not request.sub_resource and request.name in _UNDELETABLE
+        return f"namespace {request.name} may not be deleted" if is_deleted else ""
+    written = request.operation in ("CREATE", "UPDATE") and request.kind.group != "authorization.k8s.io"
+    known = {key.name for key in store.keys(NAMESPACE.group_kind) if key.cluster == planned.cluster} if is_live else ()
+    if not (written and namespace and known) or namespace in known:
+        return ""
+    return f"namespace {namespace} of {_name_cluster(planned.cluster)} does not exist"
+
+
+def _refuse(found: Explanation, reason: str) -> Explanation:
+    """Return an explanation without webhooks if there is a reason to refuse the request."""
+    notes = (f"the request is refused: {reason}",)
+    empty = msgspec.structs.replace(found, mutating=(), validating=(), shadowed=(), notes=notes, refused=reason)
+    return empty if reason else found
 
 
 def _list_notes(store: StoreView, request: InputRequest, clusters: Sequence[str]) -> Iterator[str]:
@@ -219,7 +255,11 @@ async def _explain_all(dispatcher: Dispatcher, requests: Sequence[InputRequest])
 def _is_refused(explanation: Explanation) -> bool:
     """Return whether a request is refused before any webhook is called."""
     hooks = (*explanation.mutating, *explanation.validating)
-    return explanation.owner.cluster is None or any(one.decision in ("error", "unknown") for one in hooks)
+    return (
+        bool(explanation.refused)
+        or explanation.owner.cluster is None
+        or any(one.decision in ("error", "unknown") for one in hooks)
+    )
 
 
 def _mark_differences(before: Sequence[Styled], after: Sequence[Styled]) -> Iterator[Styled]:

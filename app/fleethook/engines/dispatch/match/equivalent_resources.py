@@ -16,7 +16,7 @@ from fleethook.cluster.store import Index, Stored, StoreView
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
-from fleethook.model.kcp import API_RESOURCE_SCHEMA
+from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 
@@ -191,13 +191,23 @@ class _Builtin(msgspec.Struct, frozen=True):
 _decode_builtins: Final = msgspec.json.Decoder(list[_Builtin]).decode
 
 
+def _serve(plural: str, kind: str) -> _Builtin:
+    kinds = {"": kind, "status": kind}
+    return _Builtin(plural, False, {f"{API_BINDING.group}/{version}": kinds for version in ("v1alpha1", "v1alpha2")})
+
+
+_KCP: Final = (_serve("apibindings", API_BINDING.kind), _serve("apiexports", API_EXPORT.kind))
+"""The resources that kcp serves in two versions, from definitions that only its administrator can read (kcp,
+config/system-crds)."""
+
+
 @functools.cache
 def _load_builtins() -> Mapping[tuple[str, str], _Storage]:
-    """Return the built-in resources of an apiserver by group and resource."""
+    """Return the built-in resources of an apiserver, and some of kcp, by group and resource."""
     text = Path(__file__).with_name("builtins.json").read_bytes()
     return {
         (parse_api_version(api_version)[0], builtin.resource): storage
-        for builtin in _decode_builtins(text)
+        for builtin in (*_decode_builtins(text), *_KCP)
         for storage in (_Storage(builtin.namespaced, _list_served(builtin)),)
         for api_version in builtin.served
     }

@@ -16,10 +16,12 @@ from typing import Final, NamedTuple
 from starlette.types import Scope
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.factory import NamespaceSource
 from fleethook.fairness import ExpiringCache
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_texts
+from fleethook.model.kcp import is_path
 from fleethook.outbound.call_errors import FailureLog
 from fleethook.outbound.pool import CallSlots, FullError, Quotas
 from fleethook.server.callers import NamedCallers
@@ -183,9 +185,10 @@ class Tokens:
         except APIError as error:
             if not (scope and error.code in _NO_CLUSTER):
                 raise
-            # The answer must not reveal which logical clusters exist. If the named cluster cannot be asked, the cluster
-            # of the server's own credentials decides whether the token is valid.
-            answer = await self._post("POST", _TOKEN_REVIEWS, body=review, timeout=_REVIEW_SECONDS)
+            # The answer must not reveal which logical clusters exist. If the named one cannot be asked, root decides
+            # whether the token is valid. Without a cluster in the path, kcp answers 500.
+            root = self._live.scope(_ROOT)
+            answer = await self._post("POST", root + _TOKEN_REVIEWS, body=review, timeout=_REVIEW_SECONDS)
         return read_reviewed_user(answer, self._audiences)
 
     async def _permits(self, user: JSONObject, scope: str, question: _Question) -> bool:
@@ -243,6 +246,7 @@ def _read_bearer_token(scope: Scope) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+_ROOT: Final = "root"
 _NO_CLUSTER: Final = frozenset({403, 404})
 """kcp's answers for a logical cluster that does not exist, or in which this server has no rights."""
 
@@ -323,9 +327,12 @@ class ClusterAccess:
             return decision.user
         if not decision.user:
             raise RequestError(401, "Unauthorized", "the apiserver does not accept the bearer token")
+        # The name of its cluster would reveal that a path exists.
+        named = split_cluster_path(scope["path"])[1]
+        wanted = "the name of this cluster" if is_path(named) else f"the name {named!r}"
         text = (
-            f"user {decision.user!r} may not {route} in logical cluster {cluster!r}: this needs the verb "
-            f"{ACCESS_VERB} on {ACCESS_RESOURCE}/{route} of {ACCESS_GROUP} with the name {cluster!r}"
+            f"user {decision.user!r} may not {route} in logical cluster {named!r}: this needs the verb "
+            f"{ACCESS_VERB} on {ACCESS_RESOURCE}/{route} of {ACCESS_GROUP} with {wanted}"
         )
         raise RequestError(403, "Forbidden", text)
 
