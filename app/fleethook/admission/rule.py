@@ -136,7 +136,7 @@ class Rule(ServedRule):
                 return _make_review(request, allowed(), reason=mismatch)
         except EvaluationError as error:
             return answer_unclear(self, request, error)
-        return answer_matched(self, request, around)
+        return answer_matched([self], request, around)[0]
 
 
 def answer_unclear(rule: Rule, request: AdmissionRequest, error: EvaluationError) -> Review:
@@ -144,16 +144,30 @@ def answer_unclear(rule: Rule, request: AdmissionRequest, error: EvaluationError
     return _make_review(request, rule.fail(f"{rule.place}: match_conditions: {error}"))
 
 
-def answer_matched(rule: Rule, request: AdmissionRequest, around: Surroundings, *, is_test: bool = True) -> Review:
-    """Return the answer to a request that kube-apiserver sends to the rule, with the objects of `show_request`.
+def answer_matched(
+    rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings, *, is_test: bool = True
+) -> list[Review]:
+    """Return the answers to a request that kube-apiserver sends to each of the rules.
 
     Args:
-        rule: The rule.
+        rules: The rules. Each gets the same objects, those of `show_request`.
         request: The request.
         around: The facts besides the request.
-        is_test: Whether to look for mistakes of the rule that do not change the answer.
+        is_test: Whether to look for mistakes of a rule that do not change the answer.
     """
-    answer, invocation = _decide_in_time(rule, request, around)
+    decided = zip(rules, _decide_in_time(rules, request, around), strict=True)
+    return [_check(rule, *found, request, around, is_test=is_test) for rule, found in decided]
+
+
+def _check(
+    rule: Rule,
+    answer: Response,
+    invocation: Invocation | None,
+    request: AdmissionRequest,
+    around: Surroundings,
+    *,
+    is_test: bool,
+) -> Review:
     mistakes = list[str]()
     faults = [] if request.sub_resource else list_added_faults(request, answer.patch, around.definitions)
     if faults:
@@ -164,16 +178,20 @@ def answer_matched(rule: Rule, request: AdmissionRequest, around: Surroundings, 
     elif is_test and invocation is not None and not rule.declaration.mutates and invocation.has_changed_object():
         mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
     places = tuple(f"{rule.place}: {one}" for one in mistakes)
-    return _make_review(request, answer)._replace(mistakes=places)
+    return _make_review(request, answer, mistakes=places)
 
 
-def _decide_in_time(rule: Rule, request: AdmissionRequest, around: Surroundings) -> tuple[Response, Invocation | None]:
-    """Return the answer with the call of the function; that of a failed rule after the time limit, as a server."""
-    work = rule.decide(request, around.lookup, around.settings)
-    try:
-        return run_in_time(work, rule.declaration.timeout, is_async=rule.is_async)
-    except TimeoutError:
-        return rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s"), None
+def _decide_in_time(
+    rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings
+) -> list[tuple[Response, Invocation | None]]:
+    """Return the answers with the calls of the functions; that of a failed rule after the time limit, as a server."""
+    works = [
+        (one.decide(request, around.lookup, around.settings), one.declaration.timeout, one.is_async) for one in rules
+    ]
+    return [
+        found or (rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s"), None)
+        for rule, found in zip(rules, run_in_time(works), strict=True)
+    ]
 
 
 def _refuse_faults(rule: Rule, answer: Response, faults: Sequence[str]) -> Response:
@@ -192,7 +210,7 @@ def _list_repetitions(rule: Rule, repeated: AdmissionRequest, around: Surroundin
             return
     if rule.declaration.side_effects != "None":  # The first call has had the effect.
         repeated = msgspec.structs.replace(repeated, dry_run=True)
-    again = _decide_in_time(rule, repeated, around)[0]
+    again = _decide_in_time([rule], repeated, around)[0][0]
     asked = "asked again about its own result, as kube-apiserver does if a later webhook changes the object,"
     # A member that only has its default comes back after each removal, which is harmless.
     if again.patch and change_request(repeated, again.patch, around.version).object != repeated.object:
@@ -286,8 +304,9 @@ def _encode(value: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def _make_review(request: AdmissionRequest, response: Response, *, reason: str = "") -> Review:
-    changed = apply(request.object, response.patch) if response.patch else request.object
+def _make_review(
+    request: AdmissionRequest, response: Response, *, reason: str = "", mistakes: tuple[str, ...] = ()
+) -> Review:
     return Review(
         allowed=response.allowed,
         matched=not reason,
@@ -297,5 +316,6 @@ def _make_review(request: AdmissionRequest, response: Response, *, reason: str =
         causes=response.causes,
         warnings=response.warnings,
         patch=response.patch,
-        object=changed,
+        object=apply(request.object, response.patch) if response.patch else request.object,
+        mistakes=mistakes,
     )

@@ -5,12 +5,12 @@ import inspect
 import re
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from fleethook.admission.declaration import Declaration, RuleError
 from fleethook.admission.existing import REFUSALS, judge_update
@@ -222,26 +222,54 @@ class _Caller(threading.Thread):
 _idle: Final[list[_Caller]] = []
 
 
-def run_in_time(work: Coroutine[Any, Any, _T], seconds: float, *, is_async: bool) -> _T:
-    """Return the result of a coroutine in a thread; raises TimeoutError.
+class _Batch(Generic[_T]):
+    """Coroutines that a thread runs one after the other, because a change of threads takes longer than a usual rule."""
 
-    Args:
-        work: The coroutine.
-        seconds: The time limit.
-        is_async: Whether the coroutine may wait.
-    """
-    result: Future[_T] = Future()
-    context = copy_context()
-    run: Callable[[Coroutine[Any, Any, _T]], _T] = asyncio.run if is_async else _run_at_once
+    def __init__(self, works: Sequence["TimedWork[_T]"]) -> None:
+        self._works: Final = works
+        self._context: Final = copy_context()
+        self._results: Final[list[_T]] = []
+        self._ended: Final[Future[None]] = Future()
+        self.is_given_up = False
 
-    def call() -> None:
+    def run(self) -> None:
         try:
-            result.set_result(context.run(run, work))
+            for work, _, is_async in self._works:
+                run: Callable[[Coroutine[Any, Any, _T]], _T] = asyncio.run if is_async else _run_at_once
+                result = self._context.copy().run(run, work)
+                if self.is_given_up:
+                    return
+                self._results.append(result)
+            self._ended.set_result(None)
         except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-            result.set_exception(error)
+            self._ended.set_exception(error)
 
-    caller = _idle.pop() if _idle else _Caller()
-    caller.calls.put(call)
-    found = result.result(seconds)
-    _idle.append(caller)
+    def wait(self) -> list[_T | None]:
+        """Return the results, with None for the last one if it takes too long."""
+        while True:
+            done = len(self._results)
+            try:
+                self._ended.result(self._works[min(done, len(self._works) - 1)][1])
+            except TimeoutError:
+                if done == len(self._results):
+                    self.is_given_up = True
+                    return [*self._results[:done], None]
+            else:
+                return [*self._results]
+
+
+TimedWork = tuple[Coroutine[Any, Any, _T], float, bool]
+"""A coroutine, its time limit in seconds, and whether it may wait."""
+
+
+def run_in_time(works: Sequence[TimedWork[_T]]) -> list[_T | None]:
+    """Return the results of coroutines, None for one that takes too long."""
+    found: list[_T | None] = []
+    while len(found) < len(works):
+        batch = _Batch(works[len(found) :])
+        caller = _idle.pop() if _idle else _Caller()
+        caller.calls.put(batch.run)
+        found += batch.wait()
+        if not batch.is_given_up:
+            _idle.append(caller)
     return found

@@ -119,14 +119,14 @@ class RuleTrials:
 
     def __init__(self, rules: Sequence[Rule], inventory: Inventory) -> None:
         """Prepare; ``rules`` are in the order of kube-apiserver, mutating ones first."""
-        self._rules: Final = rules
         self._inventory: Final = inventory
         self.asked: Final[set[str]] = set()
         self._noted: Final[set[tuple[str, str]]] = set()
-        self._names: Final = {one.name: f"{one.name} ({one.place})" for one in rules}
         # Many rules get the same requests, which takes longer to find out than a usual rule takes.
-        sights = [_describe_sight(one.declaration) for one in rules]
-        self._sight: Final = {one.name: sights.index(sight) for one, sight in zip(rules, sights, strict=True)}
+        groups: dict[str, list[Rule]] = {}
+        for one in rules:
+            groups.setdefault(_describe_sight(one.declaration), []).append(one)
+        self._groups: Final = [*groups.values()]
 
     def try_object(self, document: JSONObject, *, resource: str, stored: bool, locate: Locate) -> Iterator[Trial]:
         """Yield the outcome of each rule that sees an object, and print a note if one cannot be examined.
@@ -144,45 +144,32 @@ class RuleTrials:
             ValueError: kube-apiserver never sends such an object.
         """
         asked = _AskedObject(document, resource, self._inventory, stored=stored)
-        wrong = dict[int, str]()
-        for rule in self._rules:
-            if self._sight[rule.name] not in wrong:
-                wrong[self._sight[rule.name]] = find_rule_mismatch(rule.declaration, asked.request)
-        seeing = [one for one in self._rules if not wrong[self._sight[one.name]]]
-        self._note_versions(document, seeing, locate)
-        mismatches = dict[int, str | EvaluationError]()
-        for rule in seeing:
-            sight, request = self._sight[rule.name], asked.show(rule)
-            self._note_labels(rule, request.namespace)
-            if rule.declaration.mutates or sight not in mismatches:
-                mismatches[sight] = _compare(rule.declaration, request, asked.around.namespace_labels)
-            mismatch, answer = mismatches[sight], None
-            if not mismatch or isinstance(mismatch, EvaluationError):
-                self.asked.add(rule.name)
-            if isinstance(mismatch, EvaluationError):
-                answer = answer_unclear(rule, request, mismatch)
-            elif not mismatch:
-                answer = answer_matched(rule, request, asked.around, is_test=False)
-            yield self._describe(rule, request, answer, locate)
-            if rule.declaration.mutates and answer and answer.patch:
-                asked.change(answer.patch)
+        for group in self._groups:
+            first = group[0].declaration
+            if find_rule_mismatch(first, asked.request):
+                self._note_version(document, group, locate)
+                continue
+            request = asked.show(group[0])
+            self._note_labels(group, request.namespace)
+            answers: Sequence[Review | None] = [None] * len(group)
+            try:
+                if not find_mismatch(first, request, asked.around.namespace_labels):
+                    answers = answer_matched(group, request, asked.around, is_test=False)
+            except EvaluationError as error:
+                answers = [answer_unclear(one, request, error) for one in group]
+            trial = _describe_object(request)
+            for rule, answer in zip(group, answers, strict=True):
+                yield self._describe(trial, rule, answer, locate)
+            if first.mutates and answers[0] and answers[0].patch:
+                asked.change(answers[0].patch)
 
-    def _describe(self, rule: Rule, request: AdmissionRequest, answer: Review | None, locate: Locate) -> Trial:
+    def _describe(self, trial: Trial, rule: Rule, answer: Review | None, locate: Locate) -> Trial:
         """Return the outcome of a rule, None for one that is not asked."""
-        kind, name = request.kind.kind, request.name
-        if not name:
-            name = str(as_object(as_object(request.object).get("metadata")).get("generateName") or "")
-        namespace = "" if kind == "Namespace" else request.namespace
-        members: JSONObject = {
-            "kind": kind, "namespace": namespace, "name": name, "rule": rule.name, "ruleAt": f"{rule.file}:{rule.line}",
-        }  # fmt: skip
-        cluster = read_cluster(request)
-        where = f" in {cluster}" if cluster else ""
-        members |= {"cluster": cluster} if cluster else {}
-        subject = f"{kind} {namespace}{'/' if namespace else ''}{name}{where}"
-        trial = Trial(self._names[rule.name], subject, members, "not sent")
+        members = {**trial.members, "rule": rule.name, "ruleAt": f"{rule.file}:{rule.line}"}
+        trial = trial._replace(asked=f"{rule.name} ({rule.place})", members=members)
         if answer is None:
             return trial
+        self.asked.add(rule.name)
         failure = next((one for one in (answer.message, *answer.warnings) if one.startswith(rule.failure)), "")
         warnings = tuple(one for one in (*answer.warnings, *answer.mistakes) if one != failure)
         if answer.allowed and not failure and not answer.patch:
@@ -195,37 +182,49 @@ class RuleTrials:
             field=field,
             place=locate(field),
             patch=tuple(answer.patch) if outcome == "changed" else (),
-            before=request.object,
             after=answer.object,
             warnings=warnings,
         )
 
-    def _note_versions(self, document: JSONObject, seeing: Sequence[Rule], locate: Locate) -> None:
-        """Tell that an object has another version than a rule wants: kube-apiserver would convert it."""
-        group, version, kind = gvk_of(document)
-        for rule in self._rules:
-            for one in list_targets(rule.declaration) if rule not in seeing else ():
-                is_kind = choose_resource(one, document, "") and one.group == group and one.version != version
-                if is_kind and "CREATE" in one.operations and not one.subresource:
-                    self._note(
-                        (rule.name, f"{kind} {version}"),
+    def _note_version(self, document: JSONObject, group: Sequence[Rule], locate: Locate) -> None:
+        """Tell that an object has another version than rules want: kube-apiserver would convert it."""
+        api_group, version, kind = gvk_of(document)
+        for one in list_targets(group[0].declaration):
+            is_kind = choose_resource(one, document, "") and one.group == api_group and one.version != version
+            if is_kind and "CREATE" in one.operations and not one.subresource:
+                for rule in group:
+                    text = (
                         f"{locate('') or kind}: {rule.name} ({rule.place}) decides about {one.version} of {kind}, and "
-                        f"kube-apiserver would convert {version}: write the object in {one.version} to examine it",
+                        f"kube-apiserver would convert {version}: write the object in {one.version} to examine it"
                     )
+                    self._note((rule.name, f"{kind} {version}"), text)
 
-    def _note_labels(self, rule: Rule, namespace: str) -> None:
+    def _note_labels(self, group: Sequence[Rule], namespace: str) -> None:
         """Tell that the labels of a namespace are unknown, if they decide."""
-        if namespace and namespace not in self._inventory.namespaces and selects_by_labels(rule):
-            self._note(
-                (rule.name, ""),
-                f"{rule.place}: {rule.name} selects namespaces by labels, and the Namespace {namespace} is not among "
-                "the objects, so it has only the label of its name",
-            )
+        if namespace and namespace not in self._inventory.namespaces and selects_by_labels(group[0]):
+            for rule in group:
+                text = (
+                    f"{rule.place}: {rule.name} selects namespaces by labels, and the Namespace {namespace} is not "
+                    "among the objects, so it has only the label of its name"
+                )
+                self._note((rule.name, ""), text)
 
     def _note(self, key: tuple[str, str], text: str) -> None:
         if key not in self._noted:
             self._noted.add(key)
             write_error(f"note: {text}")
+
+
+def _describe_object(request: AdmissionRequest) -> Trial:
+    kind, name = request.kind.kind, request.name
+    if not name:
+        name = str(as_object(as_object(request.object).get("metadata")).get("generateName") or "")
+    namespace, cluster = "" if kind == "Namespace" else request.namespace, read_cluster(request)
+    members: JSONObject = {"kind": kind, "namespace": namespace, "name": name} | (
+        {"cluster": cluster} if cluster else {}
+    )
+    subject = f"{kind} {namespace}{'/' if namespace else ''}{name}{f' in {cluster}' if cluster else ''}"
+    return Trial("", subject, members, "not sent", before=request.object)
 
 
 def selects_by_labels(rule: Rule) -> bool:
@@ -242,19 +241,13 @@ def find_plural(rules: Sequence[Rule], document: JSONObject) -> str:
     return next(filter(None, named), "") or guess_resource(str(document["kind"]))
 
 
-def _describe_sight(declared: Declaration) -> tuple[Any, ...]:
-    """Return the parts of a declaration that say which requests a rule gets."""
+def _describe_sight(declared: Declaration) -> str:
+    """Return the parts of a declaration that say which objects a rule gets; those of a mutating rule are its own."""
+    if declared.mutates:
+        return declared.name
     conditions = {name: one.expression for name, one in declared.conditions.items()}
     irrelevant = declared._replace(
         name="", failure_policy="Fail", side_effects="None", timeout=0, order=0, follows=(), inline=False,
         existing="admit", conditions={},
     )  # fmt: skip
-    return irrelevant, conditions
-
-
-def _compare(declared: Declaration, request: AdmissionRequest, labels: Mapping[str, str]) -> str | EvaluationError:
-    """Return why kube-apiserver does not send a request to a rule, or why that is unclear."""
-    try:
-        return find_mismatch(declared, request, labels)
-    except EvaluationError as error:
-        return error
+    return f"{irrelevant} {conditions}"
