@@ -9,13 +9,12 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 from tests.kcp_paths import UNSERVED
 
 Document = dict[str, Any]
@@ -202,65 +201,34 @@ def _refuse(name: str) -> tuple[int, Document]:
     return fact["status"], {"kind": "Status", "status": "Failure", "reason": fact["reason"], "message": fact["message"]}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: "_Server"
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        query = parse_qs(parts.query)
-        kcp = self.server.kcp
-        if "watch" in query:
-            self._watch(kcp, "/" + parts.path.split("/", 7)[-1], int(query["resourceVersion"][0]))
-            return
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else None
-        status, found = kcp.answer(self.command, parts.path, body)
-        text = (found if isinstance(found, str) else json.dumps(found)).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "text/plain" if isinstance(found, str) else "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    do_POST = do_PUT = do_DELETE = do_PATCH = do_GET  # noqa: N815 - http.server's names
-
-    def _watch(self, kcp: KcpExport, collection: str, since: int) -> None:
-        self.send_response(200)
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.flush()
-        self.close_connection = True
-        with contextlib.suppress(ConnectionError):
-            while True:
-                with kcp.changed:
-                    while not kcp.stopping and not (events := kcp.list_events(collection, since)):
-                        kcp.changed.wait()
-                    if kcp.stopping:
-                        return
-                for at, kind, one in events:
-                    self.wfile.write(json.dumps({"type": kind, "object": one}).encode() + b"\n")
-                    since = max(since, at)
-                self.wfile.flush()
-
-    def log_message(self, *_: Any) -> None:
-        """Write nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, kcp: KcpExport) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.kcp = kcp
+def _watch(kcp: KcpExport, request: HTTPRequest) -> None:
+    collection, since = "/" + request.path.split("/", 7)[-1], int(request.query["resourceVersion"])
+    request.begin_stream()
+    stream = request.handler.wfile
+    with contextlib.suppress(ConnectionError):
+        while True:
+            with kcp.changed:
+                while not kcp.stopping and not (events := kcp.list_events(collection, since)):
+                    kcp.changed.wait()
+                if kcp.stopping:
+                    return
+            for at, kind, one in events:
+                stream.write(json.dumps({"type": kind, "object": one}).encode() + b"\n")
+                since = max(since, at)
+            stream.flush()
 
 
 @contextlib.contextmanager
 def kcp_export(directory: Path) -> Iterator[tuple[KcpExport, tuple[str, ...]]]:
     """Yield a kcp, and the options of commands that use its export."""
     kcp = KcpExport()
-    with _Server(kcp) as server:
-        kcp.port = server.server_address[1]
+
+    def respond(request: HTTPRequest) -> HTTPAnswer | None:
+        if "watch" in request.query:
+            return _watch(kcp, request)
+        return HTTPAnswer(*kcp.answer(request.method, request.path, request.read_json()))
+
+    with serve_http(respond) as kcp.port:
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -270,13 +238,9 @@ def kcp_export(directory: Path) -> Iterator[tuple[KcpExport, tuple[str, ...]]]:
             "contexts": [{"name": "p", "context": {"cluster": "p", "user": "p"}}],
         }
         (directory / "provider.kubeconfig").write_text(yaml.safe_dump(config))
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
         try:
             yield kcp, ("--kubeconfig", str(directory / "provider.kubeconfig"), "--kcp-export", "guard")
         finally:
             with kcp.changed:
                 kcp.stopping = True
                 kcp.changed.notify_all()
-            server.shutdown()
-            thread.join()

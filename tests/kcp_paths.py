@@ -5,20 +5,18 @@ compares them.
 """
 
 import contextlib
-import json
 import re
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.resources import DISPATCHING, WORKSPACES
 from tests.apiserver_rules import check_review
+from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 
 IDENTITY = "e0a313a3a541"
 """The identity of the APIExport ``tenancy.kcp.io``; real ones have 64 digits."""
@@ -146,67 +144,30 @@ def _status(code: int, reason: str, message: str) -> dict[str, Any]:
     return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: "_Server"
-
-    def do_GET(self) -> None:
-        kcp, parts = self.server.kcp, urlsplit(self.path)
-        user = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        watching = "watch" in parse_qs(parts.query)
-        kcp.asked.append(KcpRequest("WATCH" if watching else "GET", parts.path, user))
-        code, body = kcp.answer(parts.path, user, verb="watch" if watching else "list")
-        if watching and code == 200:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.flush()
-            kcp.stopping.wait()
-            self.close_connection = True
-            return
-        self._send(code, body)
-
-    def _send(self, code: int, body: Any) -> None:
-        text = (body if isinstance(body, str) else json.dumps(body)).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "text/plain; charset=utf-8" if isinstance(body, str) else "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        try:
-            check_review(urlsplit(self.path).path, body)
-        except APIError as error:
-            self._send(error.code, _status(error.code, error.reason, str(error)) if error.reason else UNSERVED[1])
-            return
-        self.do_GET()
-
-    def log_message(self, *_: Any) -> None:
-        """Write nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, kcp: Kcp) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.kcp = kcp
-
-
 @contextlib.contextmanager
 def kcp_paths() -> Iterator[Kcp]:
     """Serve until the end of the context."""
     kcp = Kcp()
-    with _Server(kcp) as server:
-        kcp.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+
+    def respond(request: HTTPRequest) -> HTTPAnswer | None:
+        if request.method == "POST":
+            try:
+                check_review(request.path, request.read_json())
+            except APIError as error:
+                text = _status(error.code, error.reason, str(error)) if error.reason else UNSERVED[1]
+                return HTTPAnswer(error.code, text)
+        user = (request.headers["Authorization"] or "").removeprefix("Bearer ")
+        watching = "watch" in request.query
+        kcp.asked.append(KcpRequest("WATCH" if watching else "GET", request.path, user))
+        code, body = kcp.answer(request.path, user, verb="watch" if watching else "list")
+        if not watching or code != 200:
+            return HTTPAnswer(code, body)
+        request.begin_stream()
+        kcp.stopping.wait()
+        return None
+
+    with serve_http(respond) as kcp.port:
         try:
             yield kcp
         finally:
             kcp.stopping.set()
-            server.shutdown()
-            thread.join()

@@ -174,7 +174,7 @@ def test_the_leader_does_its_task_and_the_source_follows_its_kind(distribution: 
     code = (
         CREATE
         + """
-    from fleethook.cli.serve.leader import needs_leader
+    from fleethook.cli.serve.serve import needs_leader
     from fleethook.server.engine_server import Leadership
 
     app = create_app(Settings(kubeconfig=Path("k"), engines=["greeter"]), log=None)

@@ -27,7 +27,7 @@ MEASURED = ("app/fleethook/engines/dispatch", "app/fleethook/outbound")
 
 REQUESTS = 300
 DISPATCHES = 60
-GO, GO_DECODE = "k8s.io/apiserver", "k8s.io/apiserver, decoding"
+GO = "k8s.io/apiserver"
 UNIT = "JSON"
 Chain = dict[tuple[str, str], Measured]
 """Microseconds of CPU and of time beside the calls, by phase and size of the review."""

@@ -52,8 +52,7 @@ def plane(directory: Path) -> Iterator[ControlPlane]:
 
 def kubeconfig(running: ControlPlane, port: int) -> Path:
     """Return the administrator's kubeconfig for an apiserver behind a port."""
-    user = {"client-certificate": str(running.admin.certificate), "client-key": str(running.admin.key)}
-    return running.kubeconfig(f"bench-{port}", user, server=f"https://127.0.0.1:{port}")
+    return running.kubeconfig(f"bench-{port}", server=f"https://127.0.0.1:{port}")
 
 
 async def fill(config: Path, count: int) -> None:

@@ -18,7 +18,6 @@ from benchmarks.engines.scale_objects import Size, Workloads
 from fleethook.patch import apply, merge_patch
 
 PATHS = {"deployments": "/mutate-apps-v1-deployment"}
-_WATCHED = ("deployments", "yurtappoverriders", "yurtappsets")
 
 
 def frame(message: Any) -> bytes:

@@ -93,12 +93,6 @@ def output_within(command: Sequence[str | Path], *, cores: Collection[int], seco
     return printed, True
 
 
-def proportional_mib(pids: Collection[int]) -> float:
-    """Return the proportional memory of processes: each shared page is divided among its processes."""
-    texts = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
-    return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) for text in texts) / 1024  # type: ignore[index]
-
-
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,10 +1,7 @@
 """An apiserver that answers list requests, and counts them."""
 
 import contextlib
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,6 +13,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.apiserver_rules import already_exists, check_created, parse_path, unserved
+from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 
 SERVED = {
     *(one.path for one in select_dispatching(kcp=False)),
@@ -107,43 +105,20 @@ def serve_cluster(directory: Path) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
     """Yield a cluster, and the options with which a command reads it; its context has the namespace ``team``."""
     held = Cluster()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            held.requests.append((self.command, urlsplit(self.path).path))
-            self._send(*held.answer(self.path))
+    def respond(request: HTTPRequest) -> HTTPAnswer:
+        if request.method == "GET":
+            held.requests.append((request.method, request.path))
+            return HTTPAnswer(*held.answer(request.target))
+        body = request.read_json()
+        held.created.append((request.path, urlsplit(request.target).query, body))
+        return HTTPAnswer(*(held.refused.pop() if held.refused else held.create(request.path, body)))
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            path = urlsplit(self.path).path
-            held.created.append((path, urlsplit(self.path).query, body))
-            self._send(*(held.refused.pop() if held.refused else held.create(path, body)))
-
-        def _send(self, status: int, body: Any) -> None:
-            text = (body if isinstance(body, str) else json.dumps(body)).encode()
-            self.send_response(status)
-            self.send_header(
-                "Content-Type", "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
-            )
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    named = {
-        "clusters": [{"name": "right", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-        "users": [{"name": "user", "user": {"token": "t"}}],
-        "contexts": [{"name": "right", "context": {"cluster": "right", "user": "user", "namespace": "team"}}],
-    }
-    config = directory / "kubeconfig"
-    config.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **named}))
-    try:
+    with serve_http(respond) as port:
+        named = {
+            "clusters": [{"name": "right", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+            "users": [{"name": "user", "user": {"token": "t"}}],
+            "contexts": [{"name": "right", "context": {"cluster": "right", "user": "user", "namespace": "team"}}],
+        }
+        config = directory / "kubeconfig"
+        config.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **named}))
         yield held, ("--kubeconfig", str(config), "--context", "right")
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -79,12 +79,6 @@ class ObjectServer:
         former["metadata"]["resourceVersion"] = str(self._version)
         self._notify("DELETED", path, former)
 
-    def end_watches(self) -> None:
-        """End the watches of resources that are not served any more."""
-        for events, (path, _) in self._watches.items():
-            if not self.is_served(path):
-                events.put_nowait(None)
-
     # Requests.
 
     async def json(

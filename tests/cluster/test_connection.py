@@ -1,15 +1,13 @@
 """Connections by kubeconfigs: authorities, proxies, watches."""
 
 import asyncio
-import contextlib
 import gc
 import socket
 import ssl
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,46 +19,9 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection, build_url
 from fleethook.tracing.spans import enter_span
 from tests.e2e.pki import Authority
+from tests.hook_server import tls
+from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 from tests.tracing.test_spans import Noted
-
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
-@contextlib.contextmanager
-def serving(directory: Path, answer: Answer) -> Iterator[str]:
-    authority = Authority(directory, "ca")
-    pair = authority.issue("server", addresses=("127.0.0.1",))
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer(self)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.certificate, pair.key)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield f"https://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def respond(body: bytes, status: int = 200, **headers: str) -> Answer:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    return answer
 
 
 async def test_a_refused_connection_is_named(tmp_path: Path) -> None:
@@ -73,47 +34,32 @@ async def test_a_refused_connection_is_named(tmp_path: Path) -> None:
 
 async def test_a_server_with_another_ca_is_not_trusted(tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
-    with serving(tmp_path, respond(b"{}")) as url:
-        kubeconfig = write_kubeconfig(tmp_path, **{"server": url, "certificate-authority": str(other.certificate)})
-        async with Connection(kubeconfig) as connection:
+    context, _ = tls(tmp_path)
+    with serve_http(lambda _: HTTPAnswer(200, {}), context) as port:
+        cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(other.certificate)}
+        async with Connection(write_kubeconfig(tmp_path, **cluster)) as connection:
             with pytest.raises(UnreachableError, match="certificate verify failed"):
                 await connection.json("GET", "/version")
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        if isinstance(self.server, RecordingServer):
-            self.server.received.append((self.path, self.headers))
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class RecordingServer(ThreadingHTTPServer):
+class RecordingServer:
     """A server, or a proxy for HTTP, that notes the target and headers of each request."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
         self.received: list[tuple[str, Message]] = []
+        self.url = ""
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+    def respond(self, request: HTTPRequest) -> HTTPAnswer:
+        self.received.append((request.target, request.headers))
+        return HTTPAnswer(200 if request.method == "GET" else 501, {})
 
 
 @pytest.fixture
 def server() -> Iterator[RecordingServer]:
-    server = RecordingServer()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    made = RecordingServer()
+    with serve_http(made.respond) as port:
+        made.url = f"http://127.0.0.1:{port}"
+        yield made
 
 
 @pytest.fixture

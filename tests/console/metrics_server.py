@@ -2,19 +2,17 @@
 
 import contextlib
 import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 from fleethook.server.metrics import Metrics, certificate_gauge
+from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 
 
 class MetricsServer:
     """Answers with `body`, or with the metrics of `metrics` if it is None; `headers` has those of the last request."""
 
-    def __init__(self, server: ThreadingHTTPServer, scheme: str) -> None:
-        self.url = f"{scheme}://localhost:{server.server_port}/metrics"
+    def __init__(self) -> None:
+        self.url = ""
         self.metrics = Metrics()
         self.metrics.registry.register(certificate_gauge(lambda: 1_800_000_000.0))
         self.status = 200
@@ -33,30 +31,12 @@ class MetricsServer:
 @contextlib.contextmanager
 def serving_metrics(context: ssl.SSLContext | None = None) -> Iterator[MetricsServer]:
     """Serve metrics until the end of the context, over TLS with an SSL context."""
+    made = MetricsServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            made.headers.append(dict(self.headers))
-            body = made.read()
-            self.send_response(made.status)
-            if made.location:
-                self.send_header("Location", made.location)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def respond(request: HTTPRequest) -> HTTPAnswer:
+        made.headers.append(dict(request.headers))
+        return HTTPAnswer(made.status, made.read(), {"Location": made.location} if made.location else {})
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    made = MetricsServer(server, "http" if context is None else "https")
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serve_http(respond, context) as port:
+        made.url = f"http{'s' if context else ''}://localhost:{port}/metrics"
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tests.e2e.cluster import CRDS, Api, ControlPlane, free_port, is_established
-from tests.e2e.fleet import WEBHOOKS, is_ready
+from tests.e2e.fleet import WEBHOOKS, is_ready, token
 from tests.other_constants import constants
 from tests.serving import ROOT, Server, serving
 from tests.waiting import NET, wait_for
@@ -101,10 +101,7 @@ class Release:
         return f"system:serviceaccount:{self.namespace}:fleethook"
 
     def token(self) -> str:
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/fleethook/token"
-        token: str = self._plane.api().create(path, request)["status"]["token"]
-        return token
+        return token(self._plane.api(), self.namespace, "fleethook")
 
     @contextlib.contextmanager
     def server(self, directory: Path, *arguments: str, kubeconfig: Path | None = None) -> Iterator[Server]:

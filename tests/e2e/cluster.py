@@ -5,6 +5,7 @@ import functools
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -168,8 +169,11 @@ class ControlPlane:
             context.load_cert_chain(pair.certificate, pair.key)
         return Api(("127.0.0.1", self.port), context, token)
 
-    def kubeconfig(self, name: str, user: dict[str, str], *, server: str | None = None) -> Path:
-        """Write a kubeconfig and return its path."""
+    def kubeconfig(self, name: str, user: dict[str, str] | Pair | None = None, *, server: str | None = None) -> Path:
+        """Write a kubeconfig, of an administrator by default, and return its path."""
+        if not isinstance(user, dict):
+            pair = user or self.admin
+            user = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
         cluster = {"server": server or self.url, "certificate-authority": str(self.authority.certificate)}
         path = self.directory / f"{name}.kubeconfig"
         path.write_text(
@@ -236,11 +240,10 @@ class ControlPlane:
         self, program: Path, controllers: str = "deployment-controller,replicaset-controller,statefulset-controller"
     ) -> None:
         """Start controllers, by default those of Deployments, ReplicaSets and StatefulSets; no kubelet follows."""
-        user = {"client-certificate": str(self.admin.certificate), "client-key": str(self.admin.key)}
         self._run(
             "kube-controller-manager",
             [
-                f"--kubeconfig={self.kubeconfig('controller-manager', user)}",
+                f"--kubeconfig={self.kubeconfig('controller-manager')}",
                 f"--controllers={controllers}",
                 # A single process with an administrator's credentials and without clients.
                 "--leader-elect=false", "--use-service-account-credentials=false", "--secure-port=0",
@@ -315,12 +318,6 @@ class ControlPlane:
                 raise AssertionError(f"not ready: {_tail(self._processes['kube-apiserver'].log)}")
             time.sleep(0.1)
 
-    def restart_apiserver(self, *flags: str) -> None:
-        """Replace kube-apiserver by one with these further flags, as an upgrade or downgrade does."""
-        self.kill("kube-apiserver")
-        self._flags = flags
-        self.start_apiserver()
-
     def kill(self, name: str) -> None:
         """Kill a process as in a crash."""
         running = self._processes[name]
@@ -371,11 +368,25 @@ def kubectl(binaries: Path) -> str:
     return shutil.which("kubectl") or str(binaries / "kubectl")
 
 
+_RESERVED: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a port of the loopback for a program of this process, which no other process of the tests gets.
+
+    It is below the range from which the system takes the ports of connections, so that none of them takes it before
+    the program listens. An abstract socket reserves it until this process ends.
+    """
+    first, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    for port in random.SystemRandom().sample(range(int(first) // 2, int(first)), k=1000):
+        reservation = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            reservation.bind(f"\0fleethook-tests-port-{port}")
+            listener.bind(("127.0.0.1", port))
+            _RESERVED.append(reservation)
+            return port
+        reservation.close()
+    raise AssertionError("no port is free")
 
 
 def _tail(log: Path) -> str:

@@ -18,6 +18,7 @@ from tests.e2e.controlplane import build
 from tests.e2e.crds_controller import BODY, KarmadaFactory, prepare
 from tests.e2e.fleet import is_ready, service_account, unregister
 from tests.e2e.installation import Installation
+from tests.e2e.keep_alive import keep_alive
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.replays import Recording
 from tests.engines.crds.origin import Origin, serving, tarball
@@ -90,6 +91,13 @@ def openyurt_plane(
 @pytest.fixture(scope="session")
 def admin(plane: ControlPlane) -> Api:
     return plane.api()
+
+
+@pytest.fixture
+def api(plane: ControlPlane) -> Iterator[Api]:
+    """An administrator's client for a test with many requests."""
+    with keep_alive(plane.api()) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -184,8 +192,7 @@ def kubeconfig(plane: ControlPlane, admin: Api, crds: None) -> Path:
         ("monitoring.coreos.com", "PrometheusRule"),
     ):  # fmt: skip
         define(admin, group, "v1", kind, scope="Namespaced")
-    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    return plane.kubeconfig("chart", user)
+    return plane.kubeconfig("chart")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fleethook.engines.crds.tarball_source import TarballSource
 from schemas.definitions import FOREIGN_RESOURCES, custom_resource_definition
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
-from tests.e2e.fleet import RBAC
+from tests.e2e.fleet import grant, token
 from tests.engines.crds.origin import Origin
 from tests.engines.crds.tarballs import build, small
 from tests.serving import started
@@ -74,19 +74,9 @@ def prepare(plane: ControlPlane) -> Path:
         wait_for(lambda name=name: is_established(admin, name), what=f"{name} is established")
     admin.apply(f"/api/v1/namespaces/{SYSTEM}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SYSTEM}}
-    accounts = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts"
-    admin.apply(f"{accounts}/{ACCOUNT}", account)
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}}
-    admin.apply(f"{RBAC}/clusterroles/{ACCOUNT}", {**role, "rules": RULES})
-    binding = {
-        **role, "kind": "ClusterRoleBinding",
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM}],
-    }  # fmt: skip
-    admin.apply(f"{RBAC}/clusterrolebindings/{ACCOUNT}", binding)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    token = admin.create(f"{accounts}/{ACCOUNT}/token", request)["status"]["token"]
-    return plane.kubeconfig(ACCOUNT, {"token": token})
+    admin.apply(f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{ACCOUNT}", account)
+    grant(admin, ACCOUNT, RULES, {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM})
+    return plane.kubeconfig(ACCOUNT, {"token": token(admin, SYSTEM, ACCOUNT)})
 
 
 @contextlib.contextmanager

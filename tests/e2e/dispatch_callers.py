@@ -1,10 +1,9 @@
 """Callers of dispatch: service accounts with tokens and rights in logical clusters."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from tests.e2e.cluster import Api
-from tests.e2e.fleet import RBAC
+from tests.e2e.fleet import RBAC, grant, token
 
 ROUTES = ("mutate", "validate", "explain")
 
@@ -30,12 +29,8 @@ class Caller:
         rules = [
             {"apiGroups": ["fleethook.io"], "resources": resources, "resourceNames": [*clusters], "verbs": ["create"]}
         ]
-        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": self._role}}
-        self._admin.apply(f"{RBAC}/clusterroles/{self._role}", {**role, "rules": rules})
         subject = {"kind": "ServiceAccount", "name": self._name, "namespace": self._namespace}
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": self._role}
-        binding = {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
-        self._admin.apply(f"{RBAC}/clusterrolebindings/{self._role}", binding)
+        grant(self._admin, self._role, rules, subject)
 
     def forbid(self) -> None:
         """Remove the right."""
@@ -43,8 +38,5 @@ class Caller:
 
     def token(self, *audiences: str) -> str:
         """Return a token; without audiences it is for the apiserver."""
-        spec: dict[str, Any] = {"audiences": list(audiences)} if audiences else {}
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{self._name}/token"
-        token: str = self._admin.create(path, request)["status"]["token"]
-        return token
+        spec = {"audiences": list(audiences)} if audiences else {}
+        return token(self._admin, self._namespace, self._name, **spec)

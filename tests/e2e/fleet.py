@@ -18,8 +18,6 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OPENYURT = "/apis/apps.openyurt.io/v1alpha1"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 
-"""Most tests are about the webhook. Policies would hide its faults, so tests of policies ask for them."""
-
 RULES: list[dict[str, Any]] = [
     {
         "apiGroups": ["apps.openyurt.io"],
@@ -89,20 +87,37 @@ def service_account(plane: ControlPlane) -> Path:
     admin.apply(f"/api/v1/namespaces/{NAMESPACE}", ignore_existing)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}
     admin.apply(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}", account)
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}}
-    admin.apply(f"{RBAC}/clusterroles/{ACCOUNT}", {**role, "rules": RULES})
-    binding = {**role, "kind": "ClusterRoleBinding"}
-    binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
-    binding["subjects"] = [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]
-    admin.apply(f"{RBAC}/clusterrolebindings/{ACCOUNT}", binding)
+    grant(admin, ACCOUNT, RULES, {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE})
     return plane.kubeconfig(ACCOUNT, {"token": token(admin)})
 
 
-def token(admin: Api) -> str:
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+def grant(admin: Api, name: str, rules: list[dict[str, Any]], subject: dict[str, str], *, namespace: str = "") -> None:
+    """Give a subject the rights of a role and a binding with a name, in a namespace or in all."""
+    scope, kind = (f"{RBAC}/namespaces/{namespace}", "Role") if namespace else (RBAC, "ClusterRole")
+    group = "rbac.authorization.k8s.io"
+    made = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": name}}
+    admin.apply(f"{scope}/{kind.lower()}s/{name}", {**made, "rules": rules})
+    reference = {"apiGroup": group, "kind": kind, "name": name}
+    if subject["kind"] != "ServiceAccount":
+        subject = {"apiGroup": group, **subject}
+    binding = {**made, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]}
+    admin.apply(f"{scope}/{kind.lower()}bindings/{name}", binding)
+
+
+def token(admin: Api, namespace: str = NAMESPACE, account: str = ACCOUNT, **spec: Any) -> str:
+    """Return a token of a service account."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     answer: str = admin.create(path, request)["status"]["token"]
     return answer
+
+
+def registering(kubeconfig: Path, port: int) -> list[str]:
+    """Return the arguments of a server that registers itself."""
+    url = f"https://127.0.0.1:{port}"
+    return [
+        "--kubeconfig", str(kubeconfig), "--port", str(port), "--namespace", NAMESPACE, "--register", "--webhook-url", url,
+    ]  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -110,10 +125,8 @@ def run_registered_server(
     plane: ControlPlane, directory: Path, *arguments: str, kubeconfig: Path | None = None, **environment: str
 ) -> Iterator[Server]:
     """A server that follows the cluster and has registered itself with it."""
-    port = free_port()
-    given = ["--kubeconfig", str(kubeconfig or service_account(plane)), "--port", str(port)]
-    given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
-    with serving(directory, *given, manifests=None, **environment) as server:
+    given = registering(kubeconfig or service_account(plane), free_port())
+    with serving(directory, *given, *arguments, manifests=None, **environment) as server:
         admin = plane.api()
         wait_for(lambda: is_ready(server), what="the server is ready")
         wait_for(lambda: is_trusted(admin, server), what="the apiserver trusts the server")

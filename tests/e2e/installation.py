@@ -15,7 +15,20 @@ from fleethook.engines.overrider.subject.match_conditions import (
     read_conditions,
 )
 from tests.e2e.cluster import Api, ControlPlane, free_port
-from tests.e2e.fleet import ACCOUNT, NAMESPACE, RBAC, RULES, WEBHOOKS, is_ready, is_trusted, service_account
+from tests.e2e.fleet import (
+    ACCOUNT,
+    NAMESPACE,
+    RBAC,
+    RULES,
+    WEBHOOKS,
+    is_ready,
+    is_trusted,
+    registering,
+    service_account,
+    token,
+    unregister,
+)
+from tests.e2e.proxy import Proxy
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -23,14 +36,19 @@ CONFIGURATION = f"{WEBHOOKS}/mutatingwebhookconfigurations/fleethook"
 
 
 class Installation:
-    """A server that registers itself at a fixed address, and that can be down."""
+    """A server that registers itself at a fixed address, and that can be down.
 
-    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+    Between two starts its certificates, its port and its registration stay.
+    """
+
+    def __init__(
+        self, plane: ControlPlane, directory: Path, kubeconfig: Path | None = None, **environment: str
+    ) -> None:
         self._admin = plane.api()
         self._directory = directory
-        port = free_port()
-        self._given = ["--kubeconfig", str(service_account(plane)), "--port", str(port), "--namespace", NAMESPACE]
-        self._given += ["--register", "--webhook-url", f"https://127.0.0.1:{port}"]
+        self._environment = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
+        self._running = contextlib.ExitStack()
+        self._given = registering(kubeconfig or service_account(plane), free_port())
 
     @contextlib.contextmanager
     def up(self, **environment: str) -> Iterator[Server]:
@@ -43,9 +61,45 @@ class Installation:
     @contextlib.contextmanager
     def started(self, **environment: str) -> Iterator[Server]:
         """Start the server without waiting for anything."""
-        given = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
+        given = {**self._environment, **environment}
         with serving(self._directory, *self._given, manifests=None, **given) as server:
             yield server
+
+    def start(self) -> None:
+        """Start the server like `up`, until `kill`."""
+        server = self._running.enter_context(self.up())
+        self._running.callback(server.process.kill)
+
+    def kill(self) -> None:
+        """Kill the server as in a crash: the registration stays, and no server answers."""
+        self._running.close()
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        """Kill the server, and start it again after the context."""
+        self.kill()
+        try:
+            yield
+        finally:
+            self.start()
+
+
+@contextlib.contextmanager
+def run_installation(
+    plane: ControlPlane, directory: Path, *, proxy: Proxy | None = None, **environment: str
+) -> Iterator[Installation]:
+    """Run a server; with ``proxy``, it reaches the apiserver through it, while the apiserver calls the server directly."""
+    kubeconfig = service_account(plane)
+    if proxy is not None:
+        server = f"https://127.0.0.1:{proxy.port}"
+        kubeconfig = plane.kubeconfig("proxied", {"token": token(plane.api())}, server=server)
+    instance = Installation(plane, directory, kubeconfig, **environment)
+    try:
+        instance.start()
+        yield instance
+    finally:
+        instance.kill()
+        unregister(plane.api())
 
 
 def checks(server: Server, *, query: str = "") -> tuple[int, dict[str, str]]:

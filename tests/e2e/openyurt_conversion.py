@@ -5,15 +5,12 @@ of each pool, replicas become tweaks; patches, tolerations and the selector are 
 """
 
 import contextlib
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from tests.e2e.openyurt import GROUP, JSONObject
 from tests.hook_server import tls
+from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 
 _ALPHA, _BETA = f"{GROUP}/v1alpha1", f"{GROUP}/v1beta1"
 _COUNTS = ("totalWorkloads", "updatedWorkloads", "readyWorkloads")
@@ -65,38 +62,18 @@ def _common(status: JSONObject) -> JSONObject:
     }
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
-        converted = [convert(one, request["desiredAPIVersion"]) for one in request["objects"]]
-        response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": converted}
-        review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}
-        body = json.dumps(review).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class has it
-        """Write nothing to the test's output."""
+def _respond(asked: HTTPRequest) -> HTTPAnswer:
+    request = asked.read_json()["request"]
+    converted = [convert(one, request["desiredAPIVersion"]) for one in request["objects"]]
+    response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": converted}
+    review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}
+    return HTTPAnswer(200, review)
 
 
 @contextlib.contextmanager
 def serve_conversion_webhook(directory: Path) -> Iterator[JSONObject]:
     """Serve the webhook; yield ``spec.conversion`` of a definition that uses it."""
     context, ca_bundle = tls(directory)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="conversion", daemon=True)
-    thread.start()
-    client = {"url": f"https://127.0.0.1:{server.server_address[1]}/convert", "caBundle": ca_bundle}
-    try:
+    with serve_http(_respond, context) as port:
+        client = {"url": f"https://127.0.0.1:{port}/convert", "caBundle": ca_bundle}
         yield {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)

@@ -28,8 +28,7 @@ def test_a_reader_installs_overrides_and_uninstalls(
 ) -> None:
     """The server of the release runs beside the apiserver, because no kubelet runs here; Helm gets its address."""
     readme, admission, installing = list_transcripts(with_cluster=True)
-    user = {"client-certificate": str(own_plane.admin.certificate), "client-key": str(own_plane.admin.key)}
-    release = Release(helm, own_plane, own_plane.kubeconfig("reader", user), NAMESPACE)
+    release = Release(helm, own_plane, own_plane.kubeconfig("reader"), NAMESPACE)
     release.values["crds"] = {"subjects": True}
     values = tmp_path / "values.json"
     values.write_text(json.dumps(release.values))

@@ -90,8 +90,7 @@ def list_source_arguments(
     plane: ControlPlane, directory: Path, documents: Sequence[JSONObject], *, option: str
 ) -> list[str]:
     """Return the arguments of a command with the objects of a cluster, and with edits in a file that an option names."""
-    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    arguments = ["--kubeconfig", str(plane.kubeconfig("diff", user)), "--output", "json"]
+    arguments = ["--kubeconfig", str(plane.kubeconfig("diff")), "--output", "json"]
     if documents:
         path = directory / "edit.json"
         path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))

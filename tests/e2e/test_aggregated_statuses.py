@@ -12,7 +12,7 @@ from fleethook.engines.interpret.conventions.status import HealthRule, aggregate
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import Operation
-from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
+from tests.e2e.cluster import CRDS, Api, is_established
 from tests.waiting import wait_for
 
 SEQUENCES: Final = 12
@@ -229,9 +229,8 @@ def widget(draw: random.Random) -> JSONObject:
     return found
 
 
-def test_the_aggregated_status_of_a_custom_resource_is_accepted(plane: ControlPlane, namespace: str) -> None:
+def test_the_aggregated_status_of_a_custom_resource_is_accepted(api: Api, namespace: str) -> None:
     """One rule aggregates the statuses of all kinds without a script, and keeps to the schema of the kind."""
-    api = plane.api()
     api.create(CRDS, {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.widgets.example.com"},
@@ -255,8 +254,8 @@ def test_the_aggregated_status_of_a_custom_resource_is_accepted(plane: ControlPl
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_each_aggregated_status_is_accepted(plane: ControlPlane, namespace: str, name: str) -> None:
-    api, (plural, specs, report) = plane.api(), KINDS[name]
+def test_each_aggregated_status_is_accepted(api: Api, namespace: str, name: str) -> None:
+    plural, specs, report = KINDS[name]
     kind = kind_of(name)
     base = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
     scope = base if plural == "persistentvolumes" else f"{base}/namespaces/{namespace}"

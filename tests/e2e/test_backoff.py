@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,13 +11,11 @@ from tests.e2e.audit import Audit
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.fleet import WEBHOOKS
 from tests.e2e.foreign_webhook import foreign_webhook
+from tests.e2e.installation import Installation, run_installation
 from tests.e2e.openyurt import V1_5, V1Alpha1
-from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, SENTINEL, Scenario, scenario, subject_of
 from tests.waiting import wait_for
 
-# The rate limit allows 50 writes a second, and an edit is handled within two.
-CONFLICTS, MAX_WRITES_BEFORE = 100, 2 * 50
 TO_2 = entry("*", items=[image("nginx", "nginx:2.0")])
 
 
@@ -32,34 +29,26 @@ def revert(workload: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartableServer]:
-    with run_restartable_server(plane, tmp_path_factory.mktemp("backoff"), FLEETHOOK_LEASE_DURATION="3") as made:
+def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with run_installation(plane, tmp_path_factory.mktemp("backoff")) as made:
         yield made
 
 
 @pytest.fixture
-def demo(
-    plane: ControlPlane, server: RestartableServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scenario]:
+def demo(plane: ControlPlane, server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     with scenario(plane.api(), release=V1_5) as made:
         made.start_sentinel()
         with foreign_webhook(plane.api(), tmp_path_factory.mktemp("rival"), made.namespace, revert):
             yield made
 
 
-def create(demo: Scenario, *names: str) -> None:
-    """Create subjects, each with a workload and an overrider that the foreign webhook reverts."""
-    path = V1Alpha1().path(demo.namespace)
-
-    def one(name: str) -> None:
-        demo.api.create(path, subject_of(name, demo.namespace, {"containers": [container()]}, BEIJING))
-
-    with ThreadPoolExecutor(8) as executor:
-        list(executor.map(one, names))
-        wait_for(
-            lambda: all(demo.workloads(name) for name in names), what="OpenYurt's controller creates the workloads"
-        )
-        list(executor.map(lambda name: demo.override(TO_2, name=name), names))
+def create(demo: Scenario) -> None:
+    """Create a subject with a workload and an overrider that the foreign webhook reverts."""
+    demo.api.create(
+        V1Alpha1().path(demo.namespace), subject_of("demo", demo.namespace, {"containers": [container()]}, BEIJING)
+    )
+    wait_for(demo.workloads, what="OpenYurt's controller creates the workload")
+    demo.override(TO_2)
 
 
 def without_times(workload: dict[str, Any]) -> dict[str, Any]:
@@ -69,17 +58,18 @@ def without_times(workload: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_value_that_another_webhook_reverts_is_written_once(
-    plane: ControlPlane, demo: Scenario, server: RestartableServer
+    plane: ControlPlane, demo: Scenario, server: Installation
 ) -> None:
     """The next leader asks once more, which changes nothing, and so does this leader when webhooks change."""
     audit = Audit(plane)
-    create(demo, "demo")
+    create(demo)
     wait_for(lambda: not demo.rendered() and demo.status().get("pools"), what="the status reports the failure")
     assert "did not keep /spec/template/spec/containers/" in str(demo.status()["pools"])
     before = demo.workloads()[BEIJING]
     name = before["metadata"]["name"]
     assert audit.counts(demo.namespace)[name] == 1
-    server.restart()
+    with server.away():
+        pass
     wait_for(lambda: audit.counts(demo.namespace)[name] == 2, what="the next leader asks")
     demo.handle_sentinel()
     assert without_times(demo.workloads()[BEIJING]) == without_times(before)

@@ -20,6 +20,7 @@ from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import GENERATION_ANNOTATION, Operation
 from tests.e2e.cluster import CRDS, Api, control_plane, is_established
+from tests.e2e.keep_alive import keep_alive
 from tests.e2e.schema_values import JSONObject, Values
 from tests.e2e.test_aggregated_statuses import CONDITION
 from tests.waiting import wait_for
@@ -98,8 +99,8 @@ def definition(kinds: list[GroupVersionKind]) -> JSONObject:
 @pytest.fixture(scope="module")
 def api(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A control plane of its own with all definitions, because other tests count those of theirs."""
-    with control_plane(binaries, tmp_path_factory.mktemp("bundled")) as plane:
-        admin = plane.api()
+    directory = tmp_path_factory.mktemp("bundled")
+    with control_plane(binaries, directory) as plane, keep_alive(plane.api()) as admin:
         admin.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         groups = sorted({(one.group, one.kind) for one in KINDS})
         made = [definition([one for one in KINDS if (one.group, one.kind) == group]) for group in groups]

@@ -16,6 +16,7 @@ from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, ru
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.conftest import kubectl
 from tests.e2e.crds_controller import RULES, SYSTEM, KarmadaFactory, http, run_crds_controller
+from tests.e2e.fleet import token
 from tests.engines.crds.origin import Origin, hangs_up, serving
 from tests.waiting import wait_for
 
@@ -225,10 +226,7 @@ class Installed:
         assert before == "crds --data-dir=/var/lib/karmada"
         for variable in container.get("env", ()):
             monkeypatch.setenv(variable["name"], variable["value"])
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{NAME}/token"
-        token = admin.create(path, request)["status"]["token"]
-        kubeconfig = self._plane.kubeconfig(f"crds-{namespace}", {"token": token})
+        kubeconfig = self._plane.kubeconfig(f"crds-{namespace}", {"token": token(admin, namespace, NAME)})
         elsewhere = [given for given in after.split() if not given.startswith(("--host=", "--port="))]
         return run_crds_controller(kubeconfig, self._directory, *elsewhere)
 

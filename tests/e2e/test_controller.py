@@ -68,9 +68,7 @@ def test_a_pool_that_fails_to_render_is_reported_and_does_not_stop_the_others(su
 def test_kubectl_shows_the_state_of_overriders(subject: Subject, plane: ControlPlane, binaries: Path) -> None:
     subject.override(entry("beijing", "hangzhou", items=TO_2))
     wait_for(lambda: subject.status().get("summary") == "2/2")
-    kubeconfig = plane.kubeconfig(
-        "admin", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    )
+    kubeconfig = plane.kubeconfig("admin")
     header, row = kubectl(binaries, kubeconfig, "get", "yao", "-n", subject.namespace).splitlines()
     assert header.split() == ["NAME", "SUBJECT", "NAME", "BOUND", "RENDERED", "WORKLOADS", "AGE"]
     assert row.split()[:-1] == ["demo1", "YurtAppSet", "demo", "True", "True", "2/2"]

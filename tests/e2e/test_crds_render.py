@@ -67,8 +67,7 @@ def release() -> Release:
 
 @pytest.fixture
 def administrator(plane: ControlPlane) -> Path:
-    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    return plane.kubeconfig("crds-render", user)
+    return plane.kubeconfig("crds-render")
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 
 from tests.builders import entry, image, patch, tweak
 from tests.e2e.cluster import ControlPlane
+from tests.e2e.installation import Installation, run_installation
 from tests.e2e.openyurt_planes import VERSIONS, Version
 from tests.e2e.openyurt_v1beta1 import V1Beta1
 from tests.e2e.predictions import Prediction, find_mismatches, predict, read_states
-from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, Scenario, build_pool, scenario
 from tests.waiting import wait_for
 
@@ -32,14 +32,14 @@ def cluster(request: pytest.FixtureRequest, version: Version) -> ControlPlane:
 
 
 @pytest.fixture(scope="module")
-def instance(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartableServer]:
+def instance(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     directory = tmp_path_factory.mktemp("diff")
-    with run_restartable_server(cluster, directory, FLEETHOOK_LEASE_DURATION="3") as made:
+    with run_installation(cluster, directory) as made:
         yield made
 
 
 @pytest.fixture
-def demo(cluster: ControlPlane, instance: RestartableServer, version: Version) -> Iterator[Scenario]:
+def demo(cluster: ControlPlane, instance: Installation, version: Version) -> Iterator[Scenario]:
     """A subject of three pools, two of them overridden."""
     with scenario(cluster.api(), release=version.release, form=version.form) as made:
         made.start_sentinel()

@@ -81,12 +81,6 @@ def test_a_revoked_right_ends(server: Server, admin: Api, namespace: str) -> Non
     wait_for(lambda: ask(server, token)[0] == 403, what="the right has ended")
 
 
-@pytest.mark.parametrize("token", [None, "", "no-token"])
-def test_callers_without_a_valid_token_are_refused(server: Server, token: str | None) -> None:
-    status, refused = ask(server, token)
-    assert (status, refused["kind"], refused["reason"]) == (401, "Status", "Unauthorized")
-
-
 def test_a_token_for_another_audience_is_refused(server: Server, admin: Api, namespace: str) -> None:
     caller = Caller(admin, namespace)
     caller.permit(CLUSTER)

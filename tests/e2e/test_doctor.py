@@ -21,8 +21,8 @@ from tests.e2e.conftest import kubectl, manifest
 from tests.e2e.fleet import (
     ACCOUNT,
     NAMESPACE,
-    RBAC,
     WEBHOOKS,
+    grant,
     is_ready,
     run_registered_server,
     service_account,
@@ -39,8 +39,7 @@ PROBED = "rules.yurtappoverrider.fleethook.io"
 
 @pytest.fixture
 def kubeconfig(plane: ControlPlane) -> Path:
-    pair = plane.admin
-    return plane.kubeconfig("doctor", {"client-certificate": str(pair.certificate), "client-key": str(pair.key)})
+    return plane.kubeconfig("doctor")
 
 
 @pytest.fixture(scope="module")
@@ -203,20 +202,12 @@ def test_checks_without_rights_are_unknown(
     plane: ControlPlane, registration: Registration, server: Server, admin: Api, kubeconfig: Path
 ) -> None:
     registration.write_for(server)
-    pair = plane.authority.issue("doctor-reader")
-    reader = plane.kubeconfig("reader", {"client-certificate": str(pair.certificate), "client-key": str(pair.key)})
+    reader = plane.kubeconfig("reader", plane.authority.issue("doctor-reader"))
     result = invoke(["doctor", "--kubeconfig", str(reader)])
     assert (result.exit_code, "mutatingwebhookconfigurations" in result.stderr) == (2, True)
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "doctor-reader"}}
     resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
     rules = [{"apiGroups": ["admissionregistration.k8s.io"], "resources": resources, "verbs": ["list"]}]
-    admin.apply(f"{RBAC}/clusterroles/doctor-reader", {**role, "rules": rules})
-    binding = {
-        **role, "kind": "ClusterRoleBinding",
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "doctor-reader"},
-        "subjects": [{"kind": "User", "name": "doctor-reader", "apiGroup": "rbac.authorization.k8s.io"}],
-    }  # fmt: skip
-    admin.apply(f"{RBAC}/clusterrolebindings/doctor-reader", binding)
+    grant(admin, "doctor-reader", rules, {"kind": "User", "name": "doctor-reader"})
 
     def has_rights() -> bool:
         return invoke(["doctor", "--kubeconfig", str(reader)]).exit_code == 0

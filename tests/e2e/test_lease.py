@@ -11,7 +11,8 @@ from fleethook.cluster.connection import Connection
 from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.proxy import run_proxy
-from tests.e2e.test_source_faults import config, until
+from tests.e2e.test_source_faults import config
+from tests.waiting import until
 
 # Short, so that another candidate takes over soon.
 FAST = LeaseTiming(lease_duration=3.0, renew_deadline=1.5, retry_period=0.1)

@@ -13,34 +13,21 @@ from tests.cli.commands import run_command
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.conftest import install_crds, manifest
 from tests.e2e.dispatch_callers import Caller
-from tests.e2e.fleet import OPENYURT, RBAC
+from tests.e2e.fleet import OPENYURT, grant
+from tests.engines.dispatch.builders import configuration, webhook
 from tests.recordings.recordings import MUTATE
 from tests.recordings.replay.test_replay import admission
 from tests.recordings.replaying import recording
 from tests.serving import ROOT
 
 _KARMADA = "karmada-system"
-_HOOK = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "ValidatingWebhookConfiguration",
-    "metadata": {"name": "what-if"},
-    "webhooks": [
-        {
-            "name": "sets.example.org",
-            "clientConfig": {"url": "https://sets.example.org/"},
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "rules": [
-                {
-                    "apiGroups": ["apps.openyurt.io"],
-                    "apiVersions": ["v1alpha1"],
-                    "resources": ["yurtappsets"],
-                    "operations": ["CREATE"],
-                }
-            ],
-        }
-    ],
+_RULE = {
+    "apiGroups": ["apps.openyurt.io"],
+    "apiVersions": ["v1alpha1"],
+    "resources": ["yurtappsets"],
+    "operations": ["CREATE"],
 }
+_HOOK = configuration("", "validating", webhook("sets.example.org", rules=[_RULE]), name="what-if")
 
 
 def read_roles() -> dict[tuple[str, str], dict[str, Any]]:
@@ -76,18 +63,9 @@ class User(NamedTuple):
 
 def bind(admin: Api, caller: Caller, name: str, role: dict[str, Any]) -> None:
     """Create a role of the documentation, and bind it to a caller."""
-    scope = f"{RBAC}/namespaces/{_KARMADA}" if role["kind"] == "Role" else RBAC
-    plural = f"{role['kind'].lower()}s"
-    renamed = {**role, "metadata": {**role["metadata"], "name": name}}
-    admin.apply(f"{scope}/{plural}/{name}", renamed)
     *_, namespace, account = caller.user.split(":")
-    binding = {
-        **{member: renamed[member] for member in ("apiVersion", "metadata")},
-        "kind": f"{role['kind']}Binding",
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-    }
-    admin.apply(f"{scope}/{role['kind'].lower()}bindings/{name}", binding)
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    grant(admin, name, role["rules"], subject, namespace=_KARMADA if role["kind"] == "Role" else "")
 
 
 @pytest.fixture(scope="module")

@@ -17,16 +17,17 @@ from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from schemas.definitions import RESOURCES, custom_resource_definition
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
+from tests.e2e.chart import define
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane, is_established
 from tests.e2e.conftest import install_crds
 from tests.e2e.fleet import OPENYURT
 from tests.e2e.installation import Installation, checks, selects
 from tests.e2e.subject import TO_2, TO_3, Subject
-from tests.e2e.test_source_faults import config, definition, gadget, until
+from tests.e2e.test_source_faults import config, gadget
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.engines.overrider.controller.test_openyurt_conflicts import upstream
 from tests.other_constants import constants
-from tests.waiting import NET, wait_for
+from tests.waiting import NET, until, wait_for
 
 SETS = f"{CRDS}/yurtappsets.apps.openyurt.io"
 GROUP = "missing.example.com"
@@ -125,8 +126,6 @@ def test_only_requests_that_need_the_missing_kind_are_refused(
 
 async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, admin: Api, namespace: str) -> None:
     late = WatchedResource(GROUP, "v1", "laggards", "Laggard", decode_object)
-    made = definition("laggards", "Laggard")
-    made["metadata"]["name"], made["spec"]["group"] = late.name, GROUP
     store = Store()
     async with Connection(config(plane, "late-kinds", plane.port)) as connection:
         source = KubernetesSource([DEFINITIONS, late], connection, store, absent_seconds=3600)
@@ -134,8 +133,7 @@ async def test_a_kind_is_followed_as_soon_as_it_is_defined(plane: ControlPlane, 
             await asyncio.wait_for(source.wait_synced(), NET)
 
             def install() -> None:
-                admin.apply(f"{CRDS}/{late.name}", made)
-                wait_for(lambda: is_established(admin, late.name))
+                define(admin, GROUP, "v1", "Laggard", scope="Namespaced")
                 first = {**gadget(namespace, "first"), "apiVersion": f"{GROUP}/v1", "kind": "Laggard"}
                 wait_for(lambda: admin.call("POST", late.in_namespace(namespace), first)[0] == 201)
 

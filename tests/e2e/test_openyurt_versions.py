@@ -10,10 +10,10 @@ import pytest
 
 from tests.builders import entry, image, tweak
 from tests.e2e.cluster import ControlPlane
+from tests.e2e.installation import Installation, run_installation
 from tests.e2e.openyurt import GROUP, V1_5
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, POOLS, Scenario, apply_node_pools, scenario, with_image
 
 SETS = ("v1alpha1", "v1beta1")
@@ -39,15 +39,13 @@ def form(request: pytest.FixtureRequest, openyurt_plane: ControlPlane) -> Iterat
 @pytest.fixture(scope="module")
 def instance(
     form: V1Beta1, openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RestartableServer]:
-    with run_restartable_server(
-        openyurt_plane, tmp_path_factory.mktemp("versions"), FLEETHOOK_LEASE_DURATION="3"
-    ) as made:
+) -> Iterator[Installation]:
+    with run_installation(openyurt_plane, tmp_path_factory.mktemp("versions")) as made:
         yield made
 
 
 @pytest.fixture
-def demo(openyurt_plane: ControlPlane, form: V1Beta1, instance: RestartableServer) -> Iterator[Scenario]:
+def demo(openyurt_plane: ControlPlane, form: V1Beta1, instance: Installation) -> Iterator[Scenario]:
     with scenario(openyurt_plane.api(), release=V1_5, form=form) as made:
         made.start_sentinel()
         yield made

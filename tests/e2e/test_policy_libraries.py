@@ -20,7 +20,6 @@ from tests.documentation.test_policy_libraries import SOURCES
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
 from tests.e2e.conftest import new_namespace
 from tests.e2e.test_rules import MUTATING, VALIDATING, serving_rules
-from tests.e2e.test_uninstall import kubeconfig_of
 from tests.waiting import NET, wait_for
 
 CASES: Final = load_cases()
@@ -118,7 +117,7 @@ def running_kopf(plane: ControlPlane, directory: Path) -> Iterator[None]:
         shutil.copy(path, directory / name)
     (directory / "kopf_rules.py").write_text(SOURCES["kopf"].replace("port=9443", f"port={free_port()}"))
     command = [sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces", "kopf_rules.py"]
-    environment = os.environ | {"KUBECONFIG": str(kubeconfig_of(plane))}
+    environment = os.environ | {"KUBECONFIG": str(plane.kubeconfig("admin"))}
     with (
         (directory / "kopf.log").open("wb") as log,
         subprocess.Popen(command, cwd=directory, env=environment, stdout=log, stderr=log) as process,

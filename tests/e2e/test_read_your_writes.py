@@ -20,8 +20,8 @@ from tests.asgi_client import Answer, call
 from tests.builders import entry, image, overrider, owner, workload, yurt_app_set
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import OPENYURT
-from tests.e2e.test_source_faults import config, until
-from tests.waiting import NET
+from tests.e2e.test_source_faults import config
+from tests.waiting import NET, until
 
 MUTATE = "/mutate-apps-v1-deployment"
 VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"

@@ -16,7 +16,7 @@ import pytest
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.engines.interpret.native.retain import prune
 from fleethook.model.karmada import Operation
-from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.cluster import Api
 from tests.e2e.test_aggregated_statuses import kind_of
 
 JSONObject = dict[str, Any]
@@ -260,8 +260,8 @@ def make_observed(api: Api, path: str, document: JSONObject, pair: Pair) -> JSON
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_each_retained_object_is_accepted(plane: ControlPlane, namespace: str, name: str) -> None:
-    api, (plural, pairs, generate, is_accepted) = plane.api(), KINDS[name]
+def test_each_retained_object_is_accepted(api: Api, namespace: str, name: str) -> None:
+    plural, pairs, generate, is_accepted = KINDS[name]
     kind = kind_of(name)
     retain = NATIVE[kind][Operation.RETAIN]
     base = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
@@ -321,11 +321,9 @@ def test_each_retained_object_is_accepted(plane: ControlPlane, namespace: str, n
     "change",
     [{"clusterIP": "None"}, {"clusterIP": "None", "clusterIPs": ["None"]}, {"ipFamilies": ["IPv4"]}],
 )
-def test_a_service_keeps_its_addresses_and_takes_later_edits(
-    plane: ControlPlane, namespace: str, change: JSONObject
-) -> None:
+def test_a_service_keeps_its_addresses_and_takes_later_edits(api: Api, namespace: str, change: JSONObject) -> None:
     path = f"/api/v1/namespaces/{namespace}/services"
-    api, ports = plane.api(), [{"port": 80}]
+    ports = [{"port": 80}]
     created = {"ipFamilyPolicy": "PreferDualStack", "ports": ports}
     observed = api.create(path, {"metadata": {"generateName": "a-"}, "spec": created})
     retain = NATIVE[kind_of("/v1/Service")][Operation.RETAIN]

@@ -12,13 +12,13 @@ import pytest
 from tests.builders import entry, image
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.fleet import ACCOUNT, NAMESPACE
+from tests.e2e.installation import Installation, run_installation
 from tests.e2e.openyurt_planes import VERSIONS, Version
 from tests.e2e.proxy import Proxy, run_proxy_in_thread
-from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import BEIJING, HANGZHOU, POOLS, Scenario, scenario, with_image
 from tests.waiting import wait_for
 
-DELAYS = (0, 20, 50, 200)
+DELAYS = (0, 200)
 TO_2, TO_3 = (entry(BEIJING, HANGZHOU, items=[image("nginx", claim)]) for claim in ("nginx:2.0", "nginx:3.0"))
 OVERRIDDEN = (BEIJING, HANGZHOU)
 
@@ -41,11 +41,9 @@ def proxy(cluster: ControlPlane) -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="module")
-def instance(
-    cluster: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RestartableServer]:
+def instance(cluster: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     directory = tmp_path_factory.mktemp("rollouts")
-    with run_restartable_server(cluster, directory, proxy=proxy, FLEETHOOK_LEASE_DURATION="3") as made:
+    with run_installation(cluster, directory, proxy=proxy) as made:
         yield made
 
 
@@ -53,7 +51,7 @@ Make = Callable[[], Scenario]
 
 
 @pytest.fixture
-def make(cluster: ControlPlane, instance: RestartableServer, version: Version) -> Iterator[Make]:
+def make(cluster: ControlPlane, instance: Installation, version: Version) -> Iterator[Make]:
     """Start a scenario with a sentinel."""
     with contextlib.ExitStack() as stack:
 
@@ -95,7 +93,7 @@ def expect(demo: Scenario, *, overridden: int, others: int, subject: str = "demo
     assert found == wanted
 
 
-def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: RestartableServer) -> None:
+def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: Installation) -> None:
     demo = make()
     demo.create(args=["--first"])
     await_template(demo)
@@ -177,9 +175,7 @@ def is_refused(demo: Scenario, name: str = "demo") -> bool:
     return any(write.subject == name and write.code >= 400 and write.code != 409 for write in demo.controller.writes)
 
 
-def test_a_template_edit_during_an_outage_is_rolled_out_once_afterwards(
-    demo: Scenario, instance: RestartableServer
-) -> None:
+def test_a_template_edit_during_an_outage_is_rolled_out_once_afterwards(demo: Scenario, instance: Installation) -> None:
     demo.create(name="plain")
     wait_for(lambda: demo.controller.has_settled("plain"))
     with instance.away():
@@ -190,7 +186,7 @@ def test_a_template_edit_during_an_outage_is_rolled_out_once_afterwards(
     expect(demo, overridden=2, others=2)
 
 
-def test_edits_and_deletions_of_an_overrider_during_an_outage(demo: Scenario, instance: RestartableServer) -> None:
+def test_edits_and_deletions_of_an_overrider_during_an_outage(demo: Scenario, instance: Installation) -> None:
     """Meanwhile writes of overriders fail. A deletion succeeds, and the workloads are restored afterwards."""
     with instance.away():
         demo.stop_overriding()
@@ -199,7 +195,7 @@ def test_edits_and_deletions_of_an_overrider_during_an_outage(demo: Scenario, in
     expect(demo, overridden=2, others=1)
 
 
-def test_a_subject_created_during_an_outage_is_complete_afterwards(make: Make, instance: RestartableServer) -> None:
+def test_a_subject_created_during_an_outage_is_complete_afterwards(make: Make, instance: Installation) -> None:
     demo = make()
     demo.override(TO_2)
     with instance.away():

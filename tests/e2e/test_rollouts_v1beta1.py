@@ -10,9 +10,9 @@ import pytest
 
 from tests.builders import entry, image, tweak
 from tests.e2e.cluster import ControlPlane
+from tests.e2e.installation import Installation, run_installation
 from tests.e2e.openyurt import V1_5
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.restartable_server import RestartableServer, run_restartable_server
 from tests.e2e.scenario import (
     BEIJING,
     HANGZHOU,
@@ -35,16 +35,14 @@ Make = Callable[[], Scenario]
 
 
 @pytest.fixture(scope="module")
-def instance(openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartableServer]:
+def instance(openyurt_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     apply_node_pools(openyurt_plane.api(), FORM, **{name: {} for name in (*POOLS, *FIVE)})
-    with run_restartable_server(
-        openyurt_plane, tmp_path_factory.mktemp("tweaks"), FLEETHOOK_LEASE_DURATION="3"
-    ) as made:
+    with run_installation(openyurt_plane, tmp_path_factory.mktemp("tweaks")) as made:
         yield made
 
 
 @pytest.fixture
-def make(openyurt_plane: ControlPlane, instance: RestartableServer) -> Iterator[Make]:
+def make(openyurt_plane: ControlPlane, instance: Installation) -> Iterator[Make]:
     """Start a scenario with a sentinel."""
     with contextlib.ExitStack() as stack:
 

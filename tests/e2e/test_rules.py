@@ -13,8 +13,7 @@ from tests.cli.commands import invoke
 from tests.e2e.balancer import balancer
 from tests.e2e.cluster import Api, ControlPlane, control_plane, free_port
 from tests.e2e.conftest import new_namespace
-from tests.e2e.fleet import NAMESPACE, WEBHOOKS, Fleet, is_ready, service_account
-from tests.e2e.test_uninstall import kubeconfig_of
+from tests.e2e.fleet import WEBHOOKS, Fleet, is_ready, registering, service_account
 from tests.serving import Server, serving
 from tests.waiting import NET, wait_for
 
@@ -65,12 +64,10 @@ def deployment(**labels: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def serving_rules(
-    plane: ControlPlane, directory: Path, *arguments: str, port: int = 0, account: Path | None = None
+    plane: ControlPlane, directory: Path, *arguments: str, account: Path | None = None
 ) -> Iterator[Server]:
-    port, account = port or free_port(), account or service_account(plane)
-    given = ["--rules", str(directory / "rules.py"), "--kubeconfig", str(account), "--port", str(port)]
-    given += ["--namespace", NAMESPACE, "--register", "--webhook-url", f"https://127.0.0.1:{port}", *arguments]
-    with serving(directory, *given, manifests=None) as server:
+    given = ["--rules", str(directory / "rules.py"), *registering(account or service_account(plane), free_port())]
+    with serving(directory, *given, *arguments, manifests=None) as server:
         wait_for(lambda: is_ready(server), what="the server is ready")
         yield server
 
@@ -175,14 +172,14 @@ def test_the_example_is_registered_reloaded_and_removed(
     assert first.endswith("connect: connection refused")
     assert any("now refused: CREATE, UPDATE of deployments.apps, in namespaces with team=web" in one for one in others)
     assert create(admin, "default")[0] == 201
-    removed = invoke(["uninstall", "--kubeconfig", str(kubeconfig_of(plane))])
+    removed = invoke(["uninstall", "--kubeconfig", str(plane.kubeconfig("admin"))])
     assert f"ValidatingWebhookConfiguration {NAME}" in removed.stdout, removed
     assert webhooks(admin, VALIDATING) is None
 
 
 def examine(plane: ControlPlane) -> tuple[int, list[str]]:
     """Return the exit code and the lines of `fleethook doctor`."""
-    result = invoke(["doctor", "--kubeconfig", str(kubeconfig_of(plane))])
+    result = invoke(["doctor", "--kubeconfig", str(plane.kubeconfig("admin"))])
     return result.exit_code, result.stdout.splitlines()
 
 

@@ -219,9 +219,7 @@ def test_the_server_review_tests_and_apply_say_the_same_about_a_template(
         assert (status, problem.partition("denied the request: ")[2]) == (403, message.replace("[1]", "[0]"))
     manifest = tmp_path / "m.yaml"
     manifest.write_text(json.dumps({**refused, "metadata": {"name": "new", "namespace": namespace}}))
-    kubeconfig = plane.kubeconfig(
-        "reader", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    )
+    kubeconfig = plane.kubeconfig("reader")
     for source, name in ((("-f", str(manifest)), "new"), (("--kubeconfig", str(kubeconfig), "-n", namespace), "old")):
         applied = invoke(["rules", "apply", str(file), *source, "-o", "json"])
         results = json.loads(applied.stdout)["results"]

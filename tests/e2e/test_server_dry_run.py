@@ -52,9 +52,7 @@ def test_a_command_sends_the_same_dry_run(
     server: Server, subject: Subject, plane: ControlPlane, tmp_path: Path, namespace: str
 ) -> None:
     subject.override(entry("*", items=[{"replicas": 2}]))
-    kubeconfig = plane.kubeconfig(
-        "dry-run", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    )
+    kubeconfig = plane.kubeconfig("dry-run")
     change = tmp_path / "rule.yaml"
     rule = {**overrider(entry("*", patches=[INVALID])), "metadata": {"name": "demo1", "namespace": namespace}}
     change.write_text(yaml.safe_dump(rule))

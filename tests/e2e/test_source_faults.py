@@ -6,8 +6,7 @@ import json
 import random
 import stat
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +20,19 @@ from fleethook.cluster.kubernetes.resources import WatchedResource, decode_objec
 from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.gvk import GroupKind
+from tests.e2e.chart import define
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.conftest import CRDS, is_established
 from tests.e2e.proxy import Proxy, run_proxy
-from tests.waiting import NET, wait_for
+from tests.waiting import NET, until
 
 GROUP = "faults.example.com"
 GADGETS = WatchedResource(GROUP, "v1", "gadgets", "Gadget", decode_object)
 KIND = GroupKind(GROUP, "Gadget")
 
 
-def definition(plural: str, kind: str) -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {
-            "group": GROUP, "scope": "Namespaced", "versions": [version],
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-        },
-    }  # fmt: skip
-
-
 @pytest.fixture(scope="module", autouse=True)
 def gadgets(admin: Api) -> None:
-    admin.apply(f"{CRDS}/gadgets.{GROUP}", definition("gadgets", "Gadget"))
-    wait_for(lambda: is_established(admin, f"gadgets.{GROUP}"))
+    define(admin, GROUP, "v1", "Gadget", scope="Namespaced")
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +41,7 @@ def direct(plane: ControlPlane) -> Path:
 
 
 def config(plane: ControlPlane, name: str, port: int) -> Path:
-    user = {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    return plane.kubeconfig(name, user, server=f"https://127.0.0.1:{port}")
+    return plane.kubeconfig(name, server=f"https://127.0.0.1:{port}")
 
 
 def gadget(namespace: str, name: str, **spec: Any) -> dict[str, Any]:
@@ -84,13 +67,6 @@ def truth(admin: Api) -> dict[tuple[str, str], str]:
 
 def held(store: Store) -> dict[tuple[str, str], str]:
     return {(key.namespace, key.name): store.get(*key)["metadata"]["resourceVersion"] for key in store.keys(KIND)}
-
-
-async def until(condition: Callable[[], Any], *, seconds: float = NET, what: str = "") -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what or "the condition never came true"
-        await asyncio.sleep(0.05)
 
 
 async def equal(admin: Api, store: Store) -> None:

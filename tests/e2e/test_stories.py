@@ -24,9 +24,7 @@ def server(plane: ControlPlane, crds: None, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def stories(plane: ControlPlane, binaries: Path, admin: Api, server: Server) -> Path:
     """Apply the examples as docs/how-to/install.md does; return the kubeconfig."""
-    kubeconfig = plane.kubeconfig(
-        "admin", {"client-certificate": str(plane.admin.certificate), "client-key": str(plane.admin.key)}
-    )
+    kubeconfig = plane.kubeconfig("admin")
     for namespace in sorted(path.name for path in STORIES.iterdir()):
         # pytest may set a module up twice, when a process takes tests of it from another process.
         document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}

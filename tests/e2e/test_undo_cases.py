@@ -5,14 +5,10 @@ and the controller finds no drift in it, so it writes nothing.
 A person's edit of a member that no entry names is kept, or a warning says that the template replaces it.
 """
 
-import contextlib
 import copy
-import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,12 +33,12 @@ from tests.builders import (
     workload,
     yurt_app_set,
 )
-from tests.e2e.cluster import Api, ControlPlane, decode
+from tests.e2e.cluster import Api
 from tests.e2e.field_samples import PODS, JSONObject
 from tests.e2e.field_variants import Server, base_workload, get
 from tests.e2e.openyurt import KINDS, Form, V1Alpha1
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.scenario import build_pool
+from tests.e2e.scenario import build_pool, describe
 from tests.e2e.undo_cases import Case, build_overrider, build_template, cases_of, group
 from tests.e2e.workloads import APPS
 
@@ -100,17 +96,10 @@ class World(NamedTuple):
 
 
 class Storage:
-    """Stores workloads in kube-apiserver by dry runs, with one connection for each thread."""
+    """Stores workloads in kube-apiserver by dry runs."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._local = threading.local()
-        self._connections: list[HTTPSConnection] = []
-
-    def close(self) -> None:
-        """Close the connections of all threads."""
-        for connection in self._connections:
-            connection.close()
 
     def store(self, workload: JSONObject) -> JSONObject:
         """Return a workload as stored; raises RefusedError."""
@@ -118,12 +107,8 @@ class Storage:
             name: workload["metadata"][name] for name in ("labels", "annotations") if name in workload["metadata"]
         }
         sent = {**workload, "metadata": {**metadata, "generateName": "demo-", "namespace": "default"}}
-        if getattr(self._local, "connection", None) is None:
-            self._local.connection = self._api.connect()
-            self._connections.append(self._local.connection)
-        connection: HTTPSConnection = self._local.connection
         path = f"{APPS}/namespaces/default/{workload['kind'].lower()}s"
-        status, answer, _ = decode(self._api.send(connection, "POST", path, sent, dryRun="All"))
+        status, answer, _ = self._api.call("POST", path, sent, dryRun="All")
         if status >= 300:
             raise RefusedError(answer["message"])
         kept = {name: answer["metadata"][name] for name in ("labels", "annotations") if name in answer["metadata"]}
@@ -283,7 +268,7 @@ class Run:
         outcomes = list(_compare_parts(scenario, cases, made, expected, fault))
         yield from outcomes
         if _comparable(made) != _comparable(expected) and all(one.result == "equal" for one in outcomes):
-            yield Outcome(scenario, f"{cases[0].label} …", f"{fault} elsewhere: {describe(made, expected)}")
+            yield Outcome(scenario, f"{cases[0].label} …", f"{fault} elsewhere: {describe(made, expected)[:800]}")
 
 
 def _find_warnings(scenario: str, cases: list[Case], answer: Response) -> Iterator[Outcome]:
@@ -356,19 +341,6 @@ def _is_foreign(element: JSONObject) -> bool:
     return bool(element["name"] == "foreign")
 
 
-def describe(made: Any, expected: Any, path: str = "") -> str:
-    """Return the first difference."""
-    if isinstance(made, dict) and isinstance(expected, dict):
-        for name in sorted({*made, *expected}):
-            if made.get(name) != expected.get(name):
-                return describe(made.get(name), expected.get(name), f"{path}/{name}")
-    if isinstance(made, list) and isinstance(expected, list) and len(made) == len(expected):
-        for number, (one, other) in enumerate(zip(made, expected, strict=True)):
-            if one != other:
-                return describe(one, other, f"{path}/{number}")
-    return f"{path}: {json.dumps(made)[:300]} instead of {json.dumps(expected)[:300]}"
-
-
 WORLDS = [
     World("Deployment", V1Alpha1(), foreign=False),
     World("Deployment", V1Alpha1(), foreign=True),
@@ -379,16 +351,14 @@ WORLDS = [
 
 
 @pytest.fixture
-def storage(plane: ControlPlane) -> Iterator[Storage]:
-    with contextlib.closing(Storage(plane.api())) as made:
-        yield made
+def storage(api: Api) -> Storage:
+    return Storage(api)
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda one: one.name)
 def test_nothing_is_left_of_an_overrider(
-    plane: ControlPlane, storage: Storage, world: World, monkeypatch: pytest.MonkeyPatch
+    api: Api, storage: Storage, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = plane.api()
     monkeypatch.setattr("fleethook.engines.overrider.admission.changed_members.MAX_REPLACED", 1_000_000)
     cases = [
         one for one in cases_of(Server(api, base_workload("default", world.kind)), world.kind) if world.copies(one)

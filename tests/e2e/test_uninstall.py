@@ -13,7 +13,7 @@ from tests.cli.commands import Result, invoke
 from tests.e2e.chart import Release
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, control_plane
 from tests.e2e.conftest import install_crds, new_namespace
-from tests.e2e.fleet import RBAC, WEBHOOKS, is_trusted
+from tests.e2e.fleet import WEBHOOKS, grant, is_trusted
 from tests.e2e.installation import Installation
 from tests.e2e.karmada_crds import install_karmada_crds
 from tests.e2e.subject import Subject
@@ -47,13 +47,8 @@ def admin(plane: ControlPlane) -> Api:
     return plane.api()
 
 
-def kubeconfig_of(plane: ControlPlane) -> Path:
-    pair = plane.admin
-    return plane.kubeconfig("remover", {"client-certificate": str(pair.certificate), "client-key": str(pair.key)})
-
-
 def uninstall(plane: ControlPlane, *options: str, kubeconfig: Path | None = None) -> Result:
-    return invoke(["uninstall", "--kubeconfig", str(kubeconfig or kubeconfig_of(plane)), *options])
+    return invoke(["uninstall", "--kubeconfig", str(kubeconfig or plane.kubeconfig("remover")), *options])
 
 
 def find_traces(admin: Api) -> list[str]:
@@ -108,7 +103,7 @@ def subjects(admin: Api) -> Iterator[list[Subject]]:
 def test_a_chart_whose_namespace_was_deleted_leaves_nothing(
     helm: Path, plane: ControlPlane, admin: Api, subjects: list[Subject], tmp_path: Path
 ) -> None:
-    release = Release(helm, plane, kubeconfig_of(plane), new_namespace(admin))
+    release = Release(helm, plane, plane.kubeconfig("remover"), new_namespace(admin))
     release.values["engines"] = {"interpret": {"enabled": True, "register": "missing"}}
     release.install()
     with release.server(tmp_path) as server:
@@ -196,16 +191,5 @@ def test_a_server_that_registered_itself_is_removed_with_all_that_can_be_restore
 def limited_user(plane: ControlPlane, admin: Api) -> Path:
     """Return the kubeconfig of a user who may do everything but write workloads."""
     every = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "delete"]}
-    name = {"name": "limited"}
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": name, "rules": [every]}
-    admin.apply(f"{RBAC}/clusterroles/limited", role)
-    binding = {
-        **role,
-        "kind": "ClusterRoleBinding",
-        "subjects": [{"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}],
-    }
-    binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "limited"}
-    del binding["rules"]
-    admin.apply(f"{RBAC}/clusterrolebindings/limited", binding)
-    pair = plane.authority.issue("limited")
-    return plane.kubeconfig("limited", {"client-certificate": str(pair.certificate), "client-key": str(pair.key)})
+    grant(admin, "limited", [every], {"kind": "User", "name": "limited"})
+    return plane.kubeconfig("limited", plane.authority.issue("limited"))

@@ -11,12 +11,12 @@ import pytest
 
 from tests.builders import entry, image
 from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.installation import run_installation
 from tests.e2e.openyurt import GROUP, V1_4, V1_5, V1Alpha1
 from tests.e2e.openyurt_controller import run_yurt_app_set_controller
 from tests.e2e.openyurt_conversion import serve_conversion_webhook
 from tests.e2e.openyurt_crds import install_openyurt_crds
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.e2e.restartable_server import run_restartable_server
 from tests.e2e.scenario import BEIJING, POOLS, JSONObject, Scenario, apply_node_pools, clear, scenario, with_image
 from tests.waiting import wait_for
 
@@ -52,7 +52,7 @@ def api(openyurt_plane: ControlPlane) -> Iterator[Api]:
 def demo(openyurt_plane: ControlPlane, api: Api, tmp_path: Path) -> Iterator[Scenario]:
     """A subject whose workloads 1.4 created, all of them overridden."""
     with (
-        run_restartable_server(openyurt_plane, tmp_path, FLEETHOOK_LEASE_DURATION="3"),
+        run_installation(openyurt_plane, tmp_path),
         scenario(api, release=V1_4, form=FormOf14()) as made,
     ):
         made.override(entry("*", items=[image("nginx", "nginx:2.0")]))

@@ -15,7 +15,7 @@ import yaml
 
 from tests.e2e.chart import define
 from tests.e2e.cluster import CRDS, Api, ControlPlane
-from tests.e2e.fleet import RBAC, is_ready, service_account
+from tests.e2e.fleet import grant, is_ready, service_account
 from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, patch, webhooks
 from tests.serving import ROOT, Server, serving
 from tests.waiting import NET, wait_for
@@ -88,15 +88,8 @@ class Tenant:
         admin.apply(
             f"/api/v1/namespaces/{self.namespace}", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         )
-        base = f"{RBAC}/namespaces/{self.namespace}"
-        made = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "widgets"}}
         rules = [{"apiGroups": ["shop.example.org"], "resources": ["widgets"], "verbs": ["*"]}]
-        admin.apply(f"{base}/roles/widgets", {**made, "kind": "Role", "rules": rules})
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "widgets"}
-        subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"tenant-{cluster}"}]
-        admin.apply(
-            f"{base}/rolebindings/widgets", {**made, "kind": "RoleBinding", "roleRef": reference, "subjects": subjects}
-        )
+        grant(admin, "widgets", rules, {"kind": "User", "name": f"tenant-{cluster}"}, namespace=self.namespace)
         self._api = plane.api(plane.authority.issue(f"tenant-{cluster}"))
 
     async def call(self, method: str, name: str = "", body: Any = None, **rest: Any) -> tuple[int, Any, list[str]]:

@@ -1,6 +1,5 @@
 """The generated rules about workloads and their consequences, against a running kube-apiserver and its Go code."""
 
-import http.client
 import json
 from collections.abc import Callable, Iterator
 from itertools import combinations
@@ -23,7 +22,7 @@ from schemas.workloads import (
     with_list_keys,
     workload_schemas,
 )
-from tests.e2e.cluster import Api, ControlPlane
+from tests.e2e.cluster import Api
 from tests.e2e.controlplane import build
 from tests.programs import require_go
 from tests.workload_rules import load_rows, make_workload
@@ -87,26 +86,18 @@ def test_the_table_of_quantities_is_that_of_apimachinery(go: None) -> None:
 class Server:
     """Creates workloads in a namespace, over one connection."""
 
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
-        context = plane.api()._context
-        self._connection = http.client.HTTPSConnection("127.0.0.1", plane.port, context=context, timeout=60)
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
         self._path = f"/apis/apps/v1/namespaces/{namespace}"
 
-    def create(self, workload: dict[str, Any], query: str = "") -> tuple[int, Any]:
-        path = f"{self._path}/{workload['kind'].lower()}s?{query}"
-        self._connection.request("POST", path, json.dumps(workload), {"Content-Type": "application/json"})
-        response = self._connection.getresponse()
-        return response.status, json.loads(response.read())
-
-    def close(self) -> None:
-        self._connection.close()
+    def create(self, workload: dict[str, Any], **query: str) -> tuple[int, Any]:
+        status, answer, _ = self._api.call("POST", f"{self._path}/{workload['kind'].lower()}s", workload, **query)
+        return status, answer
 
 
 @pytest.fixture
-def server(plane: ControlPlane, namespace: str) -> Iterator[Server]:
-    running = Server(plane, namespace)
-    yield running
-    running.close()
+def server(api: Api, namespace: str) -> Server:
+    return Server(api, namespace)
 
 
 def structs_in(node: Any, type_: str, tokens: Tokens = ()) -> Iterator[tuple[str, Tokens]]:
@@ -224,7 +215,7 @@ def test_unknown_members_are_not_stored(server: Server, kind: str) -> None:
         at(workload, *tokens)["misspelled"] = {"a": [1]}
     assert normalize_workload(workload, kind) == SAMPLES[kind]()
     assert "misspelled" not in json.dumps(assert_stored(server, workload))
-    assert server.create(workload, "fieldValidation=Strict")[0] == 400
+    assert server.create(workload, fieldValidation="Strict")[0] == 400
 
 
 def test_each_field_alone_is_stored_in_normalized_form(server: Server) -> None:
@@ -276,7 +267,7 @@ def test_values_of_a_wrong_type_are_found_where_kube_apiserver_finds_them(server
                 continue
             for value in OF_EVERY_TYPE:
                 workload = edit_workload(kind, tokens, lambda node, one={name: value}: node.update(one))
-                status, answer = server.create(workload, "dryRun=All&fieldValidation=Strict")
+                status, answer = server.create(workload, dryRun="All", fieldValidation="Strict")
                 found = check_workload(workload, kind)
                 # 400: it cannot be decoded. 422: it can, but validation refuses it, for reasons that need not be ours.
                 agreed = found != [] if status == 400 else found == [] if status == 201 else True
@@ -300,7 +291,7 @@ def invalid_edits() -> Iterator[tuple[str, str, dict[str, Any]]]:
 def test_missing_and_empty_members_and_values_are_found_where_kube_apiserver_finds_them(server: Server) -> None:
     edits = list(invalid_edits())
     for struct, name, workload in edits:
-        status, answer = server.create(workload, "dryRun=All")
+        status, answer = server.create(workload, dryRun="All")
         found = check_workload(workload, workload["kind"])
         assert (status != 201) == bool(found), (struct, name, answer.get("message"), found)
     assert len(edits) > 150
@@ -308,7 +299,7 @@ def test_missing_and_empty_members_and_values_are_found_where_kube_apiserver_fin
 
 def test_refused_workloads_have_the_answer_of_the_table(server: Server) -> None:
     for row in load_rows("refused"):
-        status, answer = server.create(make_workload(row), "dryRun=All")
+        status, answer = server.create(make_workload(row), dryRun="All")
         causes = [(cause["field"], cause["message"]) for cause in answer.get("details", {}).get("causes", ())]
         same = [message for field, message in causes if field == row["answer"] and row["message"] in message]
         assert (status, bool(same)) == (422, True), (row["name"], answer)
@@ -316,7 +307,7 @@ def test_refused_workloads_have_the_answer_of_the_table(server: Server) -> None:
 
 def test_accepted_workloads_are_accepted(server: Server) -> None:
     for row in load_rows("accepted"):
-        status, answer = server.create(make_workload(row), "dryRun=All")
+        status, answer = server.create(make_workload(row), dryRun="All")
         assert status == 201, (row["name"], answer["message"])
 
 
@@ -329,7 +320,7 @@ def test_no_accepted_pair_of_members_has_a_finding(server: Server) -> None:
         tried = [(name, value) for name, field in fields for value in TRIED.get(field.type.removeprefix("*"), ())]
         for pair in list(combinations(tried, 2))[::7]:
             workload = edit_workload(kind, tokens, lambda node, pair=pair: node.update(pair))
-            if server.create(workload, "dryRun=All")[0] == 201:
+            if server.create(workload, dryRun="All")[0] == 201:
                 accepted += 1
                 assert check_workload(workload, kind) == [], (struct, pair)
     assert accepted > 200
@@ -354,8 +345,8 @@ def test_repeated_elements_are_found_where_kube_apiserver_finds_them(server: Ser
             elements.append(elements[0])
             found = {finding.problem for finding in check_workload(workload, "Deployment")}
             wanted = (422, {"duplicate"}) if refused else (201, set())
-            assert (server.create(workload, "dryRun=All")[0], found) == wanted, name
+            assert (server.create(workload, dryRun="All")[0], found) == wanted, name
     workload = full_deployment()
     workload["spec"]["template"]["spec"]["initContainers"][0]["name"] = "app"
     assert [finding.problem for finding in check_workload(workload, "Deployment")] == ["duplicate"]
-    assert server.create(workload, "dryRun=All")[0] == 422
+    assert server.create(workload, dryRun="All")[0] == 422

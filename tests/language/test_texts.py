@@ -73,13 +73,6 @@ def test_markdown_has_paragraphs_items_and_cells_but_no_headings_and_code(tmp_pa
     }
 
 
-def test_yaml_has_comments(tmp_path: Path) -> None:
-    assert read(tmp_path / "a.yaml", "# One\n# text.\nkey: value\n  # Another.\n") == {
-        (1, "comment", "One text."),
-        (4, "comment", "Another."),
-    }
-
-
 def test_go_has_doc_comments_and_comments_in_functions(tmp_path: Path) -> None:
     content = """// Command work does it
 // in two lines.
@@ -98,32 +91,6 @@ func run() {
         (7, "comment", "run takes X."),
         (9, "comment", "A reason."),
     }
-
-
-def test_toml_has_comments(tmp_path: Path) -> None:
-    assert read(tmp_path / "a.toml", '# One\n# text.\nkey = "value # of a key"\n') == {(1, "comment", "One text.")}
-
-
-def test_a_makefile_has_comments_and_help_of_targets(tmp_path: Path) -> None:
-    assert read(tmp_path / "Makefile", "# A reason.\nwork: other ## Do the work\n\t@echo '# of a recipe'\n") == {
-        (1, "comment", "A reason."),
-        (2, "help", "Do the work"),
-    }
-
-
-@pytest.mark.parametrize("name", ["Dockerfile", "run"])
-def test_files_without_a_suffix_have_comments(tmp_path: Path, name: str) -> None:
-    assert read(tmp_path / name, "#!/bin/sh\n# A reason.\nwork\n") == {(2, "comment", "A reason.")}
-
-
-@pytest.mark.parametrize("name", ["_helpers.tpl", "service.yaml"])
-def test_templates_have_comments(tmp_path: Path, name: str) -> None:
-    content = "key: value\n{{/* One line. */}}\n{{- /*\nTwo\nlines.\n*/}}\n{{ include `name` . }}\n"
-    assert read(tmp_path / name, content) == {(2, "comment", "One line."), (3, "comment", "Two lines.")}
-
-
-def test_a_file_of_another_type_has_no_text(tmp_path: Path) -> None:
-    assert read(tmp_path / "a.json", "# The lint does not read JSON.\n") == set()
 
 
 def test_the_command_prints_faults_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

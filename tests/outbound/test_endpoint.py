@@ -1,6 +1,5 @@
 import ipaddress
 import socket
-import ssl
 from pathlib import Path
 from typing import Any
 
@@ -64,23 +63,6 @@ def test_a_key_of_another_certificate_is_refused(pair: dict[str, bytes], tmp_pat
     tls(tmp_path / "other")
     with pytest.raises(CredentialError, match="both must be PEM and match"):
         Credential(**{**pair, "key_pem": (tmp_path / "other" / "tls.key").read_bytes()})  # type: ignore[arg-type]
-
-
-def test_a_client_certificate_is_loaded_into_a_context(pair: dict[str, bytes]) -> None:
-    class Context(ssl.SSLContext):
-        loaded = 0
-
-        def load_cert_chain(self, *arguments: Any, **options: Any) -> None:
-            Context.loaded += 1
-            super().load_cert_chain(*arguments, **options)
-
-    context = Context(ssl.PROTOCOL_TLS_CLIENT)
-    Credential().load(context)
-    assert Context.loaded == 0
-    made = Credential(**pair)  # type: ignore[arg-type]
-    assert made.has_certificate
-    made.load(context)
-    assert Context.loaded == 1
 
 
 def test_equal_credentials_are_equal_and_print_no_secret() -> None:

@@ -54,14 +54,6 @@ def names() -> Iterator[Names]:
     made.answered.set()
 
 
-async def test_names_resolve_as_in_the_system() -> None:
-    lookups = SharedResolver()
-    found = await lookups.for_owner("ws1").resolve("127.0.0.1", 443)
-    assert [(one["hostname"], one["host"], one["port"], one["family"]) for one in found] == [
-        ("127.0.0.1", "127.0.0.1", 443, socket.AF_INET)
-    ]
-
-
 async def test_a_fixed_address_needs_no_lookup(names: Names) -> None:
     fixed = {("hook.ns.svc", 443): ("127.0.0.1", 8443), ("hook.ns.svc", 444): ("::1", 444)}
     resolver = SharedResolver(names, fixed=fixed).for_owner("ws1")

@@ -5,31 +5,6 @@ from typing import Any
 import pytest
 
 from fleethook.patch import PatchError, apply
-from fleethook.patch.json_patch_kubernetes import (
-    find_container,
-    own_container,
-    parse_path,
-)
-from fleethook.patch.pointer import Draft, OperationError
-
-
-def test_only_a_container_for_changes_is_copied() -> None:
-    document: Any = {"a": {"l": [1]}}
-    draft, target = Draft(document), parse_path({"path": "/a/l/0"}, "path")
-
-    assert find_container(draft, target, "missing") is document["a"]["l"]
-    owned = own_container(draft, target, "missing")
-    assert owned == [1]
-    assert owned is not document["a"]["l"]
-
-
-@pytest.mark.parametrize("path", ["", "/a/x/0", "/a/l/7/0", "/a/l/0/0"])
-def test_a_missing_container_is_the_given_error(path: str) -> None:
-    draft = Draft({"a": {"l": [1]}})
-
-    with pytest.raises(OperationError, match=r"^missing$"):
-        find_container(draft, parse_path({"path": path}, "path"), "missing")
-
 
 DOCUMENT: Any = {"a": {"n": 1}, "l": [1, 2, 3]}
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.patch import Dialect, PatchError, PatchLimits, StrategicMergeError, apply
+from fleethook.patch import Dialect, PatchError, PatchLimits, apply
 
 DIALECTS: tuple[Dialect, ...] = ("rfc6902", "kubernetes")
 
@@ -60,16 +60,3 @@ def test_the_size_of_a_patch_is_limited() -> None:
     limits.check_size(100)
     with pytest.raises(PatchError, match="patch: its text has 101 bytes, and the limit is 100 bytes"):
         limits.check_size(101)
-
-
-def test_an_error_names_its_operation_or_the_patch() -> None:
-    error = PatchError("no member", index=2, op="remove", path="/a")
-    assert str(error) == "operation 2 (remove /a): no member"
-    assert (error.index, error.op, error.path, error.reason) == (2, "remove", "/a", "no member")
-    assert str(PatchError("is no list")) == "patch: is no list"
-
-
-@pytest.mark.parametrize(("path", "text"), [("/a/b", "/a/b: no list"), ("", "/: no list")])
-def test_an_error_of_a_merge_starts_with_its_pointer(path: str, text: str) -> None:
-    error = StrategicMergeError(path, "no list")
-    assert (str(error), error.path, error.reason) == (text, path, "no list")

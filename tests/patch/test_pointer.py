@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.patch import Dialect, PatchError, apply, format_pointer, parse_pointer, resolve_pointer
-from fleethook.patch.pointer import Draft, locate
 
 # RFC 6901 section 5.
 DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, 'k"l': 6, " ": 7, "m~n": 8}
@@ -66,14 +65,6 @@ def test_formatted_tokens_parse_back(tokens: list[str]) -> None:
 
 
 DIALECTS: list[Dialect] = ["rfc6902", "kubernetes"]
-
-
-def test_reading_a_draft_copies_nothing() -> None:
-    document = {"a": {"l": [1]}}
-    draft = Draft(document)
-
-    assert draft.find(("a", "l"), locate) is document["a"]["l"]
-    assert draft.root is document
 
 
 def test_only_changed_branches_are_copied() -> None:

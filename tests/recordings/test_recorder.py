@@ -160,15 +160,6 @@ def test_reviews_are_written_in_their_order(files: RecordFiles, metrics: RecordM
     assert read_counts(metrics) == {"recorded": 500, **dict.fromkeys(REASONS, 0)}
 
 
-def test_the_thread_writes_while_the_server_runs(files: RecordFiles, metrics: RecordMetrics) -> None:
-    recorder = Recorder(files, PLAIN, metrics)
-    recorder.start()
-    for number in range(3):
-        recorder(review(str(number)))
-        wait_for(lambda: read_counts(metrics)["recorded"] == number + 1)  # noqa: B023 - called within the iteration
-    recorder.close()
-
-
 def test_a_full_queue_drops_and_counts_reviews(files: RecordFiles, metrics: RecordMetrics, directory: Path) -> None:
     stuck = Stuck()
     recorder = Recorder(files, stuck, metrics, max_bytes=100_000)

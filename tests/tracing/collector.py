@@ -3,10 +3,11 @@
 import contextlib
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 
 
 class ReceivedSpan(NamedTuple):
@@ -69,24 +70,9 @@ def collecting() -> Iterator[Collector]:
     """Run a collector on a free port."""
     collector = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            collector.take(self.path, {name.lower(): text for name, text in self.headers.items()}, body)
-            self.send_response(200)
-            self.send_header("content-length", "0")
-            self.end_headers()
+    def respond(request: HTTPRequest) -> HTTPAnswer:
+        collector.take(request.path, {name.lower(): text for name, text in request.headers.items()}, request.body)
+        return HTTPAnswer(200)
 
-        def log_message(self, *_: Any) -> None:
-            """Stay silent."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    collector.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="collector")
-    thread.start()
-    try:
+    with serve_http(respond) as collector.port:
         yield collector
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

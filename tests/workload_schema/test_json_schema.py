@@ -9,9 +9,6 @@ from fleethook.workload_schema.json_schema import (
     WorkloadFinding,
     describe_enum,
     describe_type,
-    describe_unknown,
-    load_json_schema,
-    nearest,
     shown_value,
 )
 
@@ -44,80 +41,9 @@ def test_a_format_accepts_and_refuses(name: str) -> None:
     assert [text for text in REFUSED[name] if FORMATS[name](text) is None] == []
 
 
-SCHEMA = load_json_schema("Deployment")
-DEFINITIONS = SCHEMA["definitions"]
-
-
-def test_the_schema_is_that_of_the_kind() -> None:
-    assert SCHEMA["$ref"] == "#/definitions/apps.v1.Deployment"
-    assert load_json_schema("StatefulSet")["$ref"] == "#/definitions/apps.v1.StatefulSet"
-
-
-def test_structs_have_no_other_members() -> None:
-    container = DEFINITIONS["core.v1.Container"]
-    assert container["additionalProperties"] is False
-    assert container["properties"]["env"] == {"type": "array", "items": {"$ref": "#/definitions/core.v1.EnvVar"}}
-    assert DEFINITIONS["meta.v1.OwnerReference"] == DEFINITIONS["apps.v1.DeploymentStatus"] == {"type": "object"}
-
-
-def test_required_texts_must_not_be_empty_unless_kubernetes_accepts_their_zero_value() -> None:
-    assert DEFINITIONS["core.v1.Container"]["required"] == ["name", "image"]
-    assert DEFINITIONS["core.v1.Container"]["properties"]["name"]["minLength"] == 1
-    assert "minLength" not in DEFINITIONS["core.v1.Container"]["properties"]["workingDir"]
-    assert "required" not in DEFINITIONS["core.v1.SleepAction"]
-    assert DEFINITIONS["core.v1.HTTPHeader"]["required"] == ["name"]
-
-
-def test_integers_have_the_limits_of_their_format_and_counts_are_not_negative() -> None:
-    spec = DEFINITIONS["apps.v1.DeploymentSpec"]["properties"]
-    assert (spec["replicas"]["minimum"], spec["replicas"]["maximum"]) == (0, 2**31 - 1)
-    priority = DEFINITIONS["core.v1.PodSpec"]["properties"]["priority"]
-    assert (priority["minimum"], priority["maximum"]) == (-(2**31), 2**31 - 1)
-    grace_period = DEFINITIONS["core.v1.PodSpec"]["properties"]["terminationGracePeriodSeconds"]
-    assert (grace_period["minimum"], grace_period["maximum"]) == (-(2**63), 2**63 - 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "definition"),
-    [
-        ("api.resource.Quantity", {"type": ["string", "number"], "format": "quantity"}),
-        ("util.intstr.IntOrString", {"type": ["integer", "string"], "minimum": -(2**31), "maximum": 2**31 - 1}),
-    ],
-)
-def test_types_with_a_decoder_of_their_own_are_described(name: str, definition: dict[str, Any]) -> None:
-    assert DEFINITIONS[name] == definition
-
-
 @pytest.mark.parametrize(("pointer", "text"), [("/spec/x", "/spec/x: is wrong"), ("", "the workload: is wrong")])
 def test_the_text_names_the_member_or_the_workload(pointer: str, text: str) -> None:
     assert str(WorkloadFinding(pointer, "value", "is wrong")) == text
-
-
-@pytest.mark.parametrize(
-    ("name", "struct", "parents", "message"),
-    [
-        ("imagePulPolicy", "core.v1.Container", (), ': did you mean "imagePullPolicy"?'),
-        ("NODENAME", "core.v1.PodSpec", (), ': did you mean "nodeName"?'),
-        ("tolerations", "core.v1.Container", ("core.v1.PodSpec",), ": it is a field of PodSpec"),
-        ("volumeMounts", "core.v1.PodSpec", (), ": it is a field of containers (Container)"),
-        ("zzz", "core.v1.EnvVar", (), ": it has name, value, valueFrom"),
-        ("zzz", "core.v1.PodSpec", (), ": correct the name or remove it"),
-    ],
-)
-def test_an_unknown_field_has_a_suggestion(name: str, struct: str, parents: tuple[str, ...], message: str) -> None:
-    kind = struct.rpartition(".")[2]
-    assert describe_unknown(name, struct, parents) == f'{kind} has no field "{name}"{message}'
-
-
-@pytest.mark.parametrize(
-    ("name", "found"), [("relicas", "replicas"), ("REPLICAS", "replicas"), ("size", None), ("", None)]
-)
-def test_the_nearest_name_is_found_in_any_case(name: str, found: str | None) -> None:
-    assert nearest(name, ["replicas", "selector"]) == found
-
-
-def test_the_nearest_name_is_returned_as_it_is_written() -> None:
-    assert nearest("tcp", ["TCP", "UDP"]) == "TCP"
 
 
 @pytest.mark.parametrize(

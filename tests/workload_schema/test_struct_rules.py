@@ -1,17 +1,8 @@
 """Rules about a struct; tests/conformance/workload_rules.yaml has one row or more for each rule."""
 
-import pytest
-
 from fleethook.workload_schema import check_workload
-from fleethook.workload_schema.struct_rules import read_quantity
 from fleethook.workload_schema.value_marks import POOL_MARK
 from tests.workload_rules import make_workload
-
-
-@pytest.mark.parametrize(("value", "amount"), [("1Gi", "1Gi"), (2, "2"), ("x", None), (True, None), ({}, None)])
-def test_values_that_are_no_quantity_are_ignored(value: object, amount: str | None) -> None:
-    found = read_quantity(value)
-    assert (None if found is None else str(found)) == amount
 
 
 def test_the_mark_of_a_pool_is_valid_where_a_name_is() -> None:

@@ -61,8 +61,3 @@ def test_named_tuples_keep_their_types() -> None:
     assert filled == Pair(["hangzhou"], (1, "hangzhou"))
     assert type(filled) is Pair
     assert type(filled.second) is tuple
-
-
-def test_members_keep_their_order_where_a_name_has_a_mark() -> None:
-    filled = Filler({"b": 1, POOL_MARK: 2, "a": POOL_MARK}).fill(VALUES)
-    assert list(filled.items()) == [("b", 1), ("hangzhou", 2), ("a", "hangzhou")]

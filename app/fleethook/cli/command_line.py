@@ -1,7 +1,7 @@
 """Declares commands by the signatures of functions, and runs them by Click.
 
 ``Annotated[Path | None, Option("--config", help="…")]`` declares one option; a NamedTuple with such members declares
-several, and the function gets the tuple. The docstring is the help.
+several, and the function gets the tuple. Other members keep their defaults. The docstring is the help.
 """
 
 import functools
@@ -167,10 +167,10 @@ def _call(function: Function, **values: Any) -> None:
     # Click has a tuple of the values of an option that may be repeated.
     given = {name: ([*value] or None) if isinstance(value, tuple) else value for name, value in values.items()}
     arguments = {}
-    for name, _ in _read(function):
+    for name, parameters in _read(function):
         group = function.__annotations__[name]
-        fields = getattr(group, "_fields", None)
-        arguments[name] = group(**{field: given[field] for field in fields}) if fields else given[name]
+        members = {str(one.name): given[str(one.name)] for one in parameters}
+        arguments[name] = group(**members) if hasattr(group, "_fields") else given[name]
     function(**arguments)
 
 
@@ -185,8 +185,9 @@ def _read(function: Function) -> Iterator[tuple[str, list[click.Parameter]]]:
         if name == "return":
             continue
         if fields := getattr(annotation, "_fields", None):
-            members = annotation.__annotations__
-            yield name, [_make_parameter(field, members[field], annotation._field_defaults) for field in fields]
+            members, values = annotation.__annotations__, annotation._field_defaults
+            declared = [field for field in fields if hasattr(members[field], "__metadata__")]
+            yield name, [_make_parameter(field, members[field], values) for field in declared]
         else:
             yield name, [_make_parameter(name, annotation, defaults)]
 

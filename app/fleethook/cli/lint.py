@@ -8,7 +8,7 @@ from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
 from fleethook.cli.inputs.manifests import write_input_errors
-from fleethook.cli.inputs.sources import ClusterOptions, SourceOptions, fill_store, read_source, select_dispatching
+from fleethook.cli.inputs.sources import SourceOptions, fill_store, read_source, select_dispatching
 from fleethook.cli.options import FilenameOption, FilesArgument, FindingsOutputOption, InputOptions, Output
 from fleethook.cli.output.findings_output import (
     FindingRow,
@@ -28,7 +28,7 @@ from fleethook.engine import list_linting, load_reference
 def lint(
     files: FilesArgument = None,
     filename: FilenameOption = None,
-    live: ClusterOptions = ClusterOptions(),
+    live: SourceOptions = SourceOptions(),
     new: Annotated[bool, Option("--new", help="Report only findings that --change causes.")] = False,
     reading: InputOptions = InputOptions(),
     output: FindingsOutputOption = Output.TEXT,

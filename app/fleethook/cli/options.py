@@ -55,6 +55,14 @@ KcpExportOption = Annotated[
         "all consumers in the virtual workspace of this APIExport.",
     ),
 ]
+ConsumersOption = Annotated[
+    str | None,
+    Option(
+        "--kcp-export",
+        metavar="NAME",
+        help="Work on the workspaces that consume this APIExport of the kubeconfig's workspace.",
+    ),
+]
 ChangeOption = Annotated[
     list[Path] | None,
     Option(

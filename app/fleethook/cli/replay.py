@@ -11,7 +11,7 @@ from fleethook.app import Fleethook, find_followed
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
 from fleethook.cli.inputs.recordings import list_recordings, read_recordings
-from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, read_source
+from fleethook.cli.inputs.sources import InputObjects, SourceOptions, read_source
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
@@ -70,7 +70,7 @@ _BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 def replay(
     files: Annotated[list[Path], Argument(help="Recordings or directories of recordings; '-' for standard input.")],
     filename: FilenameOption = None,
-    live: ClusterOptions = ClusterOptions(),
+    live: SourceOptions = SourceOptions(),
     reading: InputOptions = InputOptions(),
     route: Annotated[
         list[str] | None,
@@ -107,7 +107,7 @@ def replay(
     deciding = [one for one in app.reviews if one.startswith(prefix)] if prefix else routes
     resources = list_resources(app, deciding, kcp=live.kcp)
     with report_input_errors(output):
-        if resources or filename or live != ClusterOptions():
+        if resources or filename or live != SourceOptions():
             source = read_source(live.beside(filename, reading=reading), resources)
         else:
             source = InputObjects([], [], frozenset())

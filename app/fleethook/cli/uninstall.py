@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import Keep, UnservedError, describe_rules, read_resource
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.options import Output, TextOutputOption
+from fleethook.cli.options import ConsumersOption, Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import MERGE_PATCH, Connection
@@ -85,7 +85,6 @@ class Uninstaller:
         missing: The rights that the user lacks: group, resource and verb.
         connection: The connection to the apiserver.
         is_trial: Whether the run changes nothing.
-        note: Called with texts for the user.
         sleep: Waits for a number of seconds.
     """
 
@@ -95,8 +94,7 @@ class Uninstaller:
         *,
         dry_run: bool,
         definitions: bool = False,
-        report: Callable[[Removal], None] = lambda _: None,
-        note: Callable[[str], None] = lambda _: None,
+        output: Output = Output.TEXT,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Prepare.
@@ -105,8 +103,7 @@ class Uninstaller:
             connection: The connection to the apiserver.
             dry_run: Whether to change nothing.
             definitions: Whether to delete the CustomResourceDefinitions, and with them all overriders.
-            report: Called with each row.
-            note: Called with texts for the user.
+            output: With TEXT, each row is printed as soon as it is known.
             sleep: Waits for a number of seconds.
         """
         self.rows: Final[list[Removal]] = []
@@ -114,12 +111,8 @@ class Uninstaller:
         self.connection: Final = connection
         self.is_trial: Final = dry_run
         self._definitions: Final = definitions
-        self._report: Final = report
-        self.note: Final = note
+        self._output: Final = output
         self.sleep: Final = sleep
-        self._removals: Final[list[EngineRemoval]] = [
-            load_reference(one.uninstall) for one in installed_engines().values() if one.uninstall
-        ]
 
     @property
     def is_complete(self) -> bool:
@@ -135,8 +128,10 @@ class Uninstaller:
         """
         leases = await self._find_leases()
         await self._delete_webhooks()
-        for one in self._removals if leases is not None else ():
-            await one.restore(self)
+        for engine in installed_engines().values() if leases is not None else ():
+            if engine.uninstall:
+                removal: EngineRemoval = load_reference(engine.uninstall)
+                await removal.restore(self)
         for resource in RIGHTS:
             await self._delete_all(resource, await self.list_objects(resource, is_ours))
         await self._delete_all(SECRETS, await self.list_objects(SECRETS, has_our_keys))
@@ -153,16 +148,13 @@ class Uninstaller:
         """
         leases = await self._find_leases()
         for resource in CONFIGURATIONS:
-            everywhere = read_resource(self.connection, resource, prefix=EVERY_CLUSTER)
-            found = await self._try(everywhere, resource, "list", Removal(RemovalAction.LEFT, resource.name, "", ""))
-            for one in found or ():
-                if one["metadata"]["name"] == name_configuration(export):
-                    cluster = cluster_of(one)
-                    row = make_row(RemovalAction.DELETED, key_of(one), f"in the logical cluster {cluster}")
-                    path = f"/clusters/{cluster}{path_of(resource, one)}"
-                    work = None if self.is_trial else self.connection.request("DELETE", path)
-                    if work is None or await self._try(work, resource, "delete", row):
-                        self.add(row)
+            named = await self.list_objects(
+                resource, lambda one: one["metadata"]["name"] == name_configuration(export), prefix=EVERY_CLUSTER
+            )
+            for one in named or ():
+                cluster = cluster_of(one)
+                row = make_row(RemovalAction.DELETED, key_of(one), f"in the logical cluster {cluster}")
+                await self._change(row, resource, "delete", f"/clusters/{cluster}{path_of(resource, one)}")
         owned = await self.list_objects(SECRETS, lambda one: one["metadata"]["name"] == CONSUMERS_SECRET)
         await self._delete_all(SECRETS, owned)
         await self._delete_all(LEASES, leases)
@@ -173,7 +165,7 @@ class Uninstaller:
         for name in (LEASE_NAME, f"{LEASE_NAME}-crds"):
             listed = await self.list_objects(LEASES._replace(only=("", name)))
             if listed is None:
-                self.note("workloads are not restored: a leader that runs would render them again")
+                write_note("workloads are not restored: a leader that runs would render them again")
                 return None
             found += listed
         for lease in found:
@@ -185,7 +177,7 @@ class Uninstaller:
             )
             if not self.is_trial:
                 raise LeaderError(text)
-            self.note(text)
+            write_note(text)
         return found
 
     async def _delete_webhooks(self) -> None:
@@ -237,20 +229,23 @@ class Uninstaller:
         plural, _, subresource = resource.plural.partition("/")
         path = path_of(resource._replace(plural=plural), document)
         path = f"{path}/{subresource}" if subresource else path
-        work = None if self.is_trial else self.connection.request("PATCH", path, body=change, content_type=MERGE_PATCH)
-        if work is None or await self._try(work, resource, "patch", row):
-            self.add(row)
+        await self._change(row, resource, "patch", path, body=change, content_type=MERGE_PATCH)
 
     async def list_objects(
         self,
         resource: WatchedResource,
         matches: Callable[[JSONObject], bool] | None = None,
         *,
+        prefix: str = "",
         keep: Keep | None = None,
     ) -> list[JSONObject] | None:
         """Return the objects of a resource that match, None if they cannot be read."""
         row = Removal(RemovalAction.LEFT, resource.name, "", "")
-        found: list[JSONObject] | None = await self._try(_read(self.connection, resource, keep), resource, "list", row)
+        work = read_resource(self.connection, resource, prefix=prefix, keep=keep)
+        try:
+            found: list[JSONObject] | None = await self._try(work, resource, "list", row)
+        except UnservedError:
+            return []
         return found if found is None or matches is None else [one for one in found if matches(one)]
 
     async def get(self, resource: WatchedResource, namespace: str, name: str, *, row: Removal) -> JSONObject | None:
@@ -259,17 +254,16 @@ class Uninstaller:
         text = await self._try(work, resource, "get", row)
         return None if text is None else resource.decode(text)
 
-    async def _delete_all(
-        self,
-        resource: WatchedResource,
-        found: Iterable[JSONObject] | None,
-        describe: Callable[[JSONObject], str] = lambda _: "",
-    ) -> None:
+    async def _delete_all(self, resource: WatchedResource, found: Iterable[JSONObject] | None) -> None:
         for one in found or ():
-            row = make_row(RemovalAction.DELETED, key_of(one), describe(one))
-            work = None if self.is_trial else self.connection.request("DELETE", path_of(resource, one))
-            if work is None or await self._try(work, resource, "delete", row):
-                self.add(row)
+            row = make_row(RemovalAction.DELETED, key_of(one))
+            await self._change(row, resource, "delete", path_of(resource, one))
+
+    async def _change(self, row: Removal, resource: WatchedResource, verb: str, path: str, **rest: Any) -> None:
+        """Change an object unless nothing may change, and report `row`, or that the object is left."""
+        request = self.connection.request
+        if self.is_trial or await self._try(request(verb.upper(), path, **rest), resource, verb, row):
+            self.add(row)
 
     async def _try(self, work: Awaitable[JSON], resource: WatchedResource, verb: str, row: Removal) -> JSON:
         """Return the result of a request, None if the apiserver refuses it or does not know the object.
@@ -299,14 +293,8 @@ class Uninstaller:
     def add(self, row: Removal) -> None:
         """Report the result for an object."""
         self.rows.append(row)
-        self._report(row)
-
-
-async def _read(connection: Connection, resource: WatchedResource, keep: Keep | None) -> list[JSONObject]:
-    try:
-        return await read_resource(connection, resource, keep=keep)
-    except UnservedError:
-        return []
+        if self._output is Output.TEXT:
+            write(_format_row(row, dry_run=self.is_trial))
 
 
 def _advise(namespace: str, name: str) -> str:
@@ -386,14 +374,7 @@ def uninstall(
         bool,
         Option("--crds", help="Delete the CustomResourceDefinition of YurtAppOverriders, and all overriders with it."),
     ] = False,
-    kcp_export: Annotated[
-        str | None,
-        Option(
-            "--kcp-export",
-            metavar="NAME",
-            help="Remove the rules from the workspaces that consume this APIExport of the kubeconfig's workspace.",
-        ),
-    ] = None,
+    kcp_export: ConsumersOption = None,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Remove everything that fleethook has registered with a cluster, and restore the workloads.
@@ -415,15 +396,11 @@ def uninstall(
     """
     target = changed.find_to_change()
 
-    def report(row: Removal) -> None:
-        if output is Output.TEXT:
-            write(_format_row(row, dry_run=dry_run))
-
     async def run() -> Uninstaller:
         async with target.connect(export=kcp_export) as connection:
-            made = Uninstaller(connection, dry_run=dry_run, definitions=crds, report=report, note=_write_note)
-            await (made.run() if kcp_export is None else made.run_export(kcp_export))
-            return made
+            uninstaller = Uninstaller(connection, dry_run=dry_run, definitions=crds, output=output)
+            await (uninstaller.run() if kcp_export is None else uninstaller.run_export(kcp_export))
+            return uninstaller
 
     try:
         done = asyncio.run(run())
@@ -434,7 +411,8 @@ def uninstall(
     _report_end(done, output, dry_run=dry_run)
 
 
-def _write_note(text: str) -> None:
+def write_note(text: str) -> None:
+    """Write a note to standard error."""
     write_error(f"note: {text}")
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from fleethook.cli.inputs.sources import (
-    ClusterOptions,
     SourceOptions,
     check_options,
     overlay,
@@ -55,11 +54,11 @@ def test_files_are_never_mixed_with_the_cluster_of_the_environment(
     config = tmp_path / "config"
     config.write_text("{}")
     monkeypatch.setenv("KUBECONFIG", str(config))
-    options = ClusterOptions().beside([FILE], [CONFIG])
+    options = SourceOptions().beside([FILE], [CONFIG])
     assert (options.files, options.reads_cluster) == ([FILE, CONFIG], False)
-    assert ClusterOptions(context="c").beside().kubeconfig == config
+    assert SourceOptions(context="c").beside().kubeconfig == config
     assert capsys.readouterr().err == ""
-    assert ClusterOptions().beside().kubeconfig == config
+    assert SourceOptions().beside().kubeconfig == config
     assert capsys.readouterr().err == f"note: no files are given, so the objects are those of the cluster of {config}\n"
 
 

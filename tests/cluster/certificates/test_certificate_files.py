@@ -1,4 +1,3 @@
-import contextlib
 import socket
 import ssl
 import stat
@@ -122,10 +121,6 @@ def test_a_ca_without_its_key_is_never_replaced(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
 
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)
-NAMES = ["localhost", "127.0.0.1", "::1"]
-
-
 def test_a_wrong_key_is_an_error(tmp_path: Path) -> None:
     authority = new_authority(now=NOW)
     one, other = (issue_serving(authority, names=NAMES, now=NOW) for _ in range(2))
@@ -208,8 +203,8 @@ def present(chain: list[bytes], directory: Path, version: ssl.TLSVersion) -> ssl
     return client
 
 
-def accept(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject | None:
-    """Return the server's side after a handshake, None if the server refuses the client."""
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject] | None:
+    """Return the sides of the client and of the server after a handshake, None if the server refuses the client."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(to_client, to_server, server_hostname="localhost")
     other = server.wrap_bio(to_server, to_client, server_side=True)
@@ -220,7 +215,7 @@ def accept(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject | No
             continue
         except ssl.SSLCertVerificationError:
             return None
-    return other
+    return one, other
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -231,10 +226,10 @@ def test_client_certificates_are_verified(
     (tmp_path / "clients.crt").write_bytes(b"".join(trusted))
     files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
     server = ReloadingContext(files, tmp_path / "clients.crt").context
-    connection = accept(server, present(presented, tmp_path, version))
-    assert (connection is not None) == accepted
-    if connection is not None:
-        assert connection.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(presented[0].decode())
+    sides = handshake(server, present(presented, tmp_path, version))
+    assert (sides is not None) == accepted
+    if sides is not None:
+        assert sides[1].getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(presented[0].decode())
 
 
 def test_a_client_is_refused_when_its_root_is_removed(tmp_path: Path) -> None:
@@ -242,22 +237,17 @@ def test_a_client_is_refused_when_its_root_is_removed(tmp_path: Path) -> None:
     files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
     reloading = ReloadingContext(files, tmp_path / "clients.crt")
     client = present([certify("client", "ca", 3, 0)], tmp_path, ssl.TLSVersion.TLSv1_3)
-    assert accept(reloading.context, client)
+    assert handshake(reloading.context, client)
     (tmp_path / "clients.crt").write_bytes(ROOTS[1])
     assert reloading.reload()
-    assert accept(reloading.context, client) is None
+    assert handshake(reloading.context, client) is None
 
 
 def connect(server: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
     """Handshake in memory and return the server's certificate in DER."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    one = client.wrap_bio(to_client, to_server, server_hostname="localhost")
-    other = server.wrap_bio(to_server, to_client, server_side=True)
-    for side in (one, other, one, other):
-        with contextlib.suppress(ssl.SSLWantReadError):
-            side.do_handshake()
-    certificate = one.getpeercert(binary_form=True)
-    assert certificate is not None
+    sides = handshake(server, client)
+    certificate = sides and sides[0].getpeercert(binary_form=True)
+    assert certificate
     return certificate
 
 

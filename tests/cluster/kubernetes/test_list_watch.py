@@ -13,10 +13,8 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
     Lister,
-    Progress,
     RelistError,
     find_list_path,
-    identified,
     is_required,
 )
 from fleethook.cluster.kubernetes.resources import (
@@ -103,46 +101,13 @@ def test_a_404_is_a_fault_of_kinds_that_need_no_definition(
     assert is_required(resource, prefix) is required
 
 
-async def test_a_bookmark_moves_what_was_seen_but_not_the_last_change() -> None:
-    progress = Progress()
-    progress.restart("10")
-    progress.change("12")
-    progress.advance("20")
-    assert (progress.place, progress.seen, progress.changed) == ("20", 20, 12)
-
-
-async def test_waiters_wake_when_their_version_was_seen() -> None:
-    progress = Progress()
-    progress.restart("10")
-    woken: list[int] = []
-
-    async def wait(version: int) -> None:
-        await progress.wait_for(version)
-        woken.append(version)
-
-    waiting = [asyncio.create_task(wait(version)) for version in (15, 12, 10, 15)]
-    for place, expected in (("11", [10]), ("12", [10, 12]), ("30", [10, 12, 15, 15])):
-        progress.advance(place)
-        for _ in range(3):
-            await asyncio.sleep(0)
-        assert sorted(woken) == expected
-    await asyncio.gather(*waiting)
-
-
-async def test_a_list_of_a_restored_etcd_sets_the_progress_back() -> None:
-    progress = Progress()
-    progress.restart("1000")
-    progress.restart("50")
-    assert (progress.place, progress.seen, progress.changed) == ("50", 50, 50)
-
-
 async def pause() -> None:
     await asyncio.sleep(0)
 
 
-def lister(script: Script, store: Store, *older: str) -> Lister:
-    resource = GADGETS._replace(older_versions=older)
-    return Lister(resource, script, store, prefix="", pause=pause)
+def lister(script: Script, store: Store) -> Lister:
+
+    return Lister(GADGETS, script, store, prefix="", pause=pause)
 
 
 async def test_a_list_replaces_all_objects_and_returns_its_resource_version() -> None:
@@ -179,19 +144,6 @@ async def test_an_expired_continue_token_is_an_error_and_removes_no_object() -> 
     with pytest.raises(RelistError):
         await reader.read()
     assert list(names(store)) == ["a", "b"]
-
-
-async def test_the_first_served_version_is_read() -> None:
-    script, store = Script(), Store()
-    reader = lister(script, store, "v1beta1")
-    script.lists.put_nowait(NOT_SERVED)
-    script.lists.put_nowait(page(10, gadget("a", 3)))
-    assert await reader.read() == "10"
-    assert reader.current.version == "v1beta1"
-
-
-def test_items_get_the_kind_of_their_list() -> None:
-    assert identified({"kind": "Other"}, GADGETS) == {"apiVersion": "example.com/v1", "kind": "Gadget"}
 
 
 VERSIONED_GADGETS = WatchedResource("example.com", "v2", "gadgets", "Gadget", decode_object, older_versions=("v1",))

@@ -2,7 +2,6 @@ import asyncio
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET
-from tests.waiting import NET
+from tests.waiting import NET, until
 
 CONFIG = GroupKind("", "ConfigMap")
 
@@ -228,12 +227,6 @@ def test_a_removed_directory_keeps_all_objects(tmp_path: Path, store: Store) -> 
     directory.rmdir()
     source.load()
     assert (names(store), len(source.errors)) == ({"a": "1"}, 1)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(NET):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_follow_applies_new_changed_and_deleted_files(

@@ -104,13 +104,6 @@ def test_installers_register_no_rules_for_workloads() -> None:
         assert written[name]["rules"] == every_rule[name.replace(".optional", "")]
 
 
-def test_exempt_namespaces_are_excluded() -> None:
-    for webhook in every():
-        assert webhook["namespaceSelector"] == {
-            "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet"]}]
-        }
-
-
 def test_only_undeleted_pool_workloads_fail_closed() -> None:
     for webhook in (webhook for one in webhook_configurations(SERVICE) for webhook in one["webhooks"]):
         advice = str(webhook["name"]).startswith(("fit.", "deletion.")) or ".optional." in str(webhook["name"])

@@ -16,9 +16,7 @@ from fleethook.cluster.registration.registrar import (
     Registrar,
     Registration,
     RegistrationError,
-    apply_object,
     delete_registered,
-    get_object,
     owns_fields,
     read_registered,
     release_fields,
@@ -296,31 +294,14 @@ async def test_a_configuration_of_others_is_neither_replaced_nor_deleted(present
 
 
 class Connection:
-    """Records writes, and answers each read with an object or an error."""
+    """Records writes."""
 
-    def __init__(self, present: Any = None) -> None:
-        self.present = present
+    def __init__(self) -> None:
         self.requests: list[Any] = []
-
-    async def json(self, method: str, path: str) -> Any:
-        assert (method, path) == ("GET", "/p")
-        if isinstance(self.present, Exception):
-            raise self.present
-        return self.present
 
     async def request(self, *arguments: str, **options: Any) -> bytes:
         self.requests.append((arguments, options))
         return b"{}"
-
-
-async def test_a_missing_object_is_none() -> None:
-    assert await get_object(Connection({"a": 1}), "/p") == {"a": 1}  # type: ignore[arg-type]
-    assert await get_object(Connection(APIError(404, "NotFound", "x")), "/p") is None  # type: ignore[arg-type]
-
-
-async def test_other_errors_are_raised() -> None:
-    with pytest.raises(APIError, match="may not"):
-        await get_object(Connection(APIError(403, "Forbidden", "may not")), "/p")  # type: ignore[arg-type]
 
 
 REGISTERED: dict[str, Any] = {
@@ -336,31 +317,12 @@ REGISTERED: dict[str, Any] = {
     ids=["that of this server", "of another program", "of servers in another namespace"],
 )
 async def test_only_the_configurations_of_a_server_are_its_own(metadata: dict[str, Any], number: int) -> None:
-    class Cluster(Connection):
-        async def json(self, method: str, path: str) -> Any:
-            assert path.endswith("/validatingwebhookconfigurations/n")
-            return await super().json(method, "/p")
-
-    connection: Any = Cluster({"metadata": REGISTERED["metadata"] | metadata})
-    found = await read_registered(connection, [REGISTERED])
+    server, path = ObjectServer(), configuration_path("ValidatingWebhookConfiguration", "n")
+    server.store(path, {**REGISTERED, "metadata": REGISTERED["metadata"] | metadata})
+    found = await read_registered(server, [REGISTERED])  # type: ignore[arg-type]
     assert len(found) == number
-    await delete_registered(connection, found)
-    assert [one[0][0] for one in connection.requests] == ["DELETE"] * number
-
-
-async def test_objects_are_applied_by_force_as_their_field_manager() -> None:
-    connection = Connection()
-    assert await apply_object(connection, "/p", {"kind": "K"}, manager="m") == b"{}"  # type: ignore[arg-type]
-    assert connection.requests == [
-        (
-            ("PATCH", "/p"),
-            {
-                "query": {"fieldManager": "m", "force": "true"},
-                "body": {"kind": "K"},
-                "content_type": "application/apply-patch+yaml",
-            },
-        )
-    ]
+    await delete_registered(server, found)  # type: ignore[arg-type]
+    assert (path in server.objects) == (number == 0)
 
 
 OURS, HELM = {"manager": "m", "operation": "Apply"}, {"manager": "helm", "operation": "Apply"}

@@ -44,13 +44,6 @@ class Front:
         deadline = Deadline(clock() + seconds, clock)
         return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
 
-    async def dispatch_by(
-        self, dispatcher: Dispatcher, review: dict[str, Any], *, cluster: str, seconds: float = NET
-    ) -> DispatchResult:
-        """Validate with a dispatcher that is shared by several requests."""
-        deadline = Deadline(time.monotonic() + seconds)
-        return await dispatcher.dispatch(request_of(review), cluster=cluster, phase="validating", deadline=deadline)
-
 
 @pytest.fixture
 async def front() -> AsyncIterator[Front]:

@@ -20,28 +20,25 @@ from fleethook.model.formats.labels import label_key_problem, label_value_proble
 from fleethook.model.gvk import GroupVersionKind
 from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
-from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, hook, patch
+from tests.engines.dispatch.webhook_server import (
+    Webhooks,
+    allow,
+    apply_response,
+    convert,
+    converting,
+    hook,
+    patch,
+)
 from tests.watched_calls import watch_calls
 
 
 @pytest.mark.parametrize("size", [10, 50_000])
 async def test_large_conversion_responses_are_parsed_in_a_thread(front: Front, server: Webhooks, size: int) -> None:
-    def convert(asked: Any) -> Any:
-        request = asked["request"]
-        objects = [{**one, "apiVersion": request["desiredAPIVersion"]} for one in request["objects"]]
-        response = {"uid": request["uid"], "convertedObjects": objects, "result": {"status": "Success"}}
-        return web.json_response({"apiVersion": asked["apiVersion"], "kind": "ConversionReview", "response": response})
-
-    server.answers["/convert"], server.answers["/w"] = convert, allow
-    webhook = {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]}
-    rules = [{**WIDGETS, "apiVersions": ["v2"]}]
-    store = store_of(
-        definition("ws1", "widgets.example.org", "v1", "v2", conversion={"strategy": "Webhook", "webhook": webhook}),
-        configuration("ws1", "validating", hook(server, "/w", rules=rules)),
-    )
+    server.answers |= {"/convert": convert(), "/w": allow}
     document = widget(list=list(range(size)))
     with watch_calls(read_converted_objects) as seen:
-        assert (await front.dispatch(store, review(document), cluster="ws1")).response.allowed
+        found = await front.dispatch(store_of(*converting(server)), review(document), cluster="ws1")
+    assert found.response.allowed
     assert server.calls[1].object["spec"] == document["spec"]
     assert seen == {"read_converted_objects": [size == 10]}
 
@@ -64,33 +61,18 @@ async def test_webhooks_get_the_version_of_their_rule(front: Front, server: Webh
 
 
 async def test_conversion_webhooks_cannot_change_the_cluster_annotation(front: Front, server: Webhooks) -> None:
-    def convert(asked: Any) -> Any:
-        request = asked["request"]
-        objects = []
-        for document in request["objects"]:
-            renamed = {"measure" if name == "size" else "size": value for name, value in document["spec"].items()}
-            metadata = {**document["metadata"], "annotations": {"kcp.io/cluster": "evil"}}
-            objects.append(
-                {**document, "apiVersion": request["desiredAPIVersion"], "spec": renamed, "metadata": metadata}
-            )
-        return web.json_response(
-            {
-                "apiVersion": asked["apiVersion"], "kind": "ConversionReview",
-                "response": {"uid": request["uid"], "convertedObjects": objects, "result": {"status": "Success"}},
-            }
-        )  # fmt: skip
+    def rename(document: dict[str, Any]) -> dict[str, Any]:
+        spec = {"measure" if name == "size" else "size": value for name, value in document["spec"].items()}
+        return {
+            **document,
+            "spec": spec,
+            "metadata": document["metadata"] | {"annotations": {"kcp.io/cluster": "evil"}},
+        }
 
-    server.answers["/convert"] = convert
+    server.answers["/convert"] = convert(rename)
     server.answers["/w"] = patch({"op": "replace", "path": "/spec/measure", "value": 7})
-    conversion = {
-        "strategy": "Webhook",
-        "webhook": {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]},
-    }
-    store = store_of(
-        definition("ws1", "widgets.example.org", "v1", "v2", conversion=conversion),
-        configuration("ws1", "mutating", hook(server, "/w", rules=[{**WIDGETS, "apiVersions": ["v2"]}])),
-    )
     sent = widget(size=1)
+    store = store_of(*converting(server, "mutating"))
     found = await front.dispatch(store, review(sent), cluster="ws1", phase="mutating")
     assert server.paths == ["/convert", "/w", "/convert"]
     assert server.calls[1].object["spec"] == {"measure": 1}
@@ -101,15 +83,7 @@ async def test_conversion_webhooks_cannot_change_the_cluster_annotation(front: F
 
 async def test_failed_conversions_refuse_the_request_even_with_ignore(front: Front, server: Webhooks) -> None:
     server.answers["/convert"] = lambda _: web.Response(status=503)
-    conversion = {
-        "strategy": "Webhook",
-        "webhook": {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]},
-    }
-    rules = [{**WIDGETS, "apiVersions": ["v2"]}]
-    store = store_of(
-        definition("ws1", "widgets.example.org", "v1", "v2", conversion=conversion),
-        configuration("ws1", "validating", hook(server, "/w", rules=rules, failurePolicy="Ignore")),
-    )
+    store = store_of(*converting(server, failurePolicy="Ignore"))
     response = (await front.dispatch(store, review(), cluster="ws1")).response
     assert (response.allowed, response.code) == (False, 500)
     assert "conversion webhook for Widget failed" in response.message

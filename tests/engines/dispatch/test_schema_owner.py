@@ -238,9 +238,3 @@ def test_too_many_unbound_bindings_refuse_unbound_resources() -> None:
     assert find_owner(store, cluster="ws3", group="", resource="configmaps", as_kcp=True).cluster == "ws3"
     store.remove(key_of(unbound[0]))
     assert find_owner(store, cluster="ws3", group="", resource="configmaps").cluster == "ws3"
-
-
-def test_errors_list_some_of_many_bindings() -> None:
-    bindings = [binding("ws3", f"ws{number}", WIDGETS, name=f"b{number}") for number in range(10, 20)]
-    found = find_owner(store_of(*bindings), cluster="ws3", group="example.org", resource="widgets")
-    assert "b14 (of ws14) and 5 more; remove all but one" in found.problem

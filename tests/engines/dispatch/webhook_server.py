@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from fleethook.patch import apply
-from tests.engines.dispatch.builders import webhook
+from tests.engines.dispatch.builders import WIDGETS, configuration, definition, webhook
 from tests.hook_server import tls
 
 Answer = Callable[[dict[str, Any]], Any]
@@ -132,3 +132,26 @@ def apply_response(dispatched: Any, document: Any) -> Any:
 
 def label(name: Any, value: Any = "true") -> Any:
     return patch({"op": "add", "path": "/metadata/labels", "value": {name: value}})
+
+
+def convert(change: Callable[[dict[str, Any]], dict[str, Any]] = lambda one: one) -> Answer:
+    """Convert the objects of a ConversionReview, each with a change."""
+
+    def answer(asked: dict[str, Any]) -> Any:
+        request = asked["request"]
+        objects = [{**change(one), "apiVersion": request["desiredAPIVersion"]} for one in request["objects"]]
+        response = {"uid": request["uid"], "convertedObjects": objects, "result": {"status": "Success"}}
+        return web.json_response({"apiVersion": asked["apiVersion"], "kind": "ConversionReview", "response": response})
+
+    return answer
+
+
+def converting(server: Webhooks, phase: str = "validating", **members: Any) -> list[dict[str, Any]]:
+    """Return a definition whose webhook ``/convert`` converts v1, and the webhook ``/w`` of v2."""
+    webhook = {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]}
+    conversion = {"strategy": "Webhook", "webhook": webhook}
+    rules = [{**WIDGETS, "apiVersions": ["v2"]}]
+    return [
+        definition("ws1", "widgets.example.org", "v1", "v2", conversion=conversion),
+        configuration("ws1", phase, hook(server, "/w", rules=rules, **members)),
+    ]

@@ -82,20 +82,6 @@ def test_a_suggestion_ends_a_message() -> None:
     assert suggestion("nothing", KNOWN) == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain, ünïcode 漢字", "plain, ünïcode 漢字"),
-        ("two\nlines\r\n", "two\\nlines\\r\\n"),
-        ("\x1b[31mred\x00", "\\x1b[31mred\\x00"),
-        ("\u202eright to left", "\\u202eright to left"),
-        ("\ud800", "\\ud800"),
-    ],
-)
-def test_unprintable_characters_are_escape_line(text: str, shown: str) -> None:
-    assert escape_line(text) == shown
-
-
 @given(st.text())
 def test_escaped_text_is_one_printable_line(text: str) -> None:
     assert escape_line(text).isprintable()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from fleethook.app import Fleethook
 from fleethook.recordings.recording_format import RecordEntry, read_entries
@@ -18,17 +17,15 @@ from fleethook.recordings.replay.replay import Replayed, Report, replay_reviews
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
 from tests.engines.dispatch.builders import (
-    WIDGETS,
     binding,
     configuration,
-    definition,
     export,
     namespace,
     review,
     webhook,
     widget,
 )
-from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, label, webhooks
+from tests.engines.dispatch.webhook_server import Webhooks, allow, convert, converting, deny, label, webhooks
 from tests.hook_server import run_hook
 from tests.recordings.recordings import MUTATE, header, line
 from tests.recordings.replaying import Recording, kinds, recording, replay
@@ -212,29 +209,12 @@ async def test_explanations_are_compared(server: Webhooks) -> None:
     assert kinds(await replay(made.entries(), objects())) == [("result",)]
 
 
-def convert(asked: Any) -> web.StreamResponse:
-    request = asked["request"]
-    made = [{**one, "apiVersion": request["desiredAPIVersion"]} for one in request["objects"]]
-    response = {"uid": request["uid"], "convertedObjects": made, "result": {"status": "Success"}}
-    return web.json_response({"apiVersion": asked["apiVersion"], "kind": "ConversionReview", "response": response})
-
-
-def convertible(server: Webhooks, **members: Any) -> list[dict[str, Any]]:
-    """Return webhooks of version v2 and the definition, whose webhook converts v1."""
-    webhook = {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]}
-    later = {**WIDGETS, "apiVersions": ["v2"]}
-    return [
-        definition("ws1", "widgets.example.org", "v1", "v2", conversion={"strategy": "Webhook", "webhook": webhook}),
-        configuration("ws1", "mutating", hook(server, "/w", "w.example.org", rules=[later], **members)),
-    ]
-
-
 @pytest.mark.parametrize("works", [True, False])
 async def test_conversion_webhooks_answer_as_recorded(server: Webhooks, works: bool) -> None:
     server.answers["/w"] = label("a")
     if works:
-        server.answers["/convert"] = convert
-    documents = convertible(server)
+        server.answers["/convert"] = convert()
+    documents = converting(server, "mutating")
     async with recording(*documents) as made:
         answer = (await made.ask("/clusters/ws1/mutate", review())).json()
     assert answer["response"]["allowed"] is works
@@ -244,10 +224,10 @@ async def test_conversion_webhooks_answer_as_recorded(server: Webhooks, works: b
 
 
 async def test_a_new_conversion_makes_a_review_undecidable(server: Webhooks) -> None:
-    server.answers |= {"/w": label("a"), "/convert": convert}
+    server.answers |= {"/w": label("a"), "/convert": convert()}
     async with recording() as made:
         await made.ask("/clusters/ws1/mutate", review())
-    (found,) = await replay(made.entries(), convertible(server))
+    (found,) = await replay(made.entries(), converting(server, "mutating"))
     assert found.change is not None
     assert found.change.missing == (("webhook conversion/example.org/v1/Widget", "no recorded answer"),)
 
@@ -293,15 +273,6 @@ async def test_webhooks_of_interpreters_answer_as_recorded(tmp_path: Path) -> No
     assert found.change is not None
     assert found.change.kinds == ("verdict", "code", "message", "result")
     assert [str(one) for one in found.unasked] == ["webhook widgets/w.example.org"]
-
-
-async def test_a_failure_of_an_interpreter_is_repeated(tmp_path: Path) -> None:
-    async with run_hook(tmp_path) as asked:
-        made = interpreter(asked)
-        asked.answer = asked.respond(successful=False, code=418, message="teapot")
-        async with recording(made) as running:
-            assert (await running.ask("/explore", question())).json()["response"]["successful"] is False
-    assert kinds(await replay(running.entries(), [made])) == [()]
 
 
 async def test_a_new_interpreter_makes_a_review_undecidable(tmp_path: Path) -> None:

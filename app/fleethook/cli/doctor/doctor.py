@@ -12,7 +12,7 @@ from fleethook.cli.doctor.doctor_cluster import Doctor
 from fleethook.cli.doctor.kcp_checks import examine_export, examine_kcp
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
-from fleethook.cli.options import KcpCacheOption, Output, StrictOption, TextOutputOption
+from fleethook.cli.options import ConsumersOption, KcpCacheOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -37,14 +37,7 @@ def doctor(
         bool, Option("--kcp", help="Examine a kcp that fleethook reads: context, rights, identity, shards.")
     ] = False,
     kcp_cache_kubeconfig: KcpCacheOption = None,
-    kcp_export: Annotated[
-        str | None,
-        Option(
-            "--kcp-export",
-            metavar="NAME",
-            help="Examine the workspaces that consume this APIExport of the kubeconfig's workspace.",
-        ),
-    ] = None,
+    kcp_export: ConsumersOption = None,
     strict: StrictOption = False,
     output: TextOutputOption = Output.TEXT,
 ) -> None:

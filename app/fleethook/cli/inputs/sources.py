@@ -53,29 +53,46 @@ NAMESPACED: Final = frozenset(
 """Kinds whose objects are in namespaces, of those that commands read."""
 
 
-class ClusterOptions(NamedTuple):
-    """The options of commands that read a cluster and may change its objects (`fleethook.cli.command_line`)."""
+class SourceOptions(NamedTuple):
+    """The options of a command that reads files or a cluster, and may change the objects.
 
-    namespace: NamespaceOption = ""
+    Attributes:
+        files: Manifest files and directories: the arguments and the values of ``-f``.
+        kubeconfig: Kubeconfig file of the cluster to read.
+        context: Context of the kubeconfig, None for its current context.
+        in_cluster: Whether to read the cluster that this pod runs in.
+        kcp: Whether to read all logical clusters of a kcp at once.
+        change: Files and directories of manifests to apply to the objects.
+        namespace: The only namespace whose objects are read, ``""`` for all.
+        kcp_cache_kubeconfig: Kubeconfig of the cache server of the kcp, None for the objects of one shard.
+        kcp_export: APIExport whose provider's rights are used, None for those of a shard's administrator.
+        reading: How to read files.
+    """
+
+    files: Sequence[Path] = ()
     kubeconfig: KubeconfigOption = None
     context: ContextOption = None
     in_cluster: InClusterOption = False
     kcp: KcpOption = False
     change: ChangeOption = None
+    namespace: NamespaceOption = ""
     kcp_cache_kubeconfig: KcpCacheOption = None
     kcp_export: KcpExportOption = None
+    reading: InputOptions = InputOptions()
+
+    @property
+    def reads_cluster(self) -> bool:
+        """Whether the objects come from a cluster."""
+        return self.kubeconfig is not None or self.in_cluster
 
     def beside(
-        self,
-        *files: Sequence[Path] | None,
-        reading: InputOptions = InputOptions(),
-        files_option: str = "-f",
+        self, *files: Sequence[Path] | None, reading: InputOptions = InputOptions(), files_option: str = "-f"
     ) -> "SourceOptions":
         """Return the options of a source that may be these files instead. Exits with a message if there is no source.
 
         Without files, the source is the cluster that kubectl would use, and a note names its kubeconfig.
         """
-        given = SourceOptions([one for some in files for one in some or ()], reading=reading, **self._asdict())
+        given = self._replace(files=[one for some in files for one in some or ()], reading=reading)
         check_options(given, files_option)
         if given.files or given.in_cluster:
             return given
@@ -89,39 +106,6 @@ def find_default_cluster(kubeconfig: Path | None, context: str | None, *, files_
     if kubeconfig is None and context is None:
         write_error(f"note: no files are given, so the objects are those of the cluster of {found}")
     return found
-
-
-class SourceOptions(NamedTuple):
-    """The options of a command that name its objects.
-
-    Attributes:
-        files: Manifest files and directories: the arguments and the values of ``-f``.
-        kubeconfig: Kubeconfig file of the cluster to read.
-        context: Context of the kubeconfig, None for its current context.
-        in_cluster: Whether to read the cluster that this pod runs in.
-        kcp: Whether to read all logical clusters of a kcp at once.
-        change: Files and directories of manifests to apply to the objects.
-        namespace: The only namespace whose objects are read, ``""`` for all.
-        reading: How to read files.
-        kcp_cache_kubeconfig: Kubeconfig of the cache server of the kcp, None for the objects of one shard.
-        kcp_export: APIExport whose provider's rights are used, None for those of a shard's administrator.
-    """
-
-    files: Sequence[Path] = ()
-    kubeconfig: Path | None = None
-    context: str | None = None
-    in_cluster: bool = False
-    kcp: bool = False
-    change: Sequence[Path] | None = None
-    namespace: str = ""
-    reading: InputOptions = InputOptions()
-    kcp_cache_kubeconfig: Path | None = None
-    kcp_export: str | None = None
-
-    @property
-    def reads_cluster(self) -> bool:
-        """Whether the objects come from a cluster."""
-        return self.kubeconfig is not None or self.in_cluster
 
 
 class InputObjects(NamedTuple):

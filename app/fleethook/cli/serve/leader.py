@@ -1,34 +1,44 @@
-"""The work of the leader: the replica that holds the Lease registers the server and does the engines' tasks."""
+"""The work of the leader: the replica that holds the Lease registers the server and does the engines' tasks.
+
+A server without a cluster does not import this module (see `fleethook.cluster`).
+"""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook
-from fleethook.cluster.leader_election import NAME, find_namespace
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import Connection
+from fleethook.cluster.leader_election import (
+    NAME,
+    LeaderElector,
+    LeaseName,
+    LeaseTiming,
+    create_identity,
+    find_namespace,
+)
 from fleethook.cluster.registration.configuration_objects import (
     find_exempt_namespaces,
     find_reference,
     webhook_configurations,
 )
+from fleethook.cluster.registration.registrar import (
+    ChangingConfigurations,
+    Registrar,
+    Registration,
+    delete_registered,
+    read_registered,
+)
+from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import Leadership
 from fleethook.server.metrics import leader_gauges
 
-if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
-    from fleethook.cluster.registration.registrar import Registrar, Registration
-    from fleethook.model.json import JSONObject
-
 _log: Final = logging.getLogger(__name__)
-
-
-def needs_leader(app: Fleethook) -> bool:
-    """Return whether the settings ask for any work of a leader."""
-    return app.settings.registration != "off" or any(one.leads or one.registers for one in app.engines.values())
 
 
 def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Collector]:
@@ -42,7 +52,7 @@ _END_SECONDS: Final = 10.0
 
 
 async def lead(
-    app: Fleethook, bundle: Callable[[], bytes], *, ended: "Callable[[list[JSONObject]], None]" = lambda _: None
+    app: Fleethook, bundle: Callable[[], bytes], *, ended: Callable[[list[JSONObject]], None] = lambda _: None
 ) -> None:
     """Compete for the Lease until cancelled, and do the leader's work while this replica holds it.
 
@@ -51,14 +61,6 @@ async def lead(
         bundle: Returns the CAs of this server's certificate, as PEM.
         ended: Gets the configurations that stay registered after the leader has stopped.
     """
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
-    from fleethook.cluster.leader_election import (  # noqa: PLC0415 - as above
-        LeaderElector,
-        LeaseName,
-        LeaseTiming,
-        create_identity,
-    )
-
     settings = app.settings
     await app.parts.listening.wait()
     assert app.cluster is not None
@@ -75,74 +77,53 @@ async def lead(
 
 
 async def _lead_once(
-    app: Fleethook,
-    connection: "Connection",
-    *,
-    bundle: Callable[[], bytes],
-    ended: "Callable[[list[JSONObject]], None]",
+    app: Fleethook, connection: Connection, *, bundle: Callable[[], bytes], ended: Callable[[list[JSONObject]], None]
 ) -> None:
     """Run each task that the settings ask for."""
     settings = app.settings
     try:
-        await _run_tasks(app, connection, bundle)
+        async with asyncio.TaskGroup() as tasks:
+            registered: Callable[[], Awaitable[object]] | None = None
+            # The engine registers the consumers of an export.
+            registers = settings.registration != "off" or any(one.registers for one in app.engines.values())
+            if registers and settings.kcp_export is None:
+                registrar = _make_registrar(app, connection, bundle)
+                work = registrar.run(_make_registration(app), injecting=settings.registration != "off")
+                tasks.create_task(work, name="registration")
+                # With any other setting, a user or another program registers the server, at an unknown time.
+                registered = registrar.installed.wait if settings.registration == "all" else None
+            leadership = Leadership(connection, bundle, registered)
+            for name, engine in app.engines.items():
+                tasks.create_task(engine.lead(leadership), name=name)
     finally:
         # In a cluster, other replicas answer, or the next Pod does.
         if app.draining and (settings.unregister_on_exit or not settings.in_cluster):
             ended(await _end_registration(app, connection))
 
 
-async def _end_registration(app: Fleethook, connection: "Connection") -> "list[JSONObject]":
+async def _end_registration(app: Fleethook, connection: Connection) -> list[JSONObject]:
     """Delete the configurations of this server if the settings ask for that; return those that stay."""
-    from fleethook.cluster.api_errors import APIError, UnreachableError  # noqa: PLC0415 - see fleethook.cluster
-    from fleethook.cluster.registration.registrar import (  # noqa: PLC0415 - as above
-        delete_registered,
-        read_registered,
-    )
-
     registration = _make_registration(app)
-    wanted = [] if registration is None else webhook_configurations(**registration._asdict())
-    wanted += [one for engine in app.engines.values() if engine.registers for one in engine.configurations()]
-    found = wanted
+    remaining = [] if registration is None else webhook_configurations(**registration._asdict())
+    remaining += [one for engine in app.engines.values() if engine.registers for one in engine.configurations()]
     try:
         async with asyncio.timeout(_END_SECONDS):
-            found = await read_registered(connection, wanted)
+            remaining = await read_registered(connection, remaining)
             if app.settings.unregister_on_exit:
-                await delete_registered(connection, found)
+                await delete_registered(connection, remaining)
                 return []
     except (APIError, UnreachableError, TimeoutError) as error:
         _log.error("the webhooks may stay registered: %s", str(error) or "the apiserver does not answer")
-    return found
+    return remaining
 
 
-async def _run_tasks(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> None:
-    settings = app.settings
-    async with asyncio.TaskGroup() as tasks:
-        registered: Callable[[], Awaitable[object]] | None = None
-        # The engine registers the consumers of an export.
-        wanted = settings.registration != "off" or any(one.registers for one in app.engines.values())
-        if wanted and settings.kcp_export is None:
-            registrar = _make_registrar(app, connection, bundle)
-            work = registrar.run(_make_registration(app), injecting=settings.registration != "off")
-            tasks.create_task(work, name="registration")
-            # With any other setting, a user or another program registers the server, at an unknown time.
-            registered = registrar.installed.wait if settings.registration == "all" else None
-        leadership = Leadership(connection, bundle, registered)
-        for name, engine in app.engines.items():
-            tasks.create_task(engine.lead(leadership), name=name)
-
-
-def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[], bytes]) -> "Registrar":
-    from fleethook.cluster.registration.registrar import (  # noqa: PLC0415 - see fleethook.cluster
-        ChangingConfigurations,
-        Registrar,
-    )
-
+def _make_registrar(app: Fleethook, connection: Connection, bundle: Callable[[], bytes]) -> Registrar:
     assert app.cluster is not None
     source = app.cluster.source
 
     registering = [one for one in app.engines.values() if one.registers]
 
-    def build() -> "list[JSONObject]":
+    def build() -> list[JSONObject]:
         return [one for engine in registering for one in engine.configurations()]
 
     owner = next((one.registration_owner for one in registering if one.registration_owner), "")
@@ -150,9 +131,7 @@ def _make_registrar(app: Fleethook, connection: "Connection", bundle: Callable[[
     return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again, changing=changing)
 
 
-def _make_registration(app: Fleethook) -> "Registration | None":
-    from fleethook.cluster.registration.registrar import Registration  # noqa: PLC0415 - as above
-
+def _make_registration(app: Fleethook) -> Registration | None:
     settings = app.settings
     if settings.registration != "all" or settings.kcp_export is not None:
         return None

@@ -26,7 +26,6 @@ from fleethook.cli.options import (
     RulesOption,
 )
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.serve.leader import lead, needs_leader
 from fleethook.cli.serve.server import GracefulServer, bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import (
@@ -228,6 +227,8 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         leader = await stack.enter_async_context(contextlib.AsyncExitStack())
         remaining = list[JSONObject]()
         if needs_leader(app):
+            from fleethook.cli.serve.leader import lead  # noqa: PLC0415 - see fleethook.cluster
+
             work = lead(app, certificates.bundle, ended=remaining.extend)
             await leader.enter_async_context(run_in_background(work, name="leader", ended=app.ended.append))
         server = GracefulServer(app, reloading.context, ready=report_ready, stopping=leader.aclose, ended=lines.flush)
@@ -235,6 +236,11 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         if remaining and not settings.in_cluster:
             _print_outage(settings, remaining)
         return server.started
+
+
+def needs_leader(app: Fleethook) -> bool:
+    """Return whether the settings ask for any work of a leader."""
+    return app.settings.registration != "off" or any(one.leads or one.registers for one in app.engines.values())
 
 
 async def _check_credentials(settings: Settings) -> None:

@@ -15,7 +15,7 @@ from fleethook.outbound.pool import Quotas
 from fleethook.server.metrics import exposition
 from tests.engines.dispatch.builders import configuration, review, store_of
 from tests.engines.dispatch.conftest import Front
-from tests.engines.dispatch.webhook_server import Answer, Webhooks, allow, deny, hook
+from tests.engines.dispatch.webhook_server import Answer, Webhooks, deny, hook
 from tests.waiting import NET, until
 
 PHASES: tuple[Phase, ...] = ("mutating", "validating")
@@ -65,31 +65,6 @@ async def test_a_long_retry_after_fails_the_call_or_times_out(
     assert (response.allowed, response.code if code else 0) == (code == 0, code)
     assert len(server.calls) == 1
     assert [outcome for _, outcome in front.observed] == ["failed"]
-
-
-@pytest.mark.parametrize(
-    ("side_effects", "code", "message"),
-    [
-        ("Some", 400, 'admission webhook "w.example.org" does not support dry run'),
-        ("Unknown", 400, 'admission webhook "w.example.org" does not support dry run'),
-        (None, 500, 'Internal error occurred: failed calling webhook "w.example.org": Webhook SideEffects is nil'),
-    ],
-)
-async def test_dry_runs_are_refused_if_a_webhook_has_side_effects(
-    front: Front, server: Webhooks, side_effects: Any, code: Any, message: Any
-) -> None:
-    store = store_of(configuration("ws1", "validating", hook(server, "/w", sideEffects=side_effects)))
-    response = (await front.dispatch(store, review(dryRun=True), cluster="ws1")).response
-    assert (response.code, response.message) == (code, message)
-    assert server.calls == []
-
-
-@pytest.mark.parametrize("side_effects", ["None", "NoneOnDryRun"])
-async def test_dry_runs_are_dispatched_without_side_effects(front: Front, server: Webhooks, side_effects: Any) -> None:
-    server.answers["/w"] = allow
-    store = store_of(configuration("ws1", "validating", hook(server, "/w", sideEffects=side_effects)))
-    assert (await front.dispatch(store, review(dryRun=True), cluster="ws1")).response.allowed
-    assert server.calls[0].review["request"]["dryRun"] is True
 
 
 async def test_services_of_logical_clusters_cannot_be_called(front: Front, server: Webhooks) -> None:
@@ -177,10 +152,3 @@ def test_audit_annotations_must_be_qualified_names(name: Any, key: Any, kept: An
     audit = Audit()
     audit.record_annotations(audited_hook(name), {key: "v"})
     assert audit.annotations == ({f"{name}/{key}": "v"} if kept else {})
-
-
-def test_the_first_value_of_an_audit_annotation_is_kept() -> None:
-    audit = Audit()
-    audit.record_annotations(audited_hook(), {"k": "first"})
-    audit.record_annotations(audited_hook(), {"k": "second"})
-    assert audit.annotations == {"w.example.org/k": "first"}

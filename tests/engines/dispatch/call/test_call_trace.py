@@ -1,7 +1,5 @@
 """The dispatcher returns the answers from outside on which an answer depended."""
 
-from typing import Any
-
 import msgspec
 from aiohttp import web
 
@@ -9,45 +7,23 @@ from fleethook.engines.dispatch.call.admission_review import WebhookResponse
 from fleethook.engines.dispatch.call.call_trace import decode_response, encode_failure
 from fleethook.engines.dispatch.dispatch_errors import too_many_requests
 from fleethook.model.admission import Status
-from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
+from tests.engines.dispatch.builders import review, store_of, widget
 from tests.engines.dispatch.conftest import Front
-from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
+from tests.engines.dispatch.webhook_server import Webhooks, allow, convert, converting
 
-
-def convert(asked: Any) -> Any:
-    request = asked["request"]
-    objects = [
-        {**one, "apiVersion": request["desiredAPIVersion"], "spec": {"measure": 1}} for one in request["objects"]
-    ]
-    return web.json_response(
-        {
-            "apiVersion": asked["apiVersion"], "kind": "ConversionReview",
-            "response": {"uid": request["uid"], "convertedObjects": objects, "result": {"status": "Success"}},
-        }
-    )  # fmt: skip
-
-
-def converting(server: Webhooks) -> Any:
-    conversion = {
-        "strategy": "Webhook",
-        "webhook": {"clientConfig": server.client_config("/convert"), "conversionReviewVersions": ["v1"]},
-    }
-    return store_of(
-        definition("ws1", "widgets.example.org", "v1", "v2", conversion=conversion),
-        configuration("ws1", "validating", hook(server, "/w", rules=[{**WIDGETS, "apiVersions": ["v2"]}])),
-    )
+CONVERT = convert(lambda one: {**one, "spec": {"measure": 1}})
 
 
 async def test_nothing_is_collected_unless_it_is_asked_for(front: Front, server: Webhooks) -> None:
-    server.answers.update({"/w": allow, "/convert": convert})
-    found = await front.dispatch(converting(server), review(), cluster="ws1")
+    server.answers.update({"/w": allow, "/convert": CONVERT})
+    found = await front.dispatch(store_of(*converting(server)), review(), cluster="ws1")
     assert found.response.allowed
     assert tuple(found.calls) == ()
 
 
 async def test_answers_of_conversion_webhooks_are_collected(front: Front, server: Webhooks) -> None:
-    server.answers.update({"/w": allow, "/convert": convert})
-    found = await front.dispatch(converting(server), review(widget(size=1)), cluster="ws1", traces=True)
+    server.answers.update({"/w": allow, "/convert": CONVERT})
+    found = await front.dispatch(store_of(*converting(server)), review(widget(size=1)), cluster="ws1", traces=True)
     converted, called = found.calls
     assert (converted.kind, converted.key, converted.cluster) == (
         "webhook",
@@ -60,7 +36,7 @@ async def test_answers_of_conversion_webhooks_are_collected(front: Front, server
 
 async def test_errors_of_conversion_webhooks_are_collected(front: Front, server: Webhooks) -> None:
     server.answers["/convert"] = lambda _: web.Response(status=503)
-    found = await front.dispatch(converting(server), review(), cluster="ws1", traces=True)
+    found = await front.dispatch(store_of(*converting(server)), review(), cluster="ws1", traces=True)
     (converted,) = found.calls
     assert converted.answer is None
     assert "conversion webhook for Widget failed" in converted.error

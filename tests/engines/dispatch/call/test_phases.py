@@ -10,7 +10,6 @@ from aiohttp import web
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.webhooks.webhook import Phase
 from tests.engines.dispatch.builders import (
-    WIDGETS,
     binding,
     configuration,
     definition,
@@ -105,9 +104,6 @@ async def test_patches_of_deletions_are_refused(front: Front, server: Webhooks, 
     assert (response.code, response.message) == (500, f"Internal error occurred: {text}")
 
 
-CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
-
-
 async def test_patches_of_secrets_are_not_audited(front: Front, server: Webhooks) -> None:
     server.answers["/w"] = patch({"op": "add", "path": "/data", "value": {"password": "aHVudGVyMg=="}})
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["*"]}]
@@ -132,22 +128,6 @@ async def test_conditions_see_the_changes_of_earlier_webhooks(front: Front, serv
     )  # fmt: skip
     await front.dispatch(store, review(widget(size=1)), cluster="ws1", phase="mutating")
     assert server.paths == ["/grow", "/large"]
-
-
-async def test_converted_objects_have_the_changes_of_earlier_webhooks(front: Front, server: Webhooks) -> None:
-    server.answers["/1"] = patch({"op": "add", "path": "/spec/first", "value": 1})
-    server.answers["/2"] = patch({"op": "add", "path": "/spec/second", "value": 2})
-    rules = [{**WIDGETS, "apiVersions": ["v1beta1"]}]
-    store = store_of(
-        definition("ws1", "widgets.example.org", "v1", "v1beta1"),
-        configuration(
-            "ws1", "mutating", hook(server, "/1", "1.example.org", rules=rules),
-            hook(server, "/2", "2.example.org", rules=rules),
-        ),
-    )  # fmt: skip
-    found = await front.dispatch(store, review(widget()), cluster="ws1", phase="mutating")
-    assert server.calls[1].object["spec"] == {"first": 1}
-    assert apply_response(found, widget()) == widget(first=1, second=2)
 
 
 async def test_failed_webhooks_are_reinvoked_as_well(front: Front, server: Webhooks) -> None:

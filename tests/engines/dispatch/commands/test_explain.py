@@ -93,21 +93,6 @@ def test_an_ambiguous_owner_exits_1_unless_as_kcp(write_yaml: WriteYAML) -> None
     assert explain(*arguments, "--as-kcp")[0] == 0
 
 
-def test_a_failing_check_exits_1(write_yaml: WriteYAML) -> None:
-    hook = webhook(namespaceSelector={"matchLabels": {"a": "b"}})
-    arguments = (
-        "--request",
-        write_yaml("w.yaml", widget()),
-        "--cluster",
-        "c",
-        "-f",
-        write_yaml("m/m.yaml", *provide_webhooks(hook)),
-    )
-    code, out, _ = explain(*arguments)
-    assert code == 1
-    assert '  error  hooks/w.example.org/0  namespaceSelector: namespaces "default" not found' in out
-
-
 def test_a_conversion_webhook_is_not_called(write_yaml: WriteYAML) -> None:
     conversion = {
         "strategy": "Webhook",
@@ -122,15 +107,6 @@ def test_a_conversion_webhook_is_not_called(write_yaml: WriteYAML) -> None:
     code, out, _ = explain("--request", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "-f", manifests)
     assert code == 1
     assert "needs a conversion webhook, which is not called here" in out
-
-
-def test_conversion_without_a_webhook_changes_the_version(write_yaml: WriteYAML) -> None:
-    condition = {"name": "version", "expression": "object.apiVersion == 'example.org/v1'"}
-    made = definition("c", "widgets.example.org", "v1", "v2")
-    manifests = write_yaml("m/m.yaml", made, configuration("c", "validating", webhook(matchConditions=[condition])))
-    found = explain_as_json("--request", write_yaml("w.yaml", widget(version="v2")), "--cluster", "c", "-f", manifests)
-    assert found["validating"][0]["decision"] == "call"
-    assert found["validating"][0]["sentAs"] == "example.org/v1, Kind=Widget"
 
 
 def test_each_item_of_a_list_is_explained(write_yaml: WriteYAML) -> None:

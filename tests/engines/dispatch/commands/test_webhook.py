@@ -5,10 +5,8 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -30,6 +28,7 @@ from tests.engines.dispatch.builders import (
     workspace,
 )
 from tests.hook_server import tls
+from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 from tests.serving import EXAMPLES
 from tests.waiting import NET
 
@@ -141,29 +140,13 @@ def recording(directory: Path) -> Iterator[tuple[list[dict[str, Any]], dict[str,
     context, ca_bundle = tls(directory)
     requests: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            requests.append(review["request"])
-            text = json.dumps({**review, "response": {"uid": review["request"]["uid"], "allowed": True}}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+    def respond(request: HTTPRequest) -> HTTPAnswer:
+        review = request.read_json()
+        requests.append(review["request"])
+        return HTTPAnswer(200, {**review, "response": {"uid": review["request"]["uid"], "allowed": True}})
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield requests, {"url": f"https://127.0.0.1:{server.server_port}/w", "caBundle": ca_bundle}
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serve_http(respond, context) as port:
+        yield requests, {"url": f"https://127.0.0.1:{port}/w", "caBundle": ca_bundle}
 
 
 def test_objects_of_a_cluster_are_sent_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.registration.configuration_objects import find_conditions
-from fleethook.engines.overrider.render import undo
 from fleethook.engines.overrider.subject.match_conditions import (
     EVERY_NAMESPACE,
     MAX_ANNOTATION_BYTES,
@@ -44,11 +43,6 @@ def many(count: int, *, namespaces: int) -> list[SubjectName]:
     return [SubjectName(f"team-{number % namespaces}", "YurtAppSet", f"app-{number}") for number in range(count)]
 
 
-def test_only_owners_of_rendered_versions_are_selected() -> None:
-    assert "owner.apiVersion in ['apps.openyurt.io/v1alpha1','apps.openyurt.io/v1beta1']" in OWNED["expression"]
-    assert "owner.kind in ['YurtAppDaemon','YurtAppSet']" in OWNED["expression"]
-
-
 def test_subjects_are_listed_by_namespace_in_a_fixed_order() -> None:
     text = only(closed(OTHER, A, B))
     assert text.endswith(
@@ -67,11 +61,6 @@ def test_only_listed_subjects_fail_closed() -> None:
     assert "request.namespace" not in optional
     assert f"'{RENDERED_ANNOTATION}' in object.metadata" in optional
     assert "'LastOverrideTime'" in optional
-
-
-def test_the_optional_webhook_gets_no_workload_that_the_other_one_gets() -> None:
-    first, rest = only(closed(A)), only(closed(A), optional=True)
-    assert rest.startswith(f"!{first}\n&& (")
 
 
 @pytest.mark.parametrize("name", ["", "x'] || true || ['", 'x"]}', "X", "a\nb", "ä", "-a", "a" * 254])
@@ -103,10 +92,6 @@ def test_the_conditions_of_a_webhook_are_found_by_their_names() -> None:
     conditions = write_conditions(closed(*many(4_000, namespaces=50)), optional=False)
     assert find_conditions({"matchConditions": [OWNED, *conditions]}) == conditions
     assert find_conditions({"matchConditions": [OWNED]}) == find_conditions({}) == []
-
-
-def test_the_condition_checks_the_annotation_of_a_render() -> None:
-    assert undo.RENDERED_ANNOTATION == RENDERED_ANNOTATION
 
 
 def test_a_selection_is_read_back() -> None:

@@ -16,7 +16,7 @@ from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get
 from tests.console.visits import make_context, visit
 
-FAILS, OWNER = "/rules/validate/fails", "/rules/validate/needs-owner"
+OWNER = "/rules/validate/needs-owner"
 DOCUMENTED = '''
 from fleethook.admission import Denied, validate
 

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from fleethook.api_schema import check_object
 from fleethook.cli.fixtures import FixtureCase, FixtureResult, read_cases
+from fleethook.cli.inputs.cluster_reader import read_cluster
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests
-from fleethook.cli.inputs.sources import SourceOptions, check_options, read_source
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
@@ -82,10 +82,8 @@ def read_rules(karmada: TargetOptions) -> list[Document]:
     if not karmada.is_given:
         return []
     cluster = karmada.find()
-    options = SourceOptions((), cluster.kubeconfig, cluster.context, cluster.kubeconfig is None)
-    check_options(options)
     config = karmada_config(InterpretSettings.model_fields["karmada_namespace"].default)
-    return read_source(options, [*INTERPRETING, config]).documents
+    return read_cluster([*INTERPRETING, config], cluster.kubeconfig, context=cluster.context).documents
 
 
 def _may_define_interpreter(file: Path) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, read_source
+from fleethook.cli.inputs.sources import InputObjects, SourceOptions, read_source
 from fleethook.cli.options import (
     ContextOption,
     EditOption,
@@ -186,7 +186,7 @@ def diff(
     edit = [*(files or ()), *(filename or ())]
     if not edit:
         fail("nothing to compare: give -f FILE")
-    live = ClusterOptions(namespace, kubeconfig, context, in_cluster, kcp, edit)
+    live = SourceOptions((), kubeconfig, context, in_cluster, kcp, edit, namespace)
     options = live.beside(against, reading=reading, files_option="--against")
     with report_input_errors(output):
         source = read_source(options, [*RESOURCES, *RUNNING])

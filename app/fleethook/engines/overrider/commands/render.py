@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple, NoReturn
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.manifests import fail_input
-from fleethook.cli.inputs.sources import ClusterOptions, InputObjects, fill_store, read_source
+from fleethook.cli.inputs.sources import InputObjects, SourceOptions, fill_store, read_source
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output
 from fleethook.cli.output.findings_output import (
     FindingRow,
@@ -248,7 +248,7 @@ class _Rendered(NamedTuple):
 def render(
     files: FilesArgument = None,
     filename: FilenameOption = None,
-    live: ClusterOptions = ClusterOptions(),
+    live: SourceOptions = SourceOptions(),
     subject: SubjectOption = None,
     pool: Annotated[str | None, Option(help="Render only this node pool.")] = None,
     reading: InputOptions = InputOptions(),

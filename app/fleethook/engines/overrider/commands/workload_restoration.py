@@ -17,6 +17,7 @@ from fleethook.cli.uninstall import (
     make_row,
     names_of,
     path_of,
+    write_note,
 )
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import JSON_PATCH
@@ -133,7 +134,7 @@ async def _restore_all(uninstaller: Uninstaller) -> None:
     for resource in (YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS):
         found = await uninstaller.list_objects(resource)
         if found is None:
-            uninstaller.note(f"workloads are not restored: their templates need all {resource.name}")
+            write_note(f"workloads are not restored: their templates need all {resource.name}")
             return
         inputs += found
     restorer = Restorer(inputs)

@@ -18,7 +18,14 @@ from fleethook.cli.inputs.cluster_reader import describe_missing, stream_objects
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.inputs.sources import fill_store, find_default_cluster
-from fleethook.cli.options import FilenameOption, InputOptions, NamespaceOption, Output, TrialsOutputOption
+from fleethook.cli.options import (
+    ConsumersOption,
+    FilenameOption,
+    InputOptions,
+    NamespaceOption,
+    Output,
+    TrialsOutputOption,
+)
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trials import TrialReport
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -49,14 +56,7 @@ def apply_rules(
     user: Annotated[str, Option(help="User name of the requests.")] = "",
     group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
-    kcp_export: Annotated[
-        str | None,
-        Option(
-            "--kcp-export",
-            metavar="NAME",
-            help="Read all workspaces that consume this APIExport of the kubeconfig's workspace and accept its claims.",
-        ),
-    ] = None,
+    kcp_export: ConsumersOption = None,
     output: TrialsOutputOption = Output.TEXT,
 ) -> None:
     """Ask rules about the objects of files or of a cluster, and print the refusals and the changes.
