@@ -37,7 +37,7 @@ from fleethook.cel.library.regexes import compile_pattern
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
 from fleethook.cel.plan.planner import ExpressionPlan, Planner
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, OverloadResolver, build_resolvers, can_parse
+from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, build_resolvers, can_parse
 from fleethook.model.json import JSON, JSONObject
 
 _PARSED = ("duration", "timestamp")
@@ -49,7 +49,7 @@ def validate(tree: Node, errors: SourceErrors) -> None:
     for node in walk(tree):
         if isinstance(node, Call):
             _validate_call(node, errors)
-    _validate_literals(tree, errors, exempt=False)
+    _validate_literals(tree, errors)
 
 
 def _validate_call(node: Call, errors: SourceErrors) -> None:
@@ -57,24 +57,16 @@ def _validate_call(node: Call, errors: SourceErrors) -> None:
     if isinstance(literal, Literal):
         valid = True
         if node.function in _RESOLVERS:
-            valid = _accepts(_RESOLVERS[node.function], literal.value)
+            valid = can_parse(_RESOLVERS[node.function], literal.value)
         elif node.function == "matches" and isinstance(literal.value, str):
             valid = can_parse(compile_pattern, literal.value)
         if not valid:
             errors.add(literal.offset, f"invalid {node.function} argument")
 
 
-def _accepts(convert: OverloadResolver, value: object) -> bool:
-    try:
-        convert(value)
-    except (ValueError, OverflowError, TypeError):
-        return False
-    return True
-
-
-def _validate_literals(node: Node, errors: SourceErrors, *, exempt: bool) -> None:
+def _validate_literals(tree: Node, errors: SourceErrors) -> None:
     """Check that the elements of each list and map have one type; the arguments of a format may differ."""
-    pending = [(node, exempt)]
+    pending = [(tree, False)]
     while pending:
         one, exempted = pending.pop()
         exempted = exempted or (isinstance(one, Call) and one.function == "format")
@@ -235,11 +227,8 @@ class Program:
             raise CostError(self.expression, cost=evaluation.cost, used=evaluation.used)
         if type(value) is bool:
             return Measurement(value, evaluation.cost, evaluation.used)
-        raise self._build_error(evaluation, value)
-
-    def _build_error(self, evaluation: Evaluation, value: object) -> Exception:
         text = value.text if isinstance(value, CelError) else NO_SUCH_OVERLOAD
-        return EvaluationError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
+        raise EvaluationError(self.expression, text, cost=evaluation.cost, used=evaluation.used)
 
 
 def compile_condition(expression: str) -> Program:

@@ -63,12 +63,6 @@ def _require(accepts: Callable[[str], bool], problem: str) -> _Validate:
     return validate
 
 
-def _validate_uri(value: str) -> Iterator[str]:
-    problem = find_parse_error(value)
-    if problem:
-        yield problem
-
-
 def _is_base64(value: str) -> bool:
     return bool(value) and can_parse(partial(base64.b64decode, validate=True), value)
 
@@ -112,7 +106,7 @@ _FORMATS: Final[dict[str, _Validate]] = {
     "dns1123SubdomainPrefix": _allow_trailing_dash(_DNS_1123_SUBDOMAIN),
     "dns1035LabelPrefix": _allow_trailing_dash(_DNS_1035_LABEL),
     "labelValue": label_value_problems,
-    "uri": _validate_uri,
+    "uri": lambda value: filter(None, (find_parse_error(value),)),
     "uuid": _require(lambda value: _UUID.fullmatch(value) is not None, "does not match the UUID format"),
     "byte": _require(_is_base64, "invalid base64"),
     "date": _require(_is_date, "invalid date"),

@@ -66,7 +66,6 @@ def _build_quantifier(kind: str, *, variables: int) -> Macro:
         first, second = _read_pair(arguments) if variables == 2 else (_read_variable(arguments[0]), "")
         condition, result = arguments[variables], Ident(offset, ACCUMULATOR)
         accumulator = Ident(offset, ACCUMULATOR)
-        going: Node
         if kind == "exists_one":
             one = Call(offset, "_+_", [Ident(offset, ACCUMULATOR), Literal(offset, 1)])
             return Comprehension(
@@ -74,8 +73,9 @@ def _build_quantifier(kind: str, *, variables: int) -> Macro:
                 condition=Literal(offset, value=True), step=Call(offset, "_?_:_", [condition, one, accumulator]),
                 result=Call(offset, "_==_", [result, Literal(offset, 1)]),
             )  # fmt: skip
-        going = Ident(offset, ACCUMULATOR)
-        going = going if kind == "all" else Call(offset, "!_", [going])
+        going: Node = Ident(offset, ACCUMULATOR)
+        if kind == "exists":
+            going = Call(offset, "!_", [going])
         return Comprehension(
             offset, target, first=first, second=second, initial=Literal(offset, value=kind == "all"),
             condition=Call(offset, "@not_strictly_false", [going]),

@@ -5,7 +5,7 @@ k8s.io/apiserver/pkg/cel/library/cost.go. The code of attributes, comprehensions
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fleethook.cel.evaluation import spend
@@ -205,17 +205,16 @@ _BY_OVERLOAD: Final[dict[str, CallCost]] = {
 _NOMINAL: Final = CallCost()
 
 
-def find_call_cost(function: str, overloads: Sequence[str], table: Mapping[str, CallCost] = _BY_OVERLOAD) -> CallCost:
+def find_call_cost(function: str, overloads: Sequence[str]) -> CallCost:
     """Return the cost of a call.
 
     Args:
         function: The name of the function.
         overloads: The overloads that the type checker found. cel-go charges 1 if there are several.
-        table: The costs by overload.
     """
     overload = overloads[0] if len(overloads) == 1 else ""
-    if overload in table:
-        return table[overload]
+    if overload in _BY_OVERLOAD:
+        return _BY_OVERLOAD[overload]
     if overload.startswith("list_") and overload.endswith("_sort"):
         return CallCost(by_arguments=lambda arguments: _charge_by_compared_pairs(arguments[0]))
     if overload.startswith("list_") and overload.endswith("_sortByAssociatedKeys"):

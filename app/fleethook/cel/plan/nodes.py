@@ -25,8 +25,6 @@ from fleethook.cel.values.values import (
 )
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
-# Functions raise these errors for invalid arguments. Their texts become the error of the expression.
-_CALL_ERRORS: Final = (ValueError, TypeError, ArithmeticError, LookupError)
 # cel-go evaluates all arguments of a call with at most this many, even after an error.
 _MAX_STRICT_ARGUMENTS: Final = 2
 
@@ -39,23 +37,16 @@ def charge(frame: Frame, cost: int) -> None:
         raise LimitReachedError
 
 
-def describe_fault(fault: Exception) -> CelError:
-    """Return the error for an exception of a function."""
-    if isinstance(fault, UnicodeEncodeError):
-        # Decoded JSON may have a lone surrogate, which is no UTF-8.
-        return CelError("a text is not valid UTF-8")
-    return CelError(str(fault))
-
-
 def attempt(code: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     """Call a function and return its result, or its exception as a `CelError`."""
     try:
         return code(*arguments)
     except LimitReachedError:
         raise
-    except _CALL_ERRORS as fault:
-        return describe_fault(fault)
-    except Exception as fault:  # noqa: BLE001 - `Evaluation` records pending checks
+    except UnicodeEncodeError:
+        # Decoded JSON may have a lone surrogate, which is no UTF-8.
+        return CelError("a text is not valid UTF-8")
+    except Exception as fault:  # noqa: BLE001 - the error of a function is that of the expression
         return CelError(str(fault))
 
 

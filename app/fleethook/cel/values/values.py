@@ -202,10 +202,10 @@ def build_resolvers(functions: Iterable[Function]) -> dict[str, OverloadResolver
     return {name: OverloadResolver(overloads) for name, overloads in named.items()}
 
 
-def can_parse(parse: Callable[[str], object], text: str) -> bool:
-    """Return whether ``parse`` accepts ``text`` without a ValueError."""
+def can_parse(parse: Callable[[Any], object], value: Any) -> bool:
+    """Return whether ``parse`` accepts a value without an error."""
     try:
-        parse(text)
-    except ValueError:
+        parse(value)
+    except (ValueError, OverflowError, TypeError):
         return False
     return True
