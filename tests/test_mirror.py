@@ -19,7 +19,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
         "cel/library/lists.py",
         "cel/library/network.py",
         "cel/library/quantities.py",
-        "cel/library/regexes.py",
         "cel/library/standard.py",
         "cel/parse/macros.py",
         "cel/plan/attributes.py",

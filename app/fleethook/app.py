@@ -19,18 +19,16 @@ from fleethook.cluster.registration.paths import find_route, split_consumer_path
 from fleethook.cluster.store import Index, PartState, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background
-from fleethook.outbound.call_errors import log_loop_error
+from fleethook.outbound.http_exchange import log_loop_error
 from fleethook.server.engine_server import Check, EngineServer, ServerContext, health_routes
 from fleethook.server.log import LogSink, write_line
 from fleethook.server.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
 from fleethook.server.protocol.bodies import BodyBudget, close_after_answer
-from fleethook.server.protocol.capacity import EdgeMetrics, find_capacity
-from fleethook.server.protocol.connections import Connections
+from fleethook.server.protocol.connections import Connections, EdgeMetrics, find_capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_error
-from fleethook.server.reviews.endpoint import Endpoint
-from fleethook.server.reviews.recording import RecordReview
+from fleethook.server.reviews.endpoint import Endpoint, RecordReview
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.garbage import settle_garbage_collector

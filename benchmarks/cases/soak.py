@@ -17,7 +17,7 @@ from benchmarks.harness.processes import serving
 from benchmarks.harness.rounds import spread
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
-from fleethook.server.protocol.capacity import derive_capacity
+from fleethook.server.protocol.connections import derive_capacity
 from fleethook.settings import Settings
 
 MEMORY_MIB = 1024

@@ -30,7 +30,7 @@ from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.trust import create_context
-from fleethook.server.callers import NamedCallers
+from fleethook.server.protocol.connections import NamedCallers
 from fleethook.settings import Settings
 from tests.asgi_client import call
 

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.outbound.call_errors import NotCalledError
 from fleethook.outbound.client import HookClient
+from fleethook.outbound.http_exchange import NotCalledError
 from fleethook.outbound.trust import (
     MAX_BUNDLE,
     MAX_PRESENTED,

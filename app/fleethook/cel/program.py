@@ -33,7 +33,7 @@ from fleethook.cel.evaluation import (
     LimitReachedError,
 )
 from fleethook.cel.library import FUNCTIONS
-from fleethook.cel.library.regexes import compile_pattern
+from fleethook.cel.library.strings import compile_pattern
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
 from fleethook.cel.plan.planner import ExpressionPlan, Planner

@@ -1,9 +1,14 @@
-"""Build and read the conditions of an object's status (``metav1.Condition``)."""
+"""Conditions of the status of objects (``metav1.Condition``), and events about objects (``core/v1.Event``)."""
 
-from collections.abc import Iterable, Mapping
+import logging
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
 
@@ -56,3 +61,105 @@ def read_condition(former: JSON, type_: str) -> tuple[JSON, JSON, JSON]:
     """Return status, reason and message of a stored condition; three times None if it is missing."""
     found = find_condition(former, type_)
     return found.get("status"), found.get("reason"), found.get("message")
+
+
+_log: Final = logging.getLogger(__name__)
+
+# kube-apiserver refuses an event with a longer message.
+_MAX_MESSAGE_LENGTH: Final = 1024
+# ``maxLruCacheEntries`` of k8s.io/client-go/tools/record.
+_MAX_REMEMBERED: Final = 4096
+# 404: the event has expired. 403: the RBAC rules of an earlier release allow create only. Then a new event is created.
+_CANNOT_COUNT: Final = (404, 403)
+
+
+class ObjectReference(NamedTuple):
+    """The ``involvedObject`` of an event."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class _Written(NamedTuple):
+    name: str
+    times: int
+
+
+class EventRecorder:
+    """Writes events. A failed write is logged and not retried, because nothing depends on events.
+
+    A repeated event increases the count of the first one, as in client-go: kube-apiserver keeps events for an hour,
+    and ``kubectl describe`` should show each event once.
+    """
+
+    def __init__(self, connection: Connection, *, component: str, now: Callable[[], datetime]) -> None:
+        """Prepare; ``component`` is the source of the events."""
+        self._connection: Final = connection
+        self._component: Final = component
+        self._now: Final = now
+        self._written: Final[OrderedDict[tuple[object, ...], _Written]] = OrderedDict()
+
+    async def record(
+        self, about: ObjectReference, kind: Literal["Normal", "Warning"], reason: str, message: str, *, scope: str = ""
+    ) -> None:
+        """Write one event; ``scope`` is the path prefix. Control and bidirectional characters are escaped."""
+        message = escape(message)
+        key = (about, kind, reason, message, scope)
+        events = f"{scope}/api/v1/namespaces/{about.namespace or 'default'}/events"
+        try:
+            written = await self._count(events, self._written.pop(key, None))
+            if written is None:
+                written = await self._create(events, about, kind, reason, message)
+        except (APIError, UnreachableError) as error:
+            _log.warning("cannot write event %s about %s %s/%s: %s", reason, *about[1:4], error)
+            return
+        self._written[key] = written
+        if len(self._written) > _MAX_REMEMBERED:
+            self._written.popitem(last=False)
+
+    async def _count(self, events: str, before: _Written | None) -> _Written | None:
+        """Increase the count of an event; return None if a new event has to be created."""
+        if before is None:
+            return None
+        after = before._replace(times=before.times + 1)
+        body = {"count": after.times, "lastTimestamp": self._time()}
+        try:
+            await self._connection.request("PATCH", f"{events}/{before.name}", body=body, content_type=MERGE_PATCH)
+        except APIError as error:
+            if error.code in _CANNOT_COUNT:
+                return None
+            raise
+        return after
+
+    async def _create(
+        self, events: str, about: ObjectReference, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> _Written:
+        name, time = f"{about.name[:200]}.{uuid.uuid4().hex[:16]}", self._time()
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": about.namespace or "default"},
+            "involvedObject": {
+                "apiVersion": about.api_version,
+                "kind": about.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+            },
+            "type": kind,
+            "reason": reason,
+            "message": message if len(message) <= _MAX_MESSAGE_LENGTH else message[: _MAX_MESSAGE_LENGTH - 3] + "...",
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": 1,
+        }
+        await self._connection.request("POST", events, body=body)
+        return _Written(name, 1)
+
+    def _time(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")

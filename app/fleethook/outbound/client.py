@@ -13,18 +13,22 @@ from yarl import URL
 
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
-from fleethook.outbound.call_errors import (
+from fleethook.outbound.endpoint import WebhookEndpoint, refuse_private_number
+from fleethook.outbound.http_exchange import (
+    MAX_RETRIES,
     CallError,
     FailureLog,
     NotCalledError,
     OverloadedError,
+    SingleWriteBody,
     describe_error,
+    discard,
     posting,
     private_address_in,
     quoted,
+    read_response,
+    retry_after,
 )
-from fleethook.outbound.endpoint import WebhookEndpoint, refuse_private_number
-from fleethook.outbound.http_exchange import MAX_RETRIES, SingleWriteBody, discard, read_response, retry_after
 from fleethook.outbound.pool import CallSlots, FullError, PoolKey, Pools, Quotas
 from fleethook.outbound.trust import TrustError, load_roots
 from fleethook.tracing.spans import propagated_headers

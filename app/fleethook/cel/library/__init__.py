@@ -10,9 +10,8 @@ from fleethook.cel.library.formats import FORMAT_FUNCTIONS
 from fleethook.cel.library.lists import EXTENSION_FUNCTIONS, LIST_FUNCTIONS
 from fleethook.cel.library.network import ADDRESS_FUNCTIONS, URL_FUNCTIONS
 from fleethook.cel.library.quantities import QUANTITY_FUNCTIONS, SEMVER_FUNCTIONS
-from fleethook.cel.library.regexes import REGEX_FUNCTIONS
 from fleethook.cel.library.standard import CONVERSION_FUNCTIONS, STANDARD_FUNCTIONS
-from fleethook.cel.library.strings import STRING_FUNCTIONS
+from fleethook.cel.library.strings import REGEX_FUNCTIONS, STRING_FUNCTIONS
 from fleethook.cel.values.values import Function
 
 FUNCTIONS: Final[tuple[Function, ...]] = (

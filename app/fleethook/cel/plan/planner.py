@@ -18,7 +18,7 @@ from fleethook.cel.evaluation import (
     run_without_request,
 )
 from fleethook.cel.library import FUNCTIONS
-from fleethook.cel.library.regexes import compile_pattern
+from fleethook.cel.library.strings import compile_pattern
 from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 from fleethook.cel.plan.attributes import (
     Attribute,

@@ -32,8 +32,9 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import OUTGOING
-from fleethook.server.callers import NamedCallers, RequestQuota
 from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, ServerContext
+from fleethook.server.protocol.bodies import RequestQuota
+from fleethook.server.protocol.connections import NamedCallers
 from fleethook.server.reviews.admission_endpoint import MakeEndpoint, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 

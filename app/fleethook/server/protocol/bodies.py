@@ -1,7 +1,7 @@
 """Reads the bodies of requests and sends those of answers; limits the size of each and the memory of all.
 
 The setting ``body_memory`` limits the memory of all bodies. A body counts to the address of its client. A review of a
-logical cluster counts to the cluster as soon as the caller is authorized (`fleethook.server.callers`). The memory is
+logical cluster counts to the cluster as soon as the caller is authorized (`RequestQuota`). The memory is
 released after the answer.
 
 Large answers are sent in pieces: the event loop buffers all bytes that it gets and the client does not read. So it gets
@@ -9,7 +9,8 @@ one piece, and signals when it can take the next one. The rest of the answer sta
 """
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address, ip_address
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -340,3 +341,45 @@ async def send_reply(send: Send, reply: Reply) -> None:
     """Send an answer by an ASGI channel."""
     await send({"type": "http.response.start", "status": reply.status, "headers": reply.all_headers()})
     await send_body(send, reply.body)
+
+
+class FullQuotaError(Exception):
+    """A consumer has used up its share; the text names the setting of the limit."""
+
+
+class RequestQuota:
+    """Counts requests in flight by consumer. Each may have as many as it leaves free, so half of all if it is alone.
+
+    Attributes:
+        in_flight: The number of requests by consumer; consumers without requests take no memory.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Prepare; ``limit`` is the maximum number of requests in flight of all consumers together."""
+        self._shares: Final = Shares(limit)
+        self.in_flight: Final = self._shares.held
+
+    @contextlib.contextmanager
+    def hold(self, consumer: str, charge: BodyCharge | None = None, *, size: int = 0) -> Iterator[None]:
+        """Count one request while it is being answered.
+
+        Args:
+            consumer: The logical cluster of the request.
+            charge: The memory of the request. From now on, it counts to the consumer. None to charge nothing.
+            size: Bytes of the body.
+
+        Raises:
+            FullQuotaError: The consumer has reached its share of the requests or the memory.
+        """
+        if not self._shares.allows(consumer, 1):
+            raise FullQuotaError(
+                f"{self.in_flight.get(consumer, 0)} requests of logical cluster {consumer} are being answered, which "
+                "is its share of max_connections"
+            )
+        if charge is not None and not charge.assign(f"logical cluster {consumer}", size):
+            raise FullQuotaError(f"the requests of logical cluster {consumer} hold its share of body_memory")
+        self._shares.take(consumer, 1)
+        try:
+            yield
+        finally:
+            self._shares.give_back(consumer, 1)

@@ -3,21 +3,30 @@
 The server admits a new connection as long as it can close another one, so that no client can shut out a kubelet by
 holding connections. If all connections are being answered, it admits a few more for health checks only.
 
+TLS refuses a certificate that no authority of ``client_ca_file`` issued, so such an authority vouches for every name
+in the certificate of a client.
 """
 
 import asyncio
 import fcntl
+import os
+import resource
 import socket
 import sys
 import termios
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Any, Final, Protocol
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fleethook.server.protocol.bodies import client_of, name_account
+from fleethook.server.protocol.bodies import BodyBudget, client_of, name_account
+from fleethook.server_settings import ServerSettings
 
 # The search for connections to close visits all of them. Closing several at once makes it rare under a flood.
 _CLOSED_AT_ONCE: Final = 32
@@ -263,3 +272,176 @@ class ClosingProtocol(HttpToolsProtocol):
             # The connection is gone; the event loop calls connection_lost next.
             return 0
         return int.from_bytes(queued, sys.byteorder) + self.transport.get_write_buffer_size()
+
+
+EXTENSION: Final = "fleethook.client"
+"""The ASGI extension with the names of a client: its member ``names`` is the result of `find_certificate_names`."""
+CONNECTION: Final = "connection"
+"""The member of the extension with the `ClientConnection` of the request."""
+_NAMES: Final = "names"
+_IDENTIFYING: Final = frozenset({"DNS", "URI"})
+
+
+def find_certificate_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the names that a certificate gives its holder: the common name, DNS names and URIs.
+
+    Args:
+        certificate: A verified certificate from ``ssl.SSLObject.getpeercert()``; None or empty without one.
+    """
+    if not certificate:
+        return frozenset()
+    common = [value for rdn in certificate.get("subject", ()) for name, value in rdn if name == "commonName"]
+    # Go, and so every Kubernetes component, takes the last of several common names.
+    names = common[-1:]
+    names += [value for kind, value in certificate.get("subjectAltName", ()) if kind in _IDENTIFYING]
+    return frozenset(name for name in names if name)
+
+
+def describe_certificate(certificate: Mapping[str, Any] | None) -> str | None:
+    """Return the name of a certificate's holder for messages and for ASGI's TLS extension, None without a certificate.
+
+    The name is the subject, ``name=value,…``. If the subject is empty (RFC 5280 section 4.1.2.6), as in a SPIFFE
+    certificate, the name consists of the alternative names: ``DNS=…``, ``URI=…``, ``IP Address=…``.
+    """
+    if not certificate:
+        return None
+    pairs = [pair for rdn in certificate.get("subject", ()) for pair in rdn] or certificate.get("subjectAltName", ())
+    return ",".join(f"{name}={value}" for name, value in pairs)
+
+
+def make_client_extension(certificate: Mapping[str, Any] | None) -> dict[object, object]:
+    """Return the value of `EXTENSION` for a connection; the argument is as in `find_certificate_names`."""
+    return {_NAMES: find_certificate_names(certificate)}
+
+
+class NamedCallers:
+    """The callers of a setting: a list of names that client certificates may have."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Prepare; the comparison of names is case-sensitive."""
+        self._names: Final = frozenset(names)
+
+    def __bool__(self) -> bool:
+        """Return whether the setting names any caller."""
+        return bool(self._names)
+
+    def find(self, scope: Scope) -> str:
+        """Return the name of a request's caller in the setting, ``""`` if the setting does not name the caller."""
+        presented: frozenset[str] = (scope.get("extensions") or {}).get(EXTENSION, {}).get(_NAMES, frozenset())
+        return min(self._names & presented, default="")
+
+
+# Version 1 expresses "no limit" by the largest multiple of the page size; no machine has an exbibyte.
+_NO_LIMIT = 1 << 60
+# Files with the limit of a container, of version 2 and of version 1 of control groups.
+_LIMITS: Final = ("memory.max", "memory/memory.limit_in_bytes")
+
+
+def find_memory_limit(root: Path = Path("/")) -> int:
+    """Return the bytes of memory that this process may use: the limit of its container, or the memory of the machine.
+
+    Args:
+        root: Directory that holds ``sys``.
+    """
+    found = (_read_limit(root / "sys/fs/cgroup" / name) for name in _LIMITS)
+    return min([_physical_memory(), *(limit for limit in found if limit is not None)])
+
+
+def _read_limit(file: Path) -> int | None:
+    """Return the limit in a file, None without a file or a limit (``max``)."""
+    try:
+        limit = int(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return limit if limit < _NO_LIMIT else None
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+# The limits of connections and bodies, from the memory that the server may use:
+#     max_connections    = memory / 4 / 1 MiB, at least 64, at most 16384 and at most the limit of open files - 256
+#     body_memory        = memory / 4, at least twice body_limit
+# The other half is for the objects, their compiled plans and the program. With the chart's limit of 1 GiB: 256
+# connections and 256 MiB of bodies.
+_CONNECTION_BYTES: Final = 1024 * 1024
+"""The approximate maximum memory of a connection of a hostile client. Measured with 100 connections: 58 KiB if silent,
+173 KiB with unread answers, 612 KiB with a body that the server stops reading, 930 to 1,210 KiB with both."""
+
+_SHARE: Final = 4
+_MIN_CONNECTIONS: Final = 64
+_MAX_CONNECTIONS: Final = 16384
+# Files that are not connections of clients: manifests, watches, webhooks' connections, libraries.
+_OTHER_FILES: Final = 256
+
+
+class Capacity(NamedTuple):
+    """Limits of one server process."""
+
+    connections: int
+    """Maximum number of open connections."""
+    body_bytes: int
+    """Maximum number of bytes of bodies and of the objects decoded from them."""
+
+
+def derive_capacity(settings: ServerSettings, *, memory: int, open_files: int) -> Capacity:
+    """Return the limits of the server; settings override the formula.
+
+    Args:
+        settings: The settings.
+        memory: Bytes that the process may use.
+        open_files: File descriptors that one process may have.
+    """
+    share = memory // _SHARE
+    most = max(1, min(_MAX_CONNECTIONS, open_files - _OTHER_FILES))
+    connections = min(most, max(_MIN_CONNECTIONS, share // _CONNECTION_BYTES))
+    bodies = max(share, 2 * settings.body_limit)
+    return Capacity(settings.max_connections or connections, settings.body_memory or bodies)
+
+
+def find_capacity(settings: ServerSettings) -> Capacity:
+    """Return the limits of this process."""
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if open_files == resource.RLIM_INFINITY:
+        open_files = _MAX_CONNECTIONS + _OTHER_FILES
+    return derive_capacity(settings, memory=find_memory_limit(), open_files=open_files)
+
+
+class EdgeMetrics(Collector):
+    """Connections and body memory, their limits, and counters of refusals."""
+
+    def __init__(self, connections: Callable[[], Connections | None], bodies: BodyBudget) -> None:
+        """Read both when the metrics are scraped; ``connections`` returns None before the server listens."""
+        self._connections: Final = connections
+        self._bodies: Final = bodies
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        connections, bodies = self._connections(), self._bodies
+        if connections is not None:
+            yield GaugeMetricFamily("fleethook_connections", "Open connections.", len(connections))
+            yield GaugeMetricFamily(
+                "fleethook_connections_limit",
+                "Maximum number of open connections (max_connections).",
+                connections.limit,
+            )
+            yield CounterMetricFamily(
+                "fleethook_connections_closed",
+                "Connections that were closed to make room for others.",
+                connections.closed,
+            )
+            yield CounterMetricFamily(
+                "fleethook_connections_health_only",
+                "Connections beyond the limit, on which only health checks are answered.",
+                connections.crowded,
+            )
+        yield GaugeMetricFamily(
+            "fleethook_body_bytes", "Bytes charged for bodies and the objects decoded from them.", bodies.total
+        )
+        yield GaugeMetricFamily(
+            "fleethook_body_bytes_limit", "Maximum number of bytes that may be charged (body_memory).", bodies.limit
+        )
+        yield CounterMetricFamily(
+            "fleethook_bodies_refused", "Requests and answers that found no body memory in time.", bodies.refused
+        )

@@ -13,8 +13,15 @@ from typing import Any, Final, NamedTuple
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from fleethook.server.callers import CONNECTION, EXTENSION, describe_certificate, make_client_extension
-from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
+from fleethook.server.protocol.connections import (
+    CONNECTION,
+    EXTENSION,
+    ClientConnection,
+    Connections,
+    ConnectionStage,
+    describe_certificate,
+    make_client_extension,
+)
 from fleethook.server.protocol.direct_protocol import DirectProtocol, FindEndpoint
 
 # An apiserver sends less than 1 KiB of headers, and proxies add some. nginx and Apache accept 64 KiB in total. The

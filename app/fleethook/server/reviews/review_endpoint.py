@@ -18,8 +18,17 @@ from fleethook.model.json import JSON
 from fleethook.server.log import Line, LogSink, encode_line
 from fleethook.server.protocol.bodies import Reply, RequestError
 from fleethook.server.reviews.codec import BadReviewError, ReviewProblem
-from fleethook.server.reviews.endpoint import MAX_ON_LOOP, REQUEST_ID, Answered, Endpoint, check_numbers, refuse
-from fleethook.server.reviews.recording import AnsweredReview, AskedCall, RecordReview
+from fleethook.server.reviews.endpoint import (
+    MAX_ON_LOOP,
+    REQUEST_ID,
+    Answered,
+    AnsweredReview,
+    AskedCall,
+    Endpoint,
+    RecordReview,
+    check_numbers,
+    refuse,
+)
 from fleethook.tracing.spans import CURRENT, Attributes, StartTrace, begin_in_span, find_trace_id
 from fleethook.work.threads import finish
 

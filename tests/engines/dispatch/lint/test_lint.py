@@ -15,10 +15,12 @@ from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.lint.configuration_validation import CODES, WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
 from tests.engines.dispatch.builders import (
+    WIDGETS,
     binding,
     configuration,
     definition,
     export,
+    logical_cluster,
     namespace,
     store_of,
     webhook,
@@ -253,3 +255,36 @@ def test_bindings_and_exports_of_any_type_do_not_raise(value: Any, part: str, ki
     documents = copy.deepcopy(documents)
     documents[kind][part] = value
     lint(store_of(*documents, validating(webhook())))
+
+
+def test_bound_resources_are_served_with_and_without_a_known_schema() -> None:
+    bound = binding("c", "p", "widgets.example.org")
+    nameless = copy.deepcopy(bound)
+    del nameless["status"]["boundResources"][0]["schema"]
+    for one in (bound, nameless):
+        assert list_codes(one, export("p", "widgets.example.org"), validating(webhook())) == ["shadowed"]
+
+
+def test_a_consumer_without_the_objects_of_the_provider_has_shadowed_webhooks() -> None:
+    claims_only = binding("c", "g", name="guard")
+    seen = [binding("c", "p", "widgets.example.org"), claims_only, logical_cluster("c")]
+    ((code, _, text),) = find_issues(*seen, validating(webhook()))
+    assert (code, "binds widgets.example.org of its provider, whose webhooks are called instead" in text) == (
+        "shadowed",
+        True,
+    )
+
+
+def test_the_bound_schema_decides_about_served_versions() -> None:
+    documents = [
+        binding("c", "p", "widgets.example.org"),
+        export("p", "widgets.example.org"),
+        schema("p", "widgets.example.org"),
+    ]
+    assert list_codes(*documents, validating(rule(apiVersions=["v2"]))) == ["unserved-resource", "shadowed"]
+
+
+def test_each_rule_is_reported_with_its_index() -> None:
+    unserved = {**WIDGETS, "resources": ["gadgets"]}
+    issues = find_issues(WIDGET, validating(webhook(rules=[WIDGETS, unserved, unserved])))
+    assert [text.partition(":")[0] for _, _, text in issues] == ["rules[1]", "rules[2]"]

@@ -13,7 +13,7 @@ from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.review.annotated_dispatch import find_annotated_cluster
 from fleethook.patch import apply
-from fleethook.server.callers import EXTENSION, make_client_extension
+from fleethook.server.protocol.connections import EXTENSION, make_client_extension
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.engines.dispatch.builders import (

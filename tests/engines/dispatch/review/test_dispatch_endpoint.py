@@ -12,8 +12,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.patch import apply
-from fleethook.server.callers import CONNECTION, EXTENSION
-from fleethook.server.protocol.connections import Connections
+from fleethook.server.protocol.connections import CONNECTION, EXTENSION, Connections
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook, widget, workspace

@@ -18,8 +18,8 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
     group_code,
 )
 from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
-from fleethook.outbound.call_errors import OverloadedError
 from fleethook.outbound.client import HookClient
+from fleethook.outbound.http_exchange import OverloadedError
 from fleethook.outbound.pool import Quotas
 from fleethook.server.metrics import OTHER
 from fleethook.settings import Settings

@@ -40,12 +40,13 @@ from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import (
+    describe,
     read_reviews,
     resolve_cluster,
     select_objects,
     stream_inputs,
+    try_webhooks,
 )
-from fleethook.engines.dispatch.commands.webhook_trials import describe, try_webhooks
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.explain import BUDGET_SECONDS

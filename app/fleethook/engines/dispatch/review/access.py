@@ -22,10 +22,10 @@ from fleethook.engines.dispatch.factory import NamespaceSource
 from fleethook.fairness import ExpiringCache
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_texts
 from fleethook.model.kcp import is_path
-from fleethook.outbound.call_errors import FailureLog
+from fleethook.outbound.http_exchange import FailureLog
 from fleethook.outbound.pool import CallSlots, FullError, Quotas
-from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.bodies import RequestError
+from fleethook.server.protocol.connections import NamedCallers
 from fleethook.work.threads import Work
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path

@@ -24,8 +24,8 @@ from fleethook.engines.dispatch.review.dispatch_endpoint import (
 from fleethook.model.admission import AdmissionRequest, cluster_conflict
 from fleethook.model.json import JSON
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of, is_cluster, is_path
-from fleethook.server.callers import NamedCallers
 from fleethook.server.protocol.bodies import RequestError
+from fleethook.server.protocol.connections import NamedCallers
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.codec import encode_response
 from fleethook.work.threads import Work

@@ -27,10 +27,17 @@ from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
-from fleethook.server.callers import CONNECTION, EXTENSION, FullQuotaError, RequestQuota
 from fleethook.server.log import ReviewLine, make_admission_line
-from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError, client_of
-from fleethook.server.protocol.connections import ClientConnection
+from fleethook.server.protocol.bodies import (
+    BodyCharge,
+    ClientGoneError,
+    FullQuotaError,
+    Reply,
+    RequestError,
+    RequestQuota,
+    client_of,
+)
+from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
 from fleethook.server.reviews.codec import (
     Decoded,
@@ -40,8 +47,7 @@ from fleethook.server.reviews.codec import (
     explain_failure,
     find_budget,
 )
-from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP
-from fleethook.server.reviews.recording import AskedCall
+from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP, AskedCall
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 from fleethook.work.threads import Work, begin
 

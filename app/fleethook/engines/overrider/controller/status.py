@@ -9,9 +9,8 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.conditions import Condition, Status, build_conditions
+from fleethook.cluster.conditions import Condition, EventRecorder, ObjectReference, Status, build_conditions
 from fleethook.cluster.connection import MERGE_PATCH, Connection
-from fleethook.cluster.events import EventRecorder, ObjectReference
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
 from fleethook.cluster.store import StoreView
