@@ -6,10 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.patch.pointer import format_tokens as format_pointer
 
-_MISSING: Final[Any] = object()
 _MAX_LEVELS: Final = 100
 """Levels of a value whose fault is searched."""
 _METHODS: Final = frozenset(name for name in dir(dict) if not name.startswith("_"))
@@ -169,7 +168,7 @@ def _to_plain_object(value: JSONObject, origin: JSONObject) -> JSONObject:
         if type(name) is not str:
             encoded: JSONObject = encode(value)
             return encoded
-        former = origin.get(name, _MISSING)
+        former = origin.get(name, ABSENT)
         if member is not former and (plain := _to_plain(member, former)) is not former:
             changes[name] = plain
     if not changes and len(value) == len(origin):

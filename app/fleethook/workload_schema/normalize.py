@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.model.formats.quantity import stored_quantity, stored_resource
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.workload_schema.go_structs import ZEROS, Field, Kind, load_structs, root_name
 
 
@@ -85,8 +85,6 @@ class _Decoding(NamedTuple):
 
 _Rule = Callable[[JSON, _Decoding], JSON]
 """Returns the stored form of a value."""
-
-_DROPPED: Final = object()
 
 
 class _Member(NamedTuple):
@@ -171,9 +169,9 @@ def _find_changes(value: JSONObject, members: Mapping[str, _Member], decoding: _
         member = members.get(name)
         if member is None:
             if not decoding.keeps_unknown:
-                changes[name] = _DROPPED
+                changes[name] = ABSENT
         elif given is None or (not given and type(given) is member.omitted):
-            changes[name] = _DROPPED
+            changes[name] = ABSENT
         elif member.rule is not None:
             stored = member.rule(given, decoding)
             if stored is not given:
@@ -183,7 +181,7 @@ def _find_changes(value: JSONObject, members: Mapping[str, _Member], decoding: _
 
 def _apply_changes(value: JSONObject, changes: Mapping[str, JSON]) -> JSONObject:
     merged = {name: changes.get(name, given) for name, given in value.items()}
-    return {name: given for name, given in merged.items() if given is not _DROPPED}
+    return {name: given for name, given in merged.items() if given is not ABSENT}
 
 
 def _make_list_rule(rule: _Rule | None, zero: JSON) -> _Rule:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Index, Stored, StoreView
 from fleethook.engines.dispatch.match.equivalent_resources import DEFINITIONS_BY_RESOURCE
+from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.kcp import API_BINDING, API_EXPORT, LOGICAL_CLUSTER, LOGICAL_CLUSTER_NAME, WORKSPACE, is_path
 
@@ -195,10 +196,9 @@ def find_owner(
         return _find_local_owner(store, cluster=cluster, group=group, resource=resource, as_kcp=as_kcp)
     clusters = {_read_export_cluster(binding) for binding in bindings}
     if len(clusters) > 1 and not as_kcp:
-        listed = bindings[:_MAX_LISTED]
-        claims = ", ".join(f"{_read_name(one)} (of {_read_export_cluster(one) or 'no cluster'})" for one in listed)
-        claims += f" and {len(bindings) - _MAX_LISTED} more" if len(bindings) > _MAX_LISTED else ""
-        problem = f"several APIBindings of {cluster} list {named}: {claims}; remove all but one"
+        claims = [f"{_read_name(one)} (of {_read_export_cluster(one) or 'no cluster'})" for one in bindings]
+        listed = list_names(claims, most=_MAX_LISTED)
+        problem = f"several APIBindings of {cluster} list {named}: {listed}; remove all but one"
         return Ownership(OwnerStatus.AMBIGUOUS, None, (problem,), problem)
     return _find_bound_owner(store, bindings[0], cluster=cluster, named=(group, resource), as_kcp=as_kcp)
 

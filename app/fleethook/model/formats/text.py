@@ -6,7 +6,7 @@ forge log lines, and bidirectional controls, which reorder the displayed text (C
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 # Cc (C0, DEL and C1 with U+0085), Zl and Zp, Bidi_Control, the deprecated format characters of its block, and Cs, which
@@ -104,3 +104,9 @@ def suggestion(name: str, known: Iterable[str], *, quote: str = "") -> str:
     """
     found = nearest(name, known)
     return f"; did you mean {quote}{found}{quote}?" if found else ""
+
+
+def list_names(names: Sequence[str], *, most: int = 3) -> str:
+    """Return the first names for a message, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -10,6 +10,7 @@ import msgspec
 
 from fleethook.cluster.registration.paths import CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE
 from fleethook.model.admission import KIND as ADMISSION_REVIEW
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import EXPLORE_REVIEW, INTERPRETER_CONTEXT
@@ -170,8 +171,6 @@ DISPATCHING: Final = (CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE)
 """Beginnings of the routes whose reviews webhooks decide."""
 UNDECIDABLE: Final = "undecidable"
 """The kind of change of a review that needs an answer which was not recorded."""
-MAX_NAMED: Final = 3
-"""Webhooks that the title of a change names."""
 _WEBHOOK: Final = re.compile(r'webhook "([^"\\]{1,253})"')
 
 
@@ -307,15 +306,10 @@ def _name_cause(
     if not named and record.route.startswith(DISPATCHING):
         texts = [text for one in differences if one.aspect in ("message", "warnings") for text in _list_texts(one)]
         named = [f"webhook {name}" for name in dict.fromkeys(name for text in texts for name in _WEBHOOK.findall(text))]
-        return _join(named) or subject.kind
-    return _join(named) or subject.owner or str(subject)
+        return list_names(named) or subject.kind
+    return list_names(named) or subject.owner or str(subject)
 
 
 def _list_texts(difference: OutcomeDifference) -> Iterator[str]:
     for side in (difference.before, difference.after):
         yield from map(str, side)
-
-
-def _join(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMED
-    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

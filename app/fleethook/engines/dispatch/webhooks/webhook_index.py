@@ -6,14 +6,14 @@ The webhooks of a configuration are compiled again when it changes.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rules import EquivalentIndex, WebhookInvocation, find_invocation
 from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook, compile_webhooks, set_defaults
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.json import JSONObject, count_values
+from fleethook.model.json import ABSENT, JSONObject, count_values
 from fleethook.model.webhook_rules import EVERY, RuleAttributes
 from fleethook.work.garbage import GCFreezer
 from fleethook.work.threads import Work, Worker
@@ -198,7 +198,7 @@ class Configurations:
     ) -> None:
         """Take over compiled configurations, except those that have changed again."""
         for name, hooks in compiled.items():
-            if known.changed.get(name, _ABSENT) is taken[name]:
+            if known.changed.get(name, ABSENT) is taken[name]:
                 del known.changed[name]
                 known.hooks.replace(name, hooks)
                 self._lasting.add(_CONTAINERS * len(hooks))
@@ -207,9 +207,6 @@ class Configurations:
         if not known.hooks and not known.changed:
             self._hooks.pop((cluster, phase), None)
         return known.hooks
-
-
-_ABSENT: Final[Any] = object()
 
 
 def compile_configurations(

@@ -42,18 +42,10 @@ class _Members(msgspec.Struct):
     spec: msgspec.Raw = _ABSENT
 
 
-class _Overrider(msgspec.Struct):
-    subject: msgspec.Raw = _ABSENT
-    entries: msgspec.Raw = _ABSENT
-
-
 _decode_workload: Final = msgspec.json.Decoder(_Workload).decode
 
 
 _decode_members: Final = msgspec.json.Decoder(_Members).decode
-
-
-_decode_overrider: Final = msgspec.json.Decoder(_Overrider).decode
 
 
 class WorkloadChange(NamedTuple):
@@ -93,12 +85,22 @@ def _read_stored_members(request: AdmissionRequest) -> JSONObject:
 
 
 def changes_overrider(request: AdmissionRequest) -> bool:
-    """Return whether an update of an overrider changes its subject or its entries."""
-    try:
-        before, after = _decode_overrider(request.old_object_raw), _decode_overrider(request.object_raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    """Return whether a review creates an overrider, or changes its subject or its entries."""
+    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+        return False
+    if request.operation == "CREATE":
         return True
-    return bytes(before.subject) != bytes(after.subject) or bytes(before.entries) != bytes(after.entries)
+    overrider, old = as_object(request.object), as_object(request.old_object)
+    if as_object(overrider.get("metadata")).get("deletionTimestamp"):
+        return False
+    names = ("subject", "entries")
+    return any(old.get(name) != overrider.get(name) for name in names) or read_name(old) != read_name(overrider)
+
+
+def read_name(overrider: Mapping[str, JSON]) -> tuple[JSON, JSON]:
+    """Return namespace and name of an overrider, which may have any shape."""
+    metadata = as_object(overrider.get("metadata"))
+    return metadata.get("namespace"), metadata.get("name")
 
 
 def _read_revision(workload: _Workload) -> tuple[bytes, bytes]:

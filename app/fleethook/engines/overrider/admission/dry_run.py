@@ -20,6 +20,7 @@ from fleethook.engines.overrider.subject.owner_index import subject_of
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
 from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.openyurt import GROUP, YURT_APP_SET
@@ -51,6 +52,7 @@ def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: 
 
 # Values of templates, over all pools, that a check renders on the event loop: at most some 20 ms.
 # Limits the memory of a check if every pool of a subject needs a plan of its own: 200 plans.
+_MAX_NAMED: Final = 5
 _MAX_WEIGHT: Final = 10_000
 # Values of templates that one check renders, some 1.5 seconds: enough for 1,000 node pools with a plan each of a
 # template of 400 values. The webhook has five seconds.
@@ -135,8 +137,7 @@ def _cache_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str, known: _
 
 
 def _join_pools(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return f"node pool {shown}" if len(names) == 1 else f"node pools {shown}"
+    return f"node pool{'' if len(names) == 1 else 's'} {list_names(names, most=_MAX_NAMED)}"
 
 
 def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterator[Remark]:

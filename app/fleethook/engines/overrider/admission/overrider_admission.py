@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.engines.overrider.admission.changed_members import changes_overrider, read_name
 from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
 from fleethook.engines.overrider.rollout.guard import find_rollout
@@ -208,31 +209,12 @@ def _shorten(warnings: list[str]) -> list[str]:
     return warnings if more <= 0 else [*warnings[:_MAX_CAUSES], f"and {more} more warnings"]
 
 
-def changes_overrider(request: AdmissionRequest) -> bool:
-    """Return whether a review creates an overrider, or changes its subject or its entries."""
-    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
-        return False
-    return request.operation == "CREATE" or not _is_unchanged(request, request.object)
-
-
-def _is_unchanged(request: AdmissionRequest, overrider: JSONObject) -> bool:
-    old = as_object(request.old_object)
-    is_same_spec = all(old.get(member) == overrider.get(member) for member in ("subject", "entries"))
-    is_same_object = _get_identity(old) == _get_identity(overrider)
-    return bool(overrider["metadata"].get("deletionTimestamp")) or (is_same_spec and is_same_object)
-
-
-def _get_identity(overrider: JSON) -> tuple[JSON, JSON]:
-    metadata = as_object(as_object(overrider).get("metadata"))
-    return metadata.get("namespace"), metadata.get("name")
-
-
 def _check_immutable_fields(request: AdmissionRequest, overrider: JSONObject) -> Iterator[Finding]:
     if request.operation != "UPDATE":
         return
     old = as_object(request.old_object)
-    name = _get_identity(old)[1]
-    if _get_identity(old) != _get_identity(overrider):
+    name = read_name(old)[1]
+    if read_name(old) != read_name(overrider):
         yield Finding("immutable", "metadata", f"unable to change metadata after {name} is created")
     if _get_bound_subject(old) != _get_bound_subject(overrider):
         message = f"unable to modify subject after {name} is created: delete it and create another one"

@@ -197,9 +197,9 @@ async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView,
     """
     try:
         document = request.old_object if request.operation == "DELETE" else request.object
+        if not isinstance(document, dict) or (request.operation == "UPDATE" and not changes_overrider(request)):
+            return
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return
-    if not isinstance(document, dict) or (request.operation == "UPDATE" and not changes_overrider(request)):
         return
     cluster, namespace = cluster_of(document), request.namespace
     subject = _find_subject(document, cluster=cluster, namespace=namespace)

@@ -32,7 +32,7 @@ from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.prediction import PredictedEffect, Totals, count, predict, sum_outcomes
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
-from fleethook.model.formats.text import suggestion
+from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import SUBJECT_KINDS
 
@@ -42,7 +42,6 @@ _STYLES: Final = {
 _LABELS: Final = {"spec": "changes spec", "metadata": "changes metadata", "error": "cannot be rendered"}
 _COUNTED: Final = frozenset({"rolls", "created", "deleted"})
 _OWN: Final = "/metadata/annotations/fleethook.io~1"
-_MAX_PATHS: Final = 3
 
 
 def print_outcomes(outcomes: Sequence[PredictedEffect], output: Output) -> None:
@@ -93,8 +92,7 @@ def _describe_details(one: PredictedEffect) -> str:
     if effect.replicas[0] != effect.replicas[1] and effect.name in ("rolls", "scales"):
         parts.append(f"replicas {effect.replicas[0]} → {effect.replicas[1]}")
     paths = _select_paths(one)
-    more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
-    parts += [f"({', '.join(paths[:_MAX_PATHS])}{more})"] if paths else []
+    parts += [f"({list_names(paths)})"] if paths else []
     return " ".join(parts)
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.registration.configuration_objects import list_definitions
 from fleethook.cluster.store import ObjectKey, Store, Stored
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.openyurt import GROUP, VERSION
@@ -182,10 +183,9 @@ def describe_render_webhook(webhook: RenderWebhook) -> str:
 
 def describe_dropped_members(dropped: tuple[str, ...]) -> str:
     """Return the members of overriders that are lost, and the definition that keeps them."""
-    named = ", ".join(_SHOWN.get(path, path) for path in dropped[:_MAX_NAMED])
-    more = f" and {len(dropped) - _MAX_NAMED} more" if len(dropped) > _MAX_NAMED else ""
+    named = list_names([_SHOWN.get(path, path) for path in dropped], most=_MAX_NAMED)
     return (
-        f"the installed CustomResourceDefinition {DEFINITION_NAME} silently drops {named}{more}, as OpenYurt's own "
+        f"the installed CustomResourceDefinition {DEFINITION_NAME} silently drops {named}, as OpenYurt's own "
         f"does; {_DEFINITION_REMEDY}"
     )
 

@@ -17,7 +17,8 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME, find_dropped_members
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
 from fleethook.engines.overrider.subject.owner_index import Binding
-from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans, list_names
+from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
@@ -311,9 +312,9 @@ class StatusReporter:
 
     async def record_reverts(self, binding: Binding, about: JSONObject, reverted: Sequence[Result]) -> None:
         """Write an event that names the workloads that match their template again."""
-        names = ", ".join(f"{result.workload} in {result.pool}" for result in reverted[:_MAX_NAMED_REVERTED])
-        more = f" and {len(reverted) - _MAX_NAMED_REVERTED} more" if len(reverted) > _MAX_NAMED_REVERTED else ""
-        await self.record_event(binding, about, "Normal", "Reverted", f"reverted to their template: {names}{more}")
+        names = [f"{result.workload} in {result.pool}" for result in reverted]
+        text = f"reverted to their template: {list_names(names, most=_MAX_NAMED_REVERTED)}"
+        await self.record_event(binding, about, "Normal", "Reverted", text)
 
     async def record_orphans(self, binding: Binding, about: JSONObject, orphans: Sequence[str]) -> None:
         """Write an event that names the workloads that keep the overrides of a deleted overrider."""

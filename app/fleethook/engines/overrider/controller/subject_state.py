@@ -27,6 +27,7 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
     describe_lack_of_pools,
     is_former,
 )
+from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.model.openyurt import API_VERSION, NODE_POOL, YURT_APP_DAEMON
 
@@ -80,8 +81,7 @@ class SubjectState(NamedTuple):
         """The work that its controller has not done yet, for messages."""
         if not self.missing:
             return "workloads lack its template"
-        more = f" and {len(self.missing) - _MAX_NAMED} more" if len(self.missing) > _MAX_NAMED else ""
-        return f"there is no workload in node pool {', '.join(self.missing[:_MAX_NAMED])}{more}"
+        return f"there is no workload in node pool {list_names(self.missing, most=_MAX_NAMED)}"
 
     def gaps(self, overrider: JSONObject, *, overdue: bool, orphans: Sequence[str], store: StoreView) -> Gaps:
         """Return the pools that an overrider selects and that have no workload to render.

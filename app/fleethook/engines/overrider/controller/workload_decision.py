@@ -18,6 +18,7 @@ from fleethook.engines.overrider.render.plan_patch import compute_patch
 from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, Rendering, RenderTarget, render
 from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.patch import apply
 
@@ -216,9 +217,6 @@ class Decision(NamedTuple):
     """`Drift.scale` of the drift that a touch has ended."""
 
 
-_MAX_NAMED: Final = 3
-
-
 class KnownDrift(NamedTuple):
     """The drift that the last comparison of a workload found; members as of `Drift`."""
 
@@ -282,7 +280,7 @@ def retry(pointers: Sequence[str], *, scale: str = "") -> Decision:
     """
     if scale and len(pointers) == 1:
         return Decision(Action.RETRY, scale)
-    where = _list_pointers(pointers) or "its annotation fleethook.io/rendered"
+    where = list_names(pointers) or "its annotation fleethook.io/rendered"
     text = (
         f"re-render requested, but {where} still differs: check that the webhook is registered, and that no other "
         f"webhook or controller reverts it{scale and '; '}{scale}"
@@ -297,11 +295,6 @@ def _wait(binding: Binding) -> Decision:
 
 def _describe_lost(pointers: Sequence[str]) -> str:
     return (
-        f"the apiserver did not keep {_list_pointers(pointers)}: check the path for a misspelled field, and whether "
+        f"the apiserver did not keep {list_names(pointers)}: check the path for a misspelled field, and whether "
         "another webhook changes it"
     )
-
-
-def _list_pointers(pointers: Sequence[str]) -> str:
-    more = f" and {len(pointers) - _MAX_NAMED} more" if len(pointers) > _MAX_NAMED else ""
-    return ", ".join(pointers[:_MAX_NAMED]) + more

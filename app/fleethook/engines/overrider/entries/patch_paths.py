@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from fleethook.engines.overrider.render.delta import value_at
 from fleethook.engines.overrider.render.last_render import RESERVED_PREFIX
 from fleethook.engines.overrider.render.member_differences import describe_identity, index_elements
-from fleethook.model.formats.text import suggestion
+from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL
@@ -138,7 +138,7 @@ slices of up to 30 ms."""
 
 END: Final = "-"
 _NO_SCHEMA: Final = MergeSchema()
-MAX_SUGGESTED: Final = 5
+_MAX_SUGGESTED: Final = 5
 
 
 class PathError(ValueError):
@@ -265,8 +265,7 @@ def describe_elements(elements: Sequence[JSON], schema: MergeSchema) -> str:
     if not known:
         return ""
     names = [describe_identity(identity, schema) for identity in known]
-    more = f" and {len(names) - MAX_SUGGESTED} more" if len(names) > MAX_SUGGESTED else ""
-    return f"; an override changes only elements of the template: {', '.join(names[:MAX_SUGGESTED])}{more}"
+    return f"; an override changes only elements of the template: {list_names(names, most=_MAX_SUGGESTED)}"
 
 
 def missing_parent(document: JSON, path: str) -> JSONObject | None:

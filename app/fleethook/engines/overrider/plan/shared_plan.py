@@ -47,7 +47,7 @@ _Names = tuple[frozenset[str], frozenset[str]]
 _NO_NAMES: Final[_Names] = (frozenset(), frozenset())
 # A compilation takes some 4 µs for each value of the template, so 12 ms, and as long as 8 values for each value of the
 # entries.
-_MAX_ON_LOOP: Final = 3_000
+_MAX_VALUES_ON_LOOP: Final = 3_000
 _ENTRY_VALUE: Final = 8
 
 
@@ -197,9 +197,9 @@ class PlanCompiler:
     def _is_long(self, of: _Configuration) -> bool:
         subject = self.subject
         parts = [templates_of(subject), tweaks_of(subject), of.config]
-        values = count_values(parts, limit=_MAX_ON_LOOP) * count_selections(subject)
+        values = count_values(parts, limit=_MAX_VALUES_ON_LOOP) * count_selections(subject)
         entries = [as_list(self._entries)[number] for number in of.entries]
-        return values + _ENTRY_VALUE * count_values(entries, limit=_MAX_ON_LOOP) > _MAX_ON_LOOP
+        return values + _ENTRY_VALUE * count_values(entries, limit=_MAX_VALUES_ON_LOOP) > _MAX_VALUES_ON_LOOP
 
     def _compile(self, of: _Configuration, kind: str) -> None:
         """Compile the plan of a configuration, which another caller may have compiled in the meantime."""

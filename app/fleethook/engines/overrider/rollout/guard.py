@@ -20,6 +20,7 @@ from fleethook.engines.overrider.subject.owner_index import effective_overrider,
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
 from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError
 from fleethook.model.admission import AdmissionRequest
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.kcp import cluster_of
@@ -133,10 +134,9 @@ class EditEffects(NamedTuple):
     @property
     def text(self) -> str:
         """The numbers, with some of the node pools."""
-        shown = ", ".join(self.rolling[:_MAX_NAMED])
-        more = f" and {len(self.rolling) - _MAX_NAMED} more" if len(self.rolling) > _MAX_NAMED else ""
+        shown = list_names(self.rolling, most=_MAX_NAMED)
         bound = f", of which {self.uncompared} were not compared and may not roll" if self.uncompared else ""
-        return f"{self.totals.headline} (node pool{'' if len(self.rolling) == 1 else 's'} {shown}{more}{bound})"
+        return f"{self.totals.headline} (node pool{'' if len(self.rolling) == 1 else 's'} {shown}{bound})"
 
 
 def predict_edit(edit: Edit) -> EditEffects:

@@ -29,9 +29,9 @@ from fleethook.engines.overrider.subject.subject_members import (
     templates_path,
     tweaks_of,
 )
-from fleethook.engines.overrider.subject.unreached_workloads import list_names
 from fleethook.engines.overrider.template.node_affinity import PoolSettings, SubjectError, members_of
 from fleethook.engines.overrider.template.template import apply_tweaks, list_operations
+from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_objects, list_texts
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply

@@ -18,9 +18,9 @@ from fleethook.engines.overrider.subject.subject_members import (
     pools_of_subject,
     tweaks_of,
 )
-from fleethook.engines.overrider.subject.unreached_workloads import absent_pools, describe_lack_of_pools, list_names
+from fleethook.engines.overrider.subject.unreached_workloads import absent_pools, describe_lack_of_pools
 from fleethook.model.formats.labels import validate_selector
-from fleethook.model.formats.text import suggestion
+from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON

@@ -21,6 +21,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     is_v1beta1,
     listed_pools,
 )
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NODE_POOL, POOL_NAME_LABEL, REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET
@@ -56,7 +57,6 @@ def describe_lack_of_pools(group_kind: GroupKind, subject: JSONObject, absent: t
     return f"{name} has no node pool: {', and '.join(reasons) or f'{listed} empty'}"
 
 
-_MAX_NAMED: Final = 3
 _MAX_ORPHANS: Final = 5
 
 
@@ -145,12 +145,6 @@ def describe_orphans(orphans: Sequence[str]) -> str:
     text = f"{len(orphans)} rendered workloads have no owner any more and keep their overrides"
     remedy = f"delete them when their replacements run ('{ORPHANS_COMMAND}' lists all workloads; orphans have no owner)"
     return f"{text}: {named}; {remedy}"
-
-
-def list_names(names: Sequence[str], *, most: int = _MAX_NAMED) -> str:
-    """Return the first names for a message, and the number of the others."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 class Orphan(NamedTuple):
