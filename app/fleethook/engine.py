@@ -78,7 +78,7 @@ class Engine(NamedTuple):
         commands: Its commands by name.
         webhooks: A function that returns each `Webhook` (`configuration_objects`) that sends reviews to it.
         probe: A function of the name of an object. It returns a `Probe` that creates the object.
-        doctor: Its checks for ``fleethook doctor``, as `fleethook.cli.doctor.doctor_cluster.EngineChecks`.
+        doctor: Its checks for ``fleethook doctor``, as `fleethook.cli.doctor.doctor.EngineChecks`.
         uninstall: Its part of ``fleethook uninstall``, as `fleethook.cli.uninstall.EngineRemoval`.
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the
             `fleethook.cli.inputs.sources.SourceOptions`, None if it must not ask a cluster. It returns findings as

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -10,13 +11,13 @@ from typing import Annotated, Final
 from fleethook.app import Fleethook, find_followed
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
-from fleethook.cli.inputs.recordings import list_recordings, read_recordings
 from fleethook.cli.inputs.sources import InputObjects, SourceOptions, read_source
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.resources import KCP, WatchedResource
+from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.cluster.registration.paths import (
     MUTATE_KARMADA,
     OBSERVE,
@@ -25,7 +26,7 @@ from fleethook.cluster.registration.paths import (
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
-from fleethook.recordings.recording_format import Record, RecordEntry
+from fleethook.recordings.recording_format import FILE_SUFFIX, Record, RecordEntry, RecordProblem, read_entries
 from fleethook.recordings.replay.decision_changes import ChangedDecision
 from fleethook.recordings.replay.replay import (
     OFFLINE,
@@ -39,6 +40,47 @@ from fleethook.recordings.replay.replay import (
 )
 from fleethook.settings import Settings
 from fleethook.work.garbage import settle_garbage_collector
+
+_SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")
+TakeProblem = Callable[[RecordProblem], None]
+"""Takes a problem of the input."""
+
+
+def list_recordings(paths: Sequence[Path]) -> list[Path]:
+    """Return files, and the recordings of directories by name, which is by time for each server.
+
+    Exits with a message if a path does not exist, or if a directory has no recording.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(one for one in path.rglob("*.jsonl*") if one.name.endswith(_SUFFIXES) and one.is_file())
+            if not inside:
+                fail(f"{path} has no recording (*{FILE_SUFFIX} or *.jsonl)")
+            found += inside
+        elif path != STANDARD_INPUT and not path.exists():
+            fail(f"{path} does not exist")
+        else:
+            found.append(path)
+    return found
+
+
+def read_recordings(files: Sequence[Path], report: TakeProblem) -> Iterator[RecordEntry]:
+    """Yield the records of files; problems go to ``report``."""
+    for file in files:
+        with contextlib.ExitStack() as stack:
+            try:
+                is_input = file == STANDARD_INPUT
+                stream = sys.stdin.buffer if is_input else stack.enter_context(file.open("rb"))
+            except OSError as error:
+                report(RecordProblem(str(file), 1, f"the file cannot be read: {error.strerror}"))
+                continue
+            for one in read_entries(stream, "<stdin>" if is_input else str(file)):
+                if isinstance(one, RecordProblem):
+                    report(one)
+                else:
+                    yield one
+
 
 # The answers of these routes depend on no stored object.
 _DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA)

@@ -7,11 +7,17 @@ import pytest
 
 from fleethook.admission import mutate, validate
 from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
-from fleethook.cli.doctor.webhook_calls import CallExaminer
+from fleethook.cli.doctor.webhook_calls import CallExaminer, judge, list_probes
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
-from fleethook.cluster.registration.configuration_objects import Reference, ServiceReference, URLReference
+from fleethook.cluster.registration.configuration_objects import (
+    Reference,
+    ServiceReference,
+    URLReference,
+    list_webhooks,
+)
 from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, build_rule_configurations
+from fleethook.engine import installed_engines
 from tests.e2e.cluster import free_port
 from tests.hook_server import run_hook
 
@@ -139,3 +145,53 @@ async def test_without_rights_the_url_is_called_instead(tmp_path: Path) -> None:
         found = await examine(Apiserver("no rights"), reference, CLOSED, ca=hook.ca_bundle)
     assert [one.level for one in found] == ["ok", "note"], found
     assert [one["request"]["dryRun"] for one in hook.reviews] == [True]
+
+
+PROBES = list_probes(installed_engines())
+PROBE = PROBES[0]
+
+
+def test_each_probe_asks_a_validating_webhook_of_its_engine() -> None:
+    webhooks = {one.name: one for one in list_webhooks()}
+    assert [probe.engine for probe in PROBES] == ["overrider", "interpret", "crds"]
+    for probe in PROBES:
+        wanted = webhooks[probe.webhook]
+        assert (wanted.engine, wanted.group, wanted.version) == (probe.engine, probe.group, probe.version)
+        assert probe.plural in wanted.resources
+        assert probe.namespaced is (wanted.scope == "Namespaced")
+        assert wanted.side_effects in ("None", "NoneOnDryRun")
+
+
+def test_the_path_has_the_namespace_of_namespaced_objects() -> None:
+    assert PROBE.build_path("a") == "/apis/apps.openyurt.io/v1alpha1/namespaces/a/yurtappoverriders"
+    assert PROBES[1].build_path("a") == "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations"
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "level", "part"),
+    [
+        (400, f'admission webhook "{PROBE.webhook}" denied the request: entries', "ok", ""),
+        (400, 'admission webhook "policy.example.org" denied the request: no', "unknown", "--namespace"),
+        (201, "", "error", "--namespace"),
+        (403, 'cannot create resource "yurtappoverriders"', "unknown", "verbs: [create]"),
+        (404, "404 page not found", "unknown", "definition of yurtappoverriders.apps.openyurt.io"),
+        (422, "YurtAppOverrider is invalid", "unknown", "correct"),
+        (403, 'pods "a" is forbidden: exceeded quota: q', "unknown", "correct"),
+        (500, 'failed calling webhook "w": the server is currently unable to handle the request', "error", "readyz"),
+        (500, 'failed calling webhook "w": x509: certificate signed by unknown authority', "error", "caBundle"),
+        (500, 'failed calling webhook "w": x509: certificate has expired or is not yet valid', "error", "NTP"),
+        (500, 'failed calling webhook "w": x509: certificate is valid for a, not b', "error", "dns_names"),
+        (500, 'failed calling webhook "w": dial tcp: connect: connection refused', "error", "start the server"),
+        (500, 'failed calling webhook "w": no endpoints available for service "w"', "error", "no Pod"),
+        (500, 'failed calling webhook "w": service "w" not found', "error", "create the Service"),
+        (500, 'failed calling webhook "w": failed to call webhook: Not Found', "error", "enable the engine"),
+        (500, 'failed calling webhook "w": context deadline exceeded', "error", "NetworkPolicy"),
+        (500, 'failed calling webhook "w": net/http: TLS handshake timeout', "error", "NetworkPolicy"),
+        (500, 'failed calling webhook "w": no such host', "error", "DNS"),
+        (500, 'failed calling webhook "w": something else', "error", "log of the server"),
+    ],
+)
+def test_each_answer_has_a_meaning_and_a_remedy(status: int, message: str, level: str, part: str) -> None:
+    found = judge(PROBE, status, message, namespace="a")
+    assert (found.level, part in found.remedy) == (level, True)
+    assert bool(found.remedy) is (level != "ok")

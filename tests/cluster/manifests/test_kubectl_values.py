@@ -15,7 +15,7 @@ from fleethook.cluster.manifests.kubectl_values import (
     yaml_text,
 )
 from fleethook.cluster.manifests.yaml_reader import read_values
-from fleethook.console.yaml_paths import dump_yaml
+from fleethook.console.rendering import dump_yaml
 from fleethook.engines.interpret.pages.playground import write_yaml
 from fleethook.model.formats.text import is_inert
 from tests.conformance.test_kubectl_yaml import CASES, HEAD

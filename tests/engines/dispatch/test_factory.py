@@ -13,8 +13,7 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, DispatchResult
 from fleethook.engines.dispatch.factory import answer_from_records, build_offline_dispatcher, read_namespace
-from fleethook.recordings.recording_format import RecordedCall
-from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls, find_current
+from fleethook.recordings.recording_format import CallName, RecordedCall, ReviewCalls, current_calls, find_current
 from tests.engines.dispatch.builders import WIDGETS, configuration, request_of, review, store_of, webhook
 
 

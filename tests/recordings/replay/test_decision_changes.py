@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.recordings.recording_format import Record
+from fleethook.recordings.recording_format import CallName, Record
 from fleethook.recordings.replay.decision_changes import (
     UNDECIDABLE,
     ChangedDecision,
@@ -18,7 +18,6 @@ from fleethook.recordings.replay.decision_changes import (
     make_change,
     read_outcome,
 )
-from fleethook.recordings.replay.recorded_calls import CallName
 from fleethook.recordings.replay.replay import MAX_LINES, describe_change
 from tests.recordings.recordings import MUTATE, TIME, line
 

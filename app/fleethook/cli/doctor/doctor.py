@@ -2,21 +2,37 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, NamedTuple, get_args
 
 from fleethook.cli.command_line import Option
-from fleethook.cli.doctor.doctor_checks import Diagnosis, Level
-from fleethook.cli.doctor.doctor_cluster import Doctor
+from fleethook.cli.doctor.doctor_checks import (
+    Diagnosis,
+    Level,
+    RegisteredWebhook,
+    check_clock,
+    check_policies,
+    check_registration,
+    check_version,
+    find_registered,
+)
 from fleethook.cli.doctor.kcp_checks import examine_export, examine_kcp
+from fleethook.cli.doctor.webhook_calls import CallExaminer, list_probes
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.inputs.cluster_reader import Right, describe_rules, list_missing
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.options import ConsumersOption, KcpCacheOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
+from fleethook.cluster.registration.configuration_objects import API_VERSION, MUTATING, VALIDATING
+from fleethook.cluster.registration.registrar import get_object
+from fleethook.engine import enabled_engines, load_reference
+from fleethook.model.json import JSONObject, as_object
+from fleethook.settings import Settings
 
 _STYLES: Final = {"ok": "green", "note": "cyan", "unknown": "magenta", "warning": "yellow", "error": "bold red"}
 
@@ -116,3 +132,218 @@ def _print(found: Sequence[Diagnosis]) -> None:
             write_styled(styled(f"         → {one.remedy}", "dim"))
     unknown = sum(one.level == "unknown" for one in found)
     write_styled(styled(f"{count_levels(found)}{f', {unknown} not examined' if unknown else ''}"))
+
+
+_CHECK: Final = "service"
+_DEFAULT_PORT: Final = 443
+
+
+class ServiceName(NamedTuple):
+    """A Service that webhooks name, and the port."""
+
+    namespace: str
+    name: str
+    port: int
+
+
+def find_services(registered: Iterable[RegisteredWebhook]) -> list[ServiceName]:
+    """Return the Services that webhooks name, sorted."""
+    named = [one.service for one in registered if one.service]
+    return sorted(
+        {ServiceName(str(one["namespace"]), str(one["name"]), int(one.get("port") or _DEFAULT_PORT)) for one in named}
+    )
+
+
+def check_service(name: ServiceName, service: JSONObject | None, slices: Sequence[JSONObject]) -> Diagnosis:
+    """Check that a Service has the port that webhooks name, and a ready endpoint."""
+    shown = f"{name.namespace}/{name.name}"
+    if service is None:
+        remedy = (
+            "install the chart in this namespace, correct clientConfig.service of the webhooks, or remove fleethook by "
+            "`fleethook uninstall`"
+        )
+        return Diagnosis("error", _CHECK, f"the Service {shown} of the webhooks does not exist", remedy)
+    ports = [as_object(one).get("port") for one in as_object(service.get("spec")).get("ports") or ()]
+    if name.port not in ports:
+        present = ", ".join(map(str, ports)) or "none"
+        text = f"the webhooks name port {name.port} of the Service {shown}, which has {present}"
+        return Diagnosis("error", _CHECK, text, "correct the port of the webhooks or of the Service")
+    ready = _count_ready(slices)
+    if not ready:
+        remedy = "find out why no Pod is ready: `kubectl describe pod`, the log of the server, GET /readyz"
+        return Diagnosis("error", _CHECK, f"the Service {shown} has no ready endpoint", remedy)
+    return Diagnosis("ok", _CHECK, f"the Service {shown} has {ready} ready endpoint{'' if ready == 1 else 's'}")
+
+
+def _count_ready(slices: Iterable[JSONObject]) -> int:
+    """Return the number of ready addresses. An absent condition means ready (discovery.k8s.io/v1)."""
+    endpoints = [as_object(one) for each in slices for one in each.get("endpoints") or ()]
+    return sum(
+        len(one.get("addresses") or ())
+        for one in endpoints
+        if as_object(one.get("conditions")).get("ready") is not False
+    )
+
+
+def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
+    """Return the service accounts of Pods as ``NAMESPACE/NAME``."""
+    found = set()
+    for one in pods:
+        namespace, spec = as_object(one.get("metadata")).get("namespace"), as_object(one.get("spec"))
+        found.add(f"{namespace}/{spec.get('serviceAccountName') or 'default'}")
+    return found
+
+
+def list_rights(engines: Collection[str]) -> list[Right]:
+    """Return the rights to follow the kinds on which the answers of these engines depend."""
+    settings = Settings.model_construct()
+    followed = [load_reference(one.resources)(settings) for one in enabled_engines(engines) if one.resources]
+    kinds = dict.fromkeys((one.group, one.plural) for each in followed for one in each.needed if one.only is None)
+    return [(group, plural, verb) for group, plural in kinds for verb in ("list", "watch")]
+
+
+def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Diagnosis:
+    """Return the finding about the rights of a service account, ``NAMESPACE/NAME``."""
+    if missing:
+        text = f"the service account {account} lacks {len(missing)} of the {checked} rights that the server needs"
+        return Diagnosis("error", "rights", text, describe_rules(missing, subject="the service account"))
+    return Diagnosis("ok", "rights", f"the service account {account} has all {checked} rights that were checked")
+
+
+_SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_FORBIDDEN: Final = 403
+
+
+async def _find_nothing(_: "Doctor") -> Iterable[Diagnosis]:
+    return ()
+
+
+class EngineChecks(NamedTuple):
+    """The checks of an engine, which run if one of its webhooks is registered.
+
+    Attributes:
+        check_configurations: Returns the findings about all webhook configurations of the cluster.
+        examine_objects: Returns the findings about objects that the engine needs.
+    """
+
+    check_configurations: Callable[[Sequence[JSONObject]], Iterable[Diagnosis]] = lambda _: ()
+    examine_objects: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]] = _find_nothing
+
+
+async def run_allowed(check: str, findings: AsyncIterator[Diagnosis]) -> list[Diagnosis]:
+    """Return the findings of a check, or an unknown if the user has no right to read its objects."""
+    try:
+        return [one async for one in findings]
+    except APIError as error:
+        if error.code != _FORBIDDEN:
+            raise
+        return [Diagnosis("unknown", check, f"not examined: {error.message}", "give the user this right")]
+
+
+class Doctor:
+    """Examines the registration of fleethook with one apiserver.
+
+    Attributes:
+        connection: Connection to the apiserver.
+        accounts: Service accounts of the servers, ``NAMESPACE/NAME``.
+    """
+
+    def __init__(self, connection: Connection, *, namespace: str, account: str | None) -> None:
+        """Store the arguments.
+
+        Args:
+            connection: Connection to the apiserver.
+            namespace: Namespace of the dry runs.
+            account: Service account of the server, ``NAMESPACE/NAME``; None for those of the Pods behind its Service.
+        """
+        self.connection: Final = connection
+        self.accounts: Final[set[str]] = {account} if account else set()
+        self._namespace: Final = namespace
+        self._account: Final = account
+
+    async def examine(self) -> AsyncIterator[Diagnosis]:
+        """Yield the findings in order; raises UnreachableError, and APIError without the right to list webhooks."""
+        version = as_object(await self.connection.json("GET", "/version"))
+        yield check_version(*(str(version.get(name) or "") for name in ("major", "minor", "gitVersion")))
+        difference = await self._measure_clock()
+        yield check_clock(difference)
+        configurations = [*await self._list_configurations(MUTATING), *await self._list_configurations(VALIDATING)]
+        registered = find_registered(configurations)
+        engines = {one.wanted.engine for one in registered}
+        contributed = [load_reference(one.doctor) for one in enabled_engines(engines) if one.doctor]
+        for found in (
+            check_registration(registered),
+            check_policies(registered),
+            *(one.check_configurations(configurations) for one in contributed),
+        ):
+            for one in found:
+                yield one
+        async for one in self._examine_further(registered, engines, contributed):
+            yield one
+
+    async def _examine_further(
+        self, registered: Sequence[RegisteredWebhook], engines: Collection[str], contributed: Sequence[EngineChecks]
+    ) -> AsyncIterator[Diagnosis]:
+        """Yield the findings that need other objects. The user may lack the right to read any of them."""
+        for each in contributed:
+            for one in await each.examine_objects(self):
+                yield one
+        for service in find_services(registered):
+            for one in await run_allowed("service", self._examine_service(service)):
+                yield one
+        examiner = CallExaminer(self.connection, registered, namespace=self._namespace)
+        async for one in examiner.examine(list_probes(engines)):
+            yield one
+        for account in sorted(self.accounts):
+            for one in await run_allowed("rights", self._examine_rights(account, engines)):
+                yield one
+        if registered and not self.accounts and list_rights(engines):
+            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
+            yield Diagnosis("note", "rights", "not examined: the webhooks name no Service with Pods", remedy)
+
+    async def _measure_clock(self) -> timedelta:
+        """Return the apiserver's time less that of this machine. The apiserver's has whole seconds."""
+        before = datetime.now(UTC)
+        body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = as_object(await self.connection.json("POST", _SELF, body=body))
+        stamp = str(as_object(answer.get("metadata")).get("creationTimestamp"))
+        there = datetime.fromisoformat(stamp)
+        after = datetime.now(UTC)
+        # The apiserver cuts its time to whole seconds, so it may be up to a second later than the text.
+        if before - timedelta(seconds=1) <= there <= after:
+            return timedelta()
+        return there - (before if there < before else after)
+
+    async def _list_configurations(self, kind: str) -> list[JSONObject]:
+        found = as_object(await self.connection.json("GET", f"/apis/{API_VERSION}/{kind.lower()}s"))
+        return [{**as_object(one), "kind": kind} for one in found.get("items") or ()]
+
+    async def _examine_service(self, name: ServiceName) -> AsyncIterator[Diagnosis]:
+        """Yield the findings about a Service, and add its Pods and their service accounts."""
+        core = f"/api/v1/namespaces/{name.namespace}"
+        service = await get_object(self.connection, f"{core}/services/{name.name}")
+        slices = await self.list_items(
+            f"/apis/discovery.k8s.io/v1/namespaces/{name.namespace}/endpointslices",
+            f"kubernetes.io/service-name={name.name}",
+        )
+        yield check_service(name, service, slices)
+        selector = as_object(as_object((service or {}).get("spec")).get("selector"))
+        if selector and not self._account:
+            labels = ",".join(f"{key}={value}" for key, value in selector.items())
+            pods = await self.list_items(f"{core}/pods", labels)
+            self.accounts.update(find_accounts(pods))
+
+    async def list_items(self, path: str, selector: str = "") -> list[JSONObject]:
+        """Return the objects at a path that a label selector matches; raises APIError and UnreachableError."""
+        query = {"labelSelector": selector} if selector else None
+        found = as_object(await self.connection.json("GET", path, query=query))
+        return list(found.get("items") or ())
+
+    async def _examine_rights(self, account: str, engines: Collection[str]) -> AsyncIterator[Diagnosis]:
+        """Yield the finding about the rights of a service account, ``NAMESPACE/NAME``."""
+        namespace, _, name = account.partition("/")
+        user = f"system:serviceaccount:{namespace}:{name}"
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+        rights = list_rights(engines)
+        missing = await list_missing(self.connection, rights, subject={"user": user, "groups": groups})
+        yield judge_rights(account, missing, len(rights))

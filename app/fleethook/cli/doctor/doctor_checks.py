@@ -1,4 +1,4 @@
-"""The findings of ``fleethook doctor``: rules over the facts that `fleethook.cli.doctor.doctor_cluster` reads.
+"""The findings of ``fleethook doctor``: rules over the facts that `fleethook.cli.doctor.doctor` reads.
 
 No I/O.
 """

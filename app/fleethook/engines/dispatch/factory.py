@@ -28,8 +28,7 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.outbound.client import HookClient, Parties
-from fleethook.recordings.recording_format import RecordedCall
-from fleethook.recordings.replay.recorded_calls import UNRECORDED, CallName, find_current, read_answer
+from fleethook.recordings.recording_format import UNRECORDED, CallName, RecordedCall, find_current, read_answer
 
 
 class NamespaceSource(Protocol):

@@ -16,8 +16,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import EXPLORE_REVIEW, INTERPRETER_CONTEXT
 from fleethook.patch import PatchError, apply
 from fleethook.patch.diff import identical
-from fleethook.recordings.recording_format import Record
-from fleethook.recordings.replay.recorded_calls import CallName
+from fleethook.recordings.recording_format import CallName, Record
 
 _decode: Final = msgspec.json.decode
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -16,7 +16,16 @@ from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, JSONObject
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.patch import PatchError, apply, diff, resolve_pointer
-from fleethook.recordings.recording_format import BodyError, Record, RecordEntry, RecordProblem, unwrap_body
+from fleethook.recordings.recording_format import (
+    BodyError,
+    CallName,
+    Record,
+    RecordEntry,
+    RecordProblem,
+    ReviewCalls,
+    current_calls,
+    unwrap_body,
+)
 from fleethook.recordings.replay.decision_changes import (
     UNDECIDABLE,
     ChangedDecision,
@@ -27,7 +36,6 @@ from fleethook.recordings.replay.decision_changes import (
     make_change,
     read_outcome,
 )
-from fleethook.recordings.replay.recorded_calls import CallName, ReviewCalls, current_calls
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.endpoint import Endpoint
 

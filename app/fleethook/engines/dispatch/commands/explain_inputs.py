@@ -229,10 +229,7 @@ def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
 
 def read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:
     """Yield the admission reviews of recordings. Reports records that are none, and exits if there are no others."""
-    from fleethook.cli.inputs.recordings import (  # noqa: PLC0415 - `explain` reads no recordings
-        list_recordings,
-        read_recordings,
-    )
+    from fleethook.cli.replay import list_recordings, read_recordings  # noqa: PLC0415 - `explain` reads no recordings
     from fleethook.recordings.recording_format import BodyError, unwrap_body  # noqa: PLC0415 - as above
 
     skipped = found = 0

@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView
 from fleethook.console.forms import FormFieldError, read_document
-from fleethook.console.yaml_paths import dump_yaml
+from fleethook.console.rendering import dump_yaml
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
+from fleethook.cli.doctor.doctor import Doctor, EngineChecks, run_allowed
 from fleethook.cli.doctor.doctor_checks import Diagnosis, is_called, name_configuration
-from fleethook.cli.doctor.doctor_cluster import Doctor, EngineChecks, run_allowed
 from fleethook.cluster.kubernetes.resources import DEFINITIONS
 from fleethook.cluster.registration.configuration_objects import MUTATING, list_webhooks
 from fleethook.cluster.registration.registrar import get_object

@@ -29,10 +29,9 @@ from fleethook.console.attention import (
 )
 from fleethook.console.context import ConsoleContext, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.pages.reviews import review_url
-from fleethook.console.rendering import Context, find_context, render
+from fleethook.console.rendering import Context, find_context, list_lines, render
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.shared_value import KeptValue, Watch
-from fleethook.console.yaml_paths import list_lines
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
 from fleethook.engines.overrider.pages.matrix import (
     LINKS,
