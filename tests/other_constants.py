@@ -25,6 +25,8 @@ KNOWN: Final = {
     "shutdown": f"{_SERVER}.SHUTDOWN_SECONDS",
     "certificates": "fleethook.cli.serve.serve.CERTIFICATE_SECONDS",
     "stale": "fleethook.cluster.store.STALE_SECONDS",
+    "allowed": "fleethook.engines.dispatch.review.access.ALLOWED_SECONDS",
+    "refused": "fleethook.engines.dispatch.review.access.REFUSED_SECONDS",
     "absent": "fleethook.cluster.kubernetes.informer.ABSENT_SECONDS",
 }
 """The constants by short names."""

@@ -211,6 +211,15 @@ def fleet(
         yield made
 
 
+def expire_lease(admin: Api, namespace: str, name: str = "fleethook") -> None:
+    """Let the Lease of a killed leader expire now.
+
+    A duration that suits the test would be so short that a living leader loses its Lease on a busy machine.
+    """
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+    admin.call("PATCH", path, {"spec": {"leaseDurationSeconds": 1}}, content_type="application/merge-patch+json")
+
+
 def unregister(admin: Api) -> None:
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         admin.call("DELETE", f"{WEBHOOKS}/{kind}/fleethook")

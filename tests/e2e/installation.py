@@ -21,6 +21,7 @@ from tests.e2e.fleet import (
     RBAC,
     RULES,
     WEBHOOKS,
+    expire_lease,
     is_ready,
     is_trusted,
     registering,
@@ -46,7 +47,7 @@ class Installation:
     ) -> None:
         self._admin = plane.api()
         self._directory = directory
-        self._environment = {"FLEETHOOK_LEASE_DURATION": "3", **environment}
+        self._environment = environment
         self._running = contextlib.ExitStack()
         self._given = registering(kubeconfig or service_account(plane), free_port())
 
@@ -73,6 +74,7 @@ class Installation:
     def kill(self) -> None:
         """Kill the server as in a crash: the registration stays, and no server answers."""
         self._running.close()
+        expire_lease(self._admin, NAMESPACE)
 
     @contextlib.contextmanager
     def away(self) -> Iterator[None]:

@@ -3,7 +3,9 @@
 import signal
 from pathlib import Path
 
-from tests.e2e.crds_controller import BODY, KarmadaFactory, http, run_crds_controller
+from tests.e2e.cluster import Api
+from tests.e2e.crds_controller import BODY, SYSTEM, KarmadaFactory, http, run_crds_controller
+from tests.e2e.fleet import expire_lease
 from tests.engines.crds.origin import Origin, hangs_up, serving, tarball
 from tests.waiting import wait_for
 
@@ -55,20 +57,21 @@ def test_always_asks_at_each_start_and_stays_ready_meanwhile(
 
 
 def test_of_two_processes_one_works_and_the_other_takes_over(
-    account: Path, make: KarmadaFactory, origin: Origin, tmp_path: Path
+    account: Path, admin: Api, make: KarmadaFactory, origin: Origin, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
-    with run_crds_controller(account, first) as one:
+    with run_crds_controller(account, first, "--lease-duration", "15") as one:
         wait_for(lambda: "fleethook_leader 1.0" in one.get("/metrics")[1])
-        with run_crds_controller(account, second) as other:
+        with run_crds_controller(account, second, "--lease-duration", "15") as other:
             instance = make(http(origin))
             wait_for(instance.ready)
             assert "fleethook_leader 0.0" in other.get("/metrics")[1]
             assert other.get("/readyz")[0] == 200
             assert not (second / "data").exists()
             one.process.kill()
+            expire_lease(admin, SYSTEM, "karmada-operator")
             later = make(http(origin), name="later")
             wait_for(later.ready, what="the other one took over")
             assert "fleethook_leader 1.0" in other.get("/metrics")[1]

@@ -11,6 +11,7 @@ from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.dispatch_callers import ROUTES, Caller
 from tests.e2e.fleet import NAMESPACE, WEBHOOKS, is_ready, service_account
 from tests.engines.dispatch.builders import configuration, review, webhook
+from tests.other_constants import constants
 from tests.serving import Server, serving
 from tests.waiting import wait_for
 
@@ -33,7 +34,7 @@ def server(
     directory = tmp_path_factory.mktemp("access")
     kubeconfig = service_account(plane)
     # The server must notice a revoked right within the test.
-    environment = {"FLEETHOOK_DISPATCH_TOKEN_SECONDS": "1", "FLEETHOOK_ENGINES": '["dispatch"]'}
+    environment = {**constants(allowed=1, refused=0.2), "FLEETHOOK_ENGINES": '["dispatch"]'}
     with serving(directory, "--kubeconfig", str(kubeconfig), manifests=None, **environment) as running:
         wait_for(lambda: is_ready(running), what="the server is ready")
         yield running

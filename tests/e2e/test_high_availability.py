@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tests.builders import entry
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.fleet import fleet, is_ready, run_registered_server, service_account
+from tests.e2e.fleet import expire_lease, fleet, is_ready, run_registered_server, service_account
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.workloads import images, path_of, workload_of
 from tests.other_constants import constants
@@ -60,6 +60,7 @@ def test_a_leader_killed_in_the_middle_of_500_workloads_is_replaced_and_nothing_
         replicas.remove(leader)
         leader.process.send_signal(signal.SIGKILL)
         leader.process.wait(timeout=NET)
+        expire_lease(admin, namespace)
         # One list, because the next leader may start while 500 objects are read one by one.
         found = admin[f"/apis/apps/v1/namespaces/{namespace}/deployments"]["items"]
         done = [one for one in found if images(one) == {"nginx": "nginx:2.0"}]

@@ -40,7 +40,7 @@ def clock() -> Clock:
 
 
 def tokens_of(reviewer: Reviewer, clock: Clock, **rest: Any) -> Tokens:
-    return Tokens(reviewer.post, reviewer, **{"seconds": 60.0, "clock": clock, **rest})
+    return Tokens(reviewer.post, reviewer, **{"clock": clock, **rest})
 
 
 async def ask(
@@ -97,15 +97,6 @@ async def test_a_refused_token_is_reviewed_again_soon(reviewer: Reviewer, clock:
     assert not (await ask(tokens, cluster="ws2")).allowed
     clock.now += 1
     assert (await ask(tokens, cluster="ws2")).allowed
-
-
-async def test_without_a_lifetime_no_answer_is_cached(reviewer: Reviewer, clock: Clock) -> None:
-    tokens = tokens_of(reviewer, clock, seconds=0.0)
-    await ask(tokens)
-    await ask(tokens)
-    await ask(tokens, cluster="ws2")
-    await ask(tokens, cluster="ws2")
-    assert (reviewer.count(TOKEN_REVIEWS), reviewer.count(ACCESS_REVIEWS)) == (4, 4)
 
 
 async def test_many_invalid_tokens_evict_no_answer_of_another_caller(reviewer: Reviewer, clock: Clock) -> None:
@@ -218,7 +209,7 @@ async def test_an_answer_that_names_no_user_accepts_no_token(reviewer: Reviewer,
     async def post(*_: Any, **__: Any) -> Any:
         return {"status": status}
 
-    assert await ask(Tokens(post, reviewer, seconds=60.0, clock=clock)) == AccessDecision("")
+    assert await ask(Tokens(post, reviewer, clock=clock)) == AccessDecision("")
 
 
 async def test_with_kcp_each_logical_cluster_authorizes_its_callers(clock: Clock) -> None:

@@ -43,7 +43,8 @@ ACCESS_VERB: Final = "create"
 
 MAX_ENTRIES: Final = 10_000
 """Cached answers of each kind."""
-_ALLOWED_SECONDS: Final = 60.0
+ALLOWED_SECONDS: Final = 60.0
+"""A revoked right has effect after this time at the latest."""
 REFUSED_SECONDS: Final = 10.0
 """The apiserver reviews a refused token again after this time, so that a new right has effect soon."""
 # Reviews in flight: for one client address and one cluster, for one client address, for all.
@@ -82,7 +83,6 @@ class Tokens:
         post: Post,
         live: NamespaceSource,
         *,
-        seconds: float = _ALLOWED_SECONDS,
         audiences: Sequence[str] = (),
         limit: int = MAX_ENTRIES,
         clock: Callable[[], float] = time.monotonic,
@@ -92,14 +92,12 @@ class Tokens:
         Args:
             post: Posts to the apiserver.
             live: Knows the paths of clusters.
-            seconds: The lifetime of a positive answer.
             audiences: A token must be for one of these; for the apiserver's own if there are none.
             limit: The maximum number of cached answers of each kind.
             clock: Returns the time in seconds.
         """
         self._post: Final = post
         self._live: Final = live
-        self._seconds: Final = seconds
         self._audiences: Final = tuple(audiences)
         self._secret: Final = secrets.token_bytes(32)
         self._allowed: Final[ExpiringCache[_Question, AccessDecision]] = ExpiringCache(limit, clock=clock)
@@ -165,8 +163,8 @@ class Tokens:
             self._failures.note(client, question.cluster, text, cluster=question.cluster, error=reason)
             text = "the apiserver cannot review the token; the log of this server has the reason"
             raise UndecidedError(text) from None
-        cache, seconds = (self._allowed, self._seconds) if decision.allowed else (self._refused, REFUSED_SECONDS)
-        cache.put(question.cluster, question, decision, seconds=min(seconds, self._seconds))
+        cache, seconds = (self._allowed, ALLOWED_SECONDS) if decision.allowed else (self._refused, REFUSED_SECONDS)
+        cache.put(question.cluster, question, decision, seconds=seconds)
         return decision
 
     async def _ask_apiserver(self, token: str, question: _Question) -> AccessDecision:
