@@ -310,15 +310,6 @@ def test_only_the_owner_with_most_entries_loses_one(made: list[tuple[str, str, i
         assert len(cache) == len(expected)
 
 
-def test_the_least_recently_used_entry_of_an_owner_goes_first() -> None:
-    cache: FairCache[str, int, int] = FairCache(2)
-    for key in (1, 2):
-        cache.put("a", key, key)
-    assert cache.get("a", 1) == 1
-    cache.put("a", 3, 3)
-    assert cache.evict() == 2
-
-
 def test_values_in_use_stay_beyond_the_limit() -> None:
     used = {1, 2}
     cache: FairCache[str, int, int] = FairCache(1, is_idle=lambda value: value not in used)

@@ -11,7 +11,6 @@ from fleethook.cel.program import (
     MAX_LENGTH,
     Activation,
     EvaluationLimits,
-    Measurement,
     check_length,
     compile_condition,
     compute_expanded_length,
@@ -124,15 +123,6 @@ def test_malformed_requests_bind(malformed: Any) -> None:
     assert evaluate("object.kind == 'Pod'", request=request)
 
 
-def test_one_activation_serves_many_expressions() -> None:
-    shared = bind()
-
-    assert compile_condition("object.kind == 'Pod'").evaluate(shared)
-    assert compile_condition("object.metadata == object.metadata").evaluate(shared)
-    assert compile_condition("object.metadata.name == 'web'").evaluate(shared)
-    assert compile_condition("object.kind == 'Pod'").evaluate(shared)
-
-
 NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
@@ -155,10 +145,6 @@ def outcome(expression: str, value: dict[str, Any]) -> object:
         return compile_condition(expression).evaluate(Activation(object_=value, old_object=POD, request=REQUEST))
     except EvaluationError as error:
         return error.cause
-
-
-def test_a_measurement_has_the_result_and_its_usage() -> None:
-    assert compile_condition("object.kind == 'Pod'").measure(bind()) == Measurement(value=True, cost=3, used=3)
 
 
 def test_work_counts_a_quarter_of_the_cost() -> None:

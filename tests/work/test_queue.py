@@ -23,15 +23,6 @@ async def test_sleep_uses_the_time_of_the_scheduler() -> None:
     await asyncio.wait_for(sleeping, 60)
 
 
-async def test_a_cancelled_sleep_cancels_its_timer() -> None:
-    clock = FakeClock()
-    sleeping = asyncio.create_task(sleep(clock, 30.0))
-    await asyncio.sleep(0)
-    sleeping.cancel()
-    await asyncio.wait([sleeping])
-    assert clock.next() == float("inf")
-
-
 async def test_the_loop_scheduler_uses_the_running_loop() -> None:
     scheduler, called = LoopScheduler(), asyncio.Event()
     assert scheduler.time() <= asyncio.get_running_loop().time()
@@ -91,34 +82,6 @@ def test_add_retry_queues_behind_fresh_keys() -> None:
     queue.add("new")
     queue.add_retry("new")
     assert [work(queue, True) for _ in range(3)] == ["new", "old", None]
-
-
-def laned(*, reserved: int, count: int = 4) -> WorkQueue[str]:
-    """A queue whose lanes are the first characters of its keys."""
-    return WorkQueue(
-        scheduler=FakeClock(), jitter=lambda: 1.0, lane=lambda key: key[0], limits=Limits(count, reserved=reserved)
-    )
-
-
-def test_lanes_take_turns() -> None:
-    queue = laned(reserved=0)
-    for key in ("a1", "a2", "a3", "b1", "c1", "b2"):
-        queue.add(key)
-    assert [work(queue, True) for _ in range(7)] == ["a1", "b1", "c1", "a2", "b2", "a3", None]
-
-
-def test_a_crowd_in_one_lane_leaves_workers_to_other_lanes() -> None:
-    queue = laned(reserved=2)
-    for key in ("a1", "a2", "a3", "b1"):
-        queue.add(key)
-    assert [take(queue) for _ in range(4)] == ["a1", "b1", None, None]
-    queue.finish("b1", True)
-    assert [take(queue), take(queue)] == ["a2", None]
-    queue.add("c1")
-    queue.add("d1")
-    queue.add("e1")
-    assert [take(queue) for _ in range(3)] == ["c1", "d1", None]
-    assert len(queue) == 2
 
 
 def test_a_retry_goes_before_fresh_keys_of_a_lane_that_has_its_share() -> None:
