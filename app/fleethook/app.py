@@ -40,7 +40,7 @@ _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 def list_indexes(names: Collection[str] | None = None) -> list[Index]:
     """Return the indexes that the reviews of engines need; ``names`` are those of the engines, None for all."""
     engines = enabled_engines(installed_engines() if names is None else names)
-    return [index for one in engines if one.indexes for index in load_reference(one.indexes)]
+    return [index for engine in engines if engine.indexes for index in load_reference(engine.indexes)]
 
 
 class Fleethook(FastAPI):

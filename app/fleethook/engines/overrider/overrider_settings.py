@@ -22,8 +22,8 @@ class OverriderSettings(ServerSettings):
     @property
     def controls(self) -> bool:
         """Whether the leader runs the controller."""
-        wanted = self.registration != "off" if self.controller is None else self.controller
-        return wanted and "overrider" in self.engines
+        controls_workloads = self.registration != "off" if self.controller is None else self.controller
+        return controls_workloads and "overrider" in self.engines
 
     @model_validator(mode="after")
     def _check_controller(self) -> Self:

@@ -258,7 +258,7 @@ EDITS = st.sampled_from(
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(ALPHA_SUBJECTS, OVERRIDERS, st.lists(EDITS, min_size=1, max_size=2), st.booleans())
 def test_a_render_from_an_older_subject_ends_as_one_from_the_newest(
-    older: dict[str, Any], rule: dict[str, Any], edits: list[Edit], is_new: bool
+    older: dict[str, Any], rule: dict[str, Any], edits: list[Edit], creating: bool
 ) -> None:
     """The leader has the workload rendered again. Nothing of the older subject is left, also without the overrider."""
     newer = copy.deepcopy(older)
@@ -274,7 +274,7 @@ def test_a_render_from_an_older_subject_ends_as_one_from_the_newest(
     first, sent = map(stored_by_owner, bare)
     assume(can_exist(sent))
     update: dict[str, Any] = {}
-    if not is_new:
+    if not creating:
         stored = rendered(first, older, rule)
         sent["metadata"]["annotations"] = {**stored["metadata"]["annotations"], **sent["metadata"]["annotations"]}
         update = {"operation": "UPDATE", "old": stored}

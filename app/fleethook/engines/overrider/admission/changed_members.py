@@ -124,16 +124,16 @@ def warn_about_replaced_edits(request: AdmissionRequest, workload: JSONObject, r
         return []
     stored = _select_writable(_read_stored_members(request))
     asked = _select_writable({name: workload.get(name) for name in stored})
-    edited = frozenset(one.address for one in find_differences(stored, asked, leaves=True))
+    edited = frozenset(difference.address for difference in find_differences(stored, asked, leaves=True))
     if plan.leaves_replicas:
         edited -= {("spec", "replicas")}  # `keep_replicas` has a warning of its own.
     if not edited:
         return []
-    made: JSONObject = apply(workload, rendering.operations)
-    made = _select_writable({name: made.get(name) for name in stored})
+    rendered: JSONObject = apply(workload, rendering.operations)
+    rendered = _select_writable({name: rendered.get(name) for name in stored})
     around = edited | {one[:end] for one in edited for end in range(1, len(one))}
-    places = (_find_edit(one.address, edited, around) for one in find_differences(asked, made, leaves=True))
-    pointers = [format_pointer(one) for one in dict.fromkeys(places) if one]
+    places = (_find_edit(one.address, edited, around) for one in find_differences(asked, rendered, leaves=True))
+    pointers = [format_pointer(place) for place in dict.fromkeys(places) if place]
     if not pointers:
         return []
     listed = ", ".join(pointers[:MAX_REPLACED]) + (" and others" if len(pointers) > MAX_REPLACED else "")

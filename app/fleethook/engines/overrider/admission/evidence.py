@@ -94,7 +94,7 @@ class ReviewedWorkload(NamedTuple):
         )
 
     @property
-    def is_new(self) -> bool:
+    def creating(self) -> bool:
         """Whether the review is of a creation."""
         return self.request.operation == "CREATE"
 
@@ -145,24 +145,24 @@ class Doubts:
             StaleError: The store lacks a kind that the answer depends on.
         """
         workload = self.workload
-        bound = overriders_of(
+        overriders = overriders_of(
             self._store,
             cluster=workload.cluster,
             namespace=workload.namespace,
             group_kind=workload.owner.group_kind,
             name=workload.owner.name,
         )
-        if not self._changes_template(bound):
+        if not self._changes_template(overriders):
             return None
-        if not bound and YURT_APP_OVERRIDER not in self.settled:
+        if not overriders and YURT_APP_OVERRIDER not in self.settled:
             # kube-apiserver sends the workload because of an overrider that is newer than the store, or deleted.
             return YURT_APP_OVERRIDER
-        if not bound and not workload.rendered:
+        if not overriders and not workload.rendered:
             return None
-        if problem := self._missing(self._list_inputs(bound)):
+        if problem := self._missing(self._list_inputs(overriders)):
             raise StaleError(problem)
         # The labels of an unknown NodePool may select it.
-        selects = workload.is_new and any(map(uses_labels, bound)) and self._lacks_node_pool()
+        selects = workload.creating and any(map(uses_labels, overriders)) and self._lacks_node_pool()
         if selects and NODE_POOL not in self.settled:
             return NODE_POOL
         proven = self._is_proven()
@@ -170,11 +170,11 @@ class Doubts:
             return proven
         return None if proven else next((kind for kind in self._list_suspects() if kind not in self.settled), None)
 
-    def _changes_template(self, bound: Collection[JSONObject]) -> bool:
+    def _changes_template(self, overriders: Collection[JSONObject]) -> bool:
         """Return whether the review is of a write that a change of the template may have caused."""
-        if self.workload.is_new:
+        if self.workload.creating:
             return True
-        if not bound and not self.workload.rendered:
+        if not overriders and not self.workload.rendered:
             return False
         self._change = compare_workload(self.workload.request)
         return self._change.spec or self._change.revision
@@ -183,7 +183,7 @@ class Doubts:
         """Return whether the workload shows that the store is new enough, or a compilation that must end before."""
         request, document, owner = self.workload.request, self.workload.document, self.workload.owner
         last_render = find_last_render(request, document)
-        target = RenderTarget(request.kind.kind, self.workload.namespace, owner, self.workload.is_new)
+        target = RenderTarget(request.kind.kind, self.workload.namespace, owner, self.workload.creating)
         try:
             found = select_plan(document, target, last_render=last_render, store=self._store, plans=self._plans)
         except (SubjectError, RenderError) as error:
@@ -193,10 +193,10 @@ class Doubts:
             return found or True
         return is_proven(found.plan, self.workload, last_render=last_render, change=self._change)
 
-    def _list_inputs(self, bound: Iterable[JSONObject]) -> tuple[GroupKind, ...]:
+    def _list_inputs(self, overriders: Iterable[JSONObject]) -> tuple[GroupKind, ...]:
         """Return the kinds that a workload depends on, apart from overriders."""
         kind, workload = self.workload.owner.group_kind, self.workload
-        depends = workload.depends_on_node_pool or (workload.pool and any(map(uses_labels, bound)))
+        depends = workload.depends_on_node_pool or (workload.pool and any(map(uses_labels, overriders)))
         return (kind, NODE_POOL) if depends else (kind,)
 
     def _list_suspects(self) -> Iterator[GroupKind]:
@@ -225,7 +225,7 @@ def is_proven(
         last_render: The annotations of its last render, None if it was never rendered.
         change: The members that an update changes.
     """
-    document, creating = workload.document, workload.is_new
+    document, creating = workload.document, workload.creating
     if not creating:
         if plan.leaves_replicas and _sets_replicas(plan, document, as_object(workload.request.old_object)):
             return False

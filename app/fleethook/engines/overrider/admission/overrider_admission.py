@@ -82,13 +82,13 @@ def key_of_subject(request: AdmissionRequest) -> ObjectKey:
 def _compare_edit(
     overrider: JSONObject, key: ObjectKey, document: JSONObject, old: JSON, *, node_pools: NodePools
 ) -> Response:
-    edited, stored = (read_subject(key, one, node_pools, overrider) for one in (document, old))
-    found = _find_misfits(overrider, edited)
-    before = {_name_without_pools(one) for one in (_find_misfits(overrider, stored) if found else ())}
-    caused = [one for one in found if _name_without_pools(one) not in before]
+    edited, stored = (read_subject(key, finding, node_pools, overrider) for finding in (document, old))
+    findings = _find_misfits(overrider, edited)
+    before = {_name_without_pools(finding) for finding in (_find_misfits(overrider, stored) if findings else ())}
+    caused = [finding for finding in findings if _name_without_pools(finding) not in before]
     # Errors are reported at every edit, warnings only at the edit that causes them.
-    reported = [one for one in found if one.level == "error" or one in caused]
-    return admission.allowed(warnings=[describe_finding(overrider, one) for one in reported[:_MAX_FINDINGS]])
+    reported = [finding for finding in findings if finding.level == "error" or finding in caused]
+    return admission.allowed(warnings=[describe_finding(overrider, finding) for finding in reported[:_MAX_FINDINGS]])
 
 
 def read_subject(
@@ -181,13 +181,13 @@ def validate_overrider(
     warn = find_rollout(request, store=store, share=warning_share)
 
     def judge() -> Response:
-        found = judge_overrider(overrider, inputs)
+        findings = judge_overrider(overrider, inputs)
         causes = [
             finding.cause()
-            for finding in (*_check_immutable_fields(request, overrider), *found)
+            for finding in (*_check_immutable_fields(request, overrider), *findings)
             if finding.level == "error"
         ]
-        warnings = _shorten([finding.text for finding in found if finding.level == "warning"])
+        warnings = _shorten([finding.text for finding in findings if finding.level == "warning"])
         if causes:
             return refuse_overrider(overrider, namespace, causes, warnings)
         return admission.allowed(warnings=[*warn(), *warnings])

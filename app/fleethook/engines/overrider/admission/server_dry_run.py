@@ -107,7 +107,7 @@ class ServerDryRun:
         """
         if _scope_of(subject) in self._refused:
             return []
-        answers = await asyncio.gather(*(self._try(one, subject) for one in selected.trials))
+        answers = await asyncio.gather(*(self._try(trial, subject) for trial in selected.trials))
         found = list(dict.fromkeys(finding for answer in answers for finding in answer))
         if not selected.are_all:
             text = f"kube-apiserver checked {len(selected.trials)} distinct workloads, and not the others"

@@ -190,7 +190,7 @@ def diff(
         source = read_source(options, [*RESOURCES, *RUNNING])
     before, after = source.store_before([OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
     running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
-    rows = [make_overrider_row(one) for one in check_documents(_select_changed(source), after)]
+    rows = [make_overrider_row(finding) for finding in check_documents(_select_changed(source), after)]
     if options.reads_cluster:
         from fleethook.engines.overrider.commands.overrider_findings import (  # noqa: PLC0415 - as for `read_source`
             check_on_server,
@@ -205,7 +205,7 @@ def diff(
             kind, _, _ = subject.partition("/")
             hint = suggestion(subject, {f"{kind}/{one.name}" for one in subjects if name.matches_kind(one.group_kind)})
             fail(f"--subject {subject}: there is no such YurtAppSet or YurtAppDaemon{hint}")
-        outcomes = [one for one in outcomes if name.matches(one.subject)]
+        outcomes = [outcome for outcome in outcomes if name.matches(outcome.subject)]
     print_outcomes(outcomes, output)
     print_lines(rows)
     if has_failures(rows, strict=reading.strict) or sum_outcomes(outcomes).changes:
@@ -214,7 +214,7 @@ def diff(
 
 def _select_changed(source: InputObjects) -> list[Any]:
     """Return the changed objects, without workloads: applying one of these is not predicted."""
-    changed = [one for one in source.documents if key_of(one.object) in source.changed]
+    changed = [document for document in source.documents if key_of(document.object) in source.changed]
     ignored = [one for one in changed if key_of(one.object).group_kind in _WORKLOAD_KINDS]
     write_error(*(f"note: {one.place}: the effect of applying a {one.object['kind']} is not shown" for one in ignored))
     return [one for one in changed if one not in ignored]

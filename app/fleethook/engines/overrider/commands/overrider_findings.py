@@ -27,7 +27,7 @@ _SECONDS: Final = 30.0
 
 def lint_overriders(documents: Sequence[Document], store: Store, options: SourceOptions | None) -> list[FindingRow]:
     """Return the findings about overriders and their subjects, as `fleethook.engine.Engine` describes."""
-    rows = [make_overrider_row(one) for one in check_documents(documents, store)]
+    rows = [make_overrider_row(finding) for finding in check_documents(documents, store)]
     if options is None or not options.reads_cluster:
         return rows
     return rows + check_on_server(options, documents, store, rows)

@@ -178,7 +178,7 @@ def print_changes(changes: Sequence[PoolChange], output: Output) -> None:
     YAML has the workloads after the change, JSON both, and a diff the fields that differ.
     """
     if output is Output.JSON:
-        write_json([describe_change(one) for one in changes])
+        write_json([describe_change(change) for change in changes])
     elif output is Output.DIFF:
         for one in changes:
             write_styled(_format_title(one.preview))
@@ -299,14 +299,14 @@ def render(
 
 def _describe_missing(every: Sequence[CellKey], pool: str | None, subject: str | None) -> str:
     """Return the workloads that a caller asked for and that do not exist, with the name that was probably meant."""
-    wanted = f"{subject or 'YurtAppSet or YurtAppDaemon'} with {f'node pool {pool!r}' if pool else 'a node pool'}"
+    description = f"{subject or 'YurtAppSet or YurtAppDaemon'} with {f'node pool {pool!r}' if pool else 'a node pool'}"
     name = None if subject is None else parse_subject(subject)
     pools = {one.pool for one in every if name is None or name.matches(one.subject)}
     if name is not None and not pools:
         kind, _, _ = name.text.partition("/")
         kinds = (one.subject for one in every if name.matches_kind(one.subject.group_kind))
-        return wanted + suggestion(name.text, {f"{kind}/{one.name}" for one in kinds})
-    return wanted + (suggestion(pool, pools, quote="'") if pool else "")
+        return description + suggestion(name.text, {f"{kind}/{one.name}" for one in kinds})
+    return description + (suggestion(pool, pools, quote="'") if pool else "")
 
 
 def _report_unreadable(source: InputObjects, matrix: _Matrix, output: Output) -> NoReturn:
@@ -333,7 +333,7 @@ def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKe
 def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str | None) -> _Matrix:
     """Return the workloads of one node pool and one subject, or of all if these are None."""
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
-    found = cells(store, sorted({key_of(one.object).cluster for one in documents}))
+    found = cells(store, sorted({key_of(document.object).cluster for document in documents}))
     name = None if subject is None else parse_subject(subject)
     every = {cell_key(cell): cell for cell in found}
     wanted = {
@@ -346,7 +346,7 @@ def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str 
 
 def _check(matrix: _Matrix) -> list[FindingRow]:
     """Return the findings about all objects."""
-    return [make_overrider_row(one) for one in check_documents(matrix.documents, matrix.store)]
+    return [make_overrider_row(finding) for finding in check_documents(matrix.documents, matrix.store)]
 
 
 def _render_all(matrix: _Matrix, rows: list[FindingRow], *, skipped: Collection[CellKey] = ()) -> _Rendered:
@@ -372,7 +372,7 @@ def _report_failure(
     key = key_of(cell.subject.document)
     if any(row.level == "error" and _is_cause(row, cell, error) for row in rows):
         return None
-    places = (one.place for one in manifests if key_of(one.object) == key)
+    places = (manifest.place for manifest in manifests if key_of(manifest.object) == key)
     return FindingRow(
         level="error",
         code="not-rendered",

@@ -109,7 +109,7 @@ def has_traces(text: msgspec.Raw) -> bool:
 
 def list_nudged(subjects: Collection[JSONObject]) -> Iterator[JSONObject]:
     """Yield the subjects with an annotation of `fleethook.engines.overrider.controller.owner_waits`."""
-    return (one for one in subjects if NUDGED_ANNOTATION in (one["metadata"].get("annotations") or {}))
+    return (subject for subject in subjects if NUDGED_ANNOTATION in (subject["metadata"].get("annotations") or {}))
 
 
 def _is_object(text: str) -> bool:

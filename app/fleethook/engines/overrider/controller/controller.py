@@ -267,7 +267,7 @@ class OverriderController:
         await self._report_reverts(at, outcomes)
         await self._report_scales(at, outcomes)
         await self._report_orphans(at)
-        reported = await self._report(at, [one.result for one in outcomes])
+        reported = await self._report(at, [outcome.result for outcome in outcomes])
         if not any(one.result.error for one in outcomes):
             self._handlers.gone.pop(binding, None)
         return self._next_reconcile(at, outcomes) if reported else False
@@ -304,7 +304,7 @@ class OverriderController:
     def _next_reconcile(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> Worked:
         """Return the time of the next reconciliation if no input changes."""
         now = self._clock.time()
-        retry = min((one.again for one in outcomes if one.again is not None), default=_NEVER)
+        retry = min((outcome.again for outcome in outcomes if outcome.again is not None), default=_NEVER)
         wait = self._waits.next_time(at)
         if retry == wait == _NEVER:
             return True
@@ -326,14 +326,14 @@ class OverriderController:
         return stored
 
     async def _report_reverts(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> None:
-        reverted = [one.result for one in outcomes if one.had and not one.result.counts]
+        reverted = [outcome.result for outcome in outcomes if outcome.had and not outcome.result.counts]
         about = at.effective or self._handlers.gone.get(at.binding) or at.subject
         if reverted and about is not None:
             await self._reporter.record_reverts(at.binding, about, reverted)
 
     async def _report_scales(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> None:
         """Write an event about each workload whose scale was undone, because its overrider sets the replicas."""
-        for result in (one.result for one in outcomes if one.result.decision.undone_scale):
+        for result in (outcome.result for outcome in outcomes if outcome.result.decision.undone_scale):
             key = ObjectKey(at.binding.cluster, GroupKind("apps", result.kind), at.binding.namespace, result.workload)
             if (workload := self.workloads.get(key)) is not None:
                 about = {"name": key.name, "namespace": key.namespace, "uid": workload.uid}

@@ -114,14 +114,14 @@ class Converger:
         targets: list[TouchTarget] = []
         known: list[ConvergeResult] = []
         for number, key in enumerate(at.keys, 1):
-            while isinstance(found := self._find_target(key, at, waits=waits), LongCompilation):
-                await self._worker.run("", found.run)
+            while isinstance(outcome := self._find_target(key, at, waits=waits), LongCompilation):
+                await self._worker.run("", outcome.run)
             if number % _DECIDED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if isinstance(found, TouchTarget):
-                targets.append(found)
-            elif found is not None:
-                known.append(found)
+            if isinstance(outcome, TouchTarget):
+                targets.append(outcome)
+            elif outcome is not None:
+                known.append(outcome)
         return targets, known
 
     def _find_target(
@@ -189,7 +189,7 @@ class Converger:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(len(targets), _MAX_CONCURRENT)):
                 tasks.create_task(converge_next())
-        return [one for one in outcomes if one is not None]
+        return [outcome for outcome in outcomes if outcome is not None]
 
     async def _converge(self, target: TouchTarget, seen: RequiredVersions) -> ConvergeResult | None:
         key, again = target.key, None
@@ -216,27 +216,27 @@ class Converger:
     def _judge(self, target: TouchTarget, written: JSONObject) -> Decision:
         """Decide about the answer to a touch, and remember the result."""
         key = target.key
-        found = self._workloads.compare(key, written)
+        drift = self._workloads.compare(key, written)
         annotations = as_object(written["metadata"].get("annotations"))
         is_current = str(annotations.get(RENDERED_ANNOTATION) or "") == target.plan.digest
         # The webhook removes the trigger, so an answer with a trigger shows that the apiserver did not call it.
-        decision = decide_after_write(found, rendered=is_current and not has_trigger(written["metadata"]))
+        decision = decide_after_write(drift, rendered=is_current and not has_trigger(written["metadata"]))
         if decision.action is Action.ACCEPT:
-            self._remember(key, found)
+            self._remember(key, drift)
         elif (left := self._workloads.drift(key)) is not None and not decision.problem:
             # Another client has changed the workload after this touch, and the watch has delivered that already.
             decision = retry(left.pointers, scale=left.scale)
         self._backoff.ended(key, decision.problem if decision.action is not Action.ACCEPT else "")
         return decision if decision.problem else decision._replace(undone_scale=target.undone_scale)
 
-    def _remember(self, key: ObjectKey, found: Drift) -> None:
-        self._workloads.unstored.remember(key, summarize_unstored(found.identity, found.differences))
-        self._workloads.note(key, found)
+    def _remember(self, key: ObjectKey, drift: Drift) -> None:
+        self._workloads.unstored.remember(key, summarize_unstored(drift.identity, drift.differences))
+        self._workloads.note(key, drift)
         _log.info(
             "%s %s/%s: the apiserver does not store the requested values of %s",
             key.group_kind.kind,
             *key[2:],
-            ", ".join(found.pointers[:5]),
+            ", ".join(drift.pointers[:5]),
         )
 
     def _record_failure(self, target: TouchTarget, error: APIError | UnreachableError) -> tuple[Decision, float | None]:

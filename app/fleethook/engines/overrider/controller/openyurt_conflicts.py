@@ -92,7 +92,7 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
         The paths; ``status`` is the first one, because messages name only some.
     """
     spec = as_object(definition.get("spec"))
-    versions = [one for one in list_objects(spec.get("versions")) if one.get("name") == VERSION]
+    versions = [version for version in list_objects(spec.get("versions")) if version.get("name") == VERSION]
     if not versions:
         return ()
     definition = next(one for one in list_definitions()["overrider"] if one["metadata"]["name"] == DEFINITION_NAME)
@@ -104,15 +104,15 @@ def find_dropped_members(definition: JSONObject) -> tuple[str, ...]:
     return tuple(sorted(dict.fromkeys(dropped), key=lambda path: path != "status"))
 
 
-def _find_missing(wanted: JSONObject, installed: JSON, path: str) -> Iterator[str]:
-    """Yield the paths of the properties that only the wanted schema has."""
+def _find_missing(needed: JSONObject, installed: JSON, path: str) -> Iterator[str]:
+    """Yield the paths of the properties that only the needed schema has."""
     installed = as_object(installed)
     if installed.get(_PRESERVE):
         return
-    if "items" in wanted:
-        yield from _find_missing(wanted["items"], installed.get("items"), f"{path}[]")
+    if "items" in needed:
+        yield from _find_missing(needed["items"], installed.get("items"), f"{path}[]")
     known = as_object(installed.get("properties"))
-    for name, schema in as_object(wanted.get("properties")).items():
+    for name, schema in as_object(needed.get("properties")).items():
         inner = f"{path}.{name}" if path else name
         if name in known:
             yield from _find_missing(schema, known[name], inner)

@@ -93,8 +93,8 @@ def rendered(results: Sequence[Result], gaps: Gaps = NO_GAPS) -> Condition:
     concerned = [result for result in results if result.counts]
     failed = [result for result in concerned if result.error]
     status, reason = _judge(concerned, failed, gaps)
-    right, wanted = _count_workloads(concerned, gaps)
-    counted = f"{right} of {wanted} workloads" if wanted else ""
+    right, total = _count_workloads(concerned, gaps)
+    counted = f"{right} of {total} workloads" if total else ""
     parts = [counted, *_describe_failures(failed), *gaps.texts(), *_describe_notes(concerned)]
     text = "; ".join(part for part in parts if part)
     return Condition(RENDERED, status, reason, text or f"no entry selects a node pool of {gaps.subject}")
@@ -150,24 +150,24 @@ def build_status(
     generation = overrider["metadata"].get("generation") or 0
     concerned = [result for result in results if result.counts]
     ranked = sorted(concerned, key=lambda one: (not one.error, one.pool, one.kind, one.workload))
-    right, wanted = _count_workloads(concerned, gaps)
+    right, total = _count_workloads(concerned, gaps)
     return {
         "observedGeneration": generation,
-        "summary": f"{right}/{wanted}",
+        "summary": f"{right}/{total}",
         "conditions": build_conditions(findings, former=former.get("conditions"), generation=generation, now=now),
         "pools": [_build_pool(result) for result in ranked[:_MAX_POOLS]],
     }
 
 
 def _build_pool(result: Result) -> JSONObject:
-    made: JSONObject = {"pool": result.pool, "kind": result.kind, "workload": result.workload}
+    pool: JSONObject = {"pool": result.pool, "kind": result.kind, "workload": result.workload}
     if result.hash:
-        made["hash"] = result.hash
+        pool["hash"] = result.hash
     if result.generation:
-        made["observedGeneration"] = result.generation
+        pool["observedGeneration"] = result.generation
     if result.error:
-        made["error"] = result.error
-    return made
+        pool["error"] = result.error
+    return pool
 
 
 _log: Final = logging.getLogger(__name__)
@@ -324,7 +324,7 @@ class StatusReporter:
 def _read_conditions(status: Mapping[str, JSON]) -> Sequence[tuple[JSON, ...]]:
     stored = status.get("conditions")
     conditions = [as_object(one) for one in stored] if isinstance(stored, list) else []
-    return [tuple(one.get(name) for name in Condition._fields) for one in conditions]
+    return [tuple(condition.get(name) for name in Condition._fields) for condition in conditions]
 
 
 def _select_for_events(findings: Sequence[Condition], known: Sequence[tuple[JSON, ...]]) -> list[Condition]:

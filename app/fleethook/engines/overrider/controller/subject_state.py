@@ -263,5 +263,5 @@ def reports_refusal(subject: JSONObject, *, lacks_pools: bool) -> bool:
     if subject.get("apiVersion") != API_VERSION:
         return False
     conditions = list_objects(as_object(subject.get("status")).get("conditions"))
-    failed = {one.get("type") for one in conditions if one.get("status") == "False"}
+    failed = {condition.get("type") for condition in conditions if condition.get("status") == "False"}
     return "PoolUpdated" in failed or (lacks_pools and "PoolProvisioned" in failed)

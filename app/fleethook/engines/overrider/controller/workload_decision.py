@@ -39,7 +39,7 @@ class Unstored(NamedTuple):
 
 def summarize_unstored(identity: str, differences: Sequence[MemberDifference]) -> Unstored:
     """Summarize the differences that are left after a request."""
-    lost = [one.pointer for one in differences if not one.insignificant]
+    lost = [difference.pointer for difference in differences if not difference.insignificant]
     rest = [one.pointer for one in differences if one.insignificant]
     return Unstored(identity, tuple(lost[:MAX_POINTERS]), tuple(rest[:MAX_POINTERS]))
 
@@ -69,7 +69,7 @@ class Drift(NamedTuple):
     @property
     def pointers(self) -> tuple[str, ...]:
         """JSON pointers of the differences."""
-        return tuple(one.pointer for one in self.differences)
+        return tuple(difference.pointer for difference in self.differences)
 
 
 NO_DRIFT: Final = Drift((), "")
@@ -106,11 +106,11 @@ def plan_workload(
         return Planned()
     pool, cluster = pool_of(workload), binding.cluster
     try:
-        found = plans.find(
+        plan = plans.find(
             binding.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store,
-            kept=str(workload.annotations.get(TWEAKS_ANNOTATION) or ""),
+            kept_tweaks=str(workload.annotations.get(TWEAKS_ANNOTATION) or ""),
         )  # fmt: skip
-        return Planned(compilation=found) if isinstance(found, LongCompilation) else Planned(found)
+        return Planned(compilation=plan) if isinstance(plan, LongCompilation) else Planned(plan)
     except SubjectError:
         return Planned()
     except RenderError as error:
@@ -164,11 +164,11 @@ def _find_former_template(workload: JSONObject, rendering: Rendering) -> Drift:
         return NO_DRIFT
     laid = compute_patch(rendering.plan, workload, last_render=read_last_render(workload), creating=False)
     differences = find_differences(workload, apply(workload, laid))
-    return FORMER_TEMPLATE if any(one.address[0] == "spec" for one in differences) else NO_DRIFT
+    return FORMER_TEMPLATE if any(difference.address[0] == "spec" for difference in differences) else NO_DRIFT
 
 
 def _describe_scale(workload: JSONObject, differences: Sequence[MemberDifference], rendering: Rendering) -> str:
-    scale = next((one for one in differences if one.address == ("spec", "replicas")), None)
+    scale = next((difference for difference in differences if difference.address == ("spec", "replicas")), None)
     last_render, plan = read_last_render(workload), rendering.plan
     if scale is None or last_render is None or plan is None or last_render.digest != plan.digest:
         return ""
@@ -183,7 +183,7 @@ def _describe_scale(workload: JSONObject, differences: Sequence[MemberDifference
 def _find_scaler(workload: JSONObject) -> str:
     """Return the client that set the replicas last."""
     fields = list_objects(workload["metadata"].get("managedFields"))
-    owners = [one for one in fields if "f:replicas" in as_object(as_object(one.get("fieldsV1")).get("f:spec"))]
+    owners = [field for field in fields if "f:replicas" in as_object(as_object(field.get("fieldsV1")).get("f:spec"))]
     last = max(owners, key=lambda one: str(one.get("time")), default={"manager": "another client"})
     return f"{last.get('manager')} ({last['subresource']})" if last.get("subresource") else str(last.get("manager"))
 

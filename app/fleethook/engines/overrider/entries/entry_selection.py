@@ -119,8 +119,8 @@ class EntrySelection:
 
 def list_required_labels(selector: JSON) -> list[frozenset[_Pair]]:
     """Return sets of labels with values: a NodePool that the selector selects has a label of each set."""
-    wanted, expressions = (as_object(selector).get(name) for name in ("matchLabels", "matchExpressions"))
-    choices = [frozenset({(key, value)}) for key, value in as_object(wanted).items() if isinstance(value, str)]
+    labels, expressions = (as_object(selector).get(name) for name in ("matchLabels", "matchExpressions"))
+    choices = [frozenset({(key, value)}) for key, value in as_object(labels).items() if isinstance(value, str)]
     for one in map(as_object, expressions if isinstance(expressions, list) else ()):
         key, values = one.get("key"), one.get("values")
         if one.get("operator") == "In" and isinstance(key, str) and isinstance(values, list):

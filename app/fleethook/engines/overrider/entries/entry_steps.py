@@ -103,11 +103,14 @@ def _set_image(workload: JSONObject, name: str, claim: str) -> JSONObject:
         elements = pod_spec.get(member)
         if not isinstance(elements, list):
             continue
-        made = [
-            {**one, "image": claim} if _is_named(one, name) and one.get("image") != claim else one for one in elements
+        images = [
+            {**container, "image": claim}
+            if _is_named(container, name) and container.get("image") != claim
+            else container
+            for container in elements
         ]
-        if any(left is not right for left, right in zip(made, elements, strict=True)):
-            changed[member] = made
+        if any(left is not right for left, right in zip(images, elements, strict=True)):
+            changed[member] = images
     if not changed:
         return workload
     return {**workload, "spec": {**workload["spec"], "template": {**template, "spec": {**pod_spec, **changed}}}}
@@ -300,14 +303,14 @@ def _is_set(workload: JSONObject, pointer: str) -> bool:
     return True
 
 
-def _complete_element(value: JSON, wanted: Mapping[str, str]) -> JSON:
+def _complete_element(value: JSON, texts: Mapping[str, str]) -> JSON:
     """Return the value of an element with the members that its path names."""
     if not isinstance(value, dict):
         raise PathError("the value of an element that the path names must be an object")
-    for name, text in wanted.items():
+    for name, text in texts.items():
         if name in value and str(value[name]) != text:
             raise PathError(f"the path names an element with {name}={text}, but the value has {name}: {value[name]!r}")
-    missing = {name: text for name, text in wanted.items() if name not in value}
+    missing = {name: text for name, text in texts.items() if name not in value}
     if any(text.isdecimal() for text in missing.values()):
         raise PathError(
             f"the value must have {', '.join(missing)}, because a path does not distinguish numbers from texts"
@@ -355,15 +358,15 @@ def run_traced(bare: JSONObject, steps: tuple[Step, ...]) -> Traced:
     states = [before := bare]
     for step in steps:
         after: JSONObject = merge_repeated(before, step.run(before), WORKLOAD)
-        made = [] if after is before else list(leaves(delta_of(before, after, WORKLOAD)))
-        sources += [StepChange(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in made]
-        if not made and step.path == REPLICAS:
+        changes = [] if after is before else list(leaves(delta_of(before, after, WORKLOAD)))
+        sources += [StepChange(leaf.tokens, step.field, leaf.before, leaf.after) for leaf in changes]
+        if not changes and step.path == REPLICAS:
             sources.append(StepChange(("spec", "replicas"), step.field))
-        if (lost := _find_lost_keys(before, after, step)) and made:
+        if (lost := _find_lost_keys(before, after, step)) and changes:
             kept = f"to keep them, write add {step.path}/KEY for each key"
             text = f"{step.field}: add {step.path} replaces all of them and removes {', '.join(lost)}: {kept}"
             remarks.append(Remark("removed-keys", text))
-        if not made and step.no_effect and not (step.container and step.container not in container_names(before)):
+        if not changes and step.no_effect and not (step.container and step.container not in container_names(before)):
             remarks.append(step.no_effect_remark)
         states.append(before := after)
     return Traced(_keep_bookkeeping(bare, before), sources, remarks, states)

@@ -160,18 +160,18 @@ def parse_selector(token: str) -> dict[str, str] | None:
     """Return the members that ``[name=app]`` requires, None if the token does not have that form."""
     if not (token.startswith("[") and token.endswith("]") and "=" in token):
         return None
-    wanted: dict[str, str] = {}
+    members: dict[str, str] = {}
     last = ""
     for part in token[1:-1].split(","):
         member, separator, value = part.partition("=")
         if separator and member:
             last = member
-            wanted[member] = value
+            members[member] = value
         elif last:
-            wanted[last] += f",{part}"  # The comma belongs to the value before it.
+            members[last] += f",{part}"  # The comma belongs to the value before it.
         else:
             return None
-    return wanted or None
+    return members or None
 
 
 def find_target(document: JSON, path: str, *, add: bool) -> PathTarget:
@@ -198,17 +198,17 @@ def find_target(document: JSON, path: str, *, add: bool) -> PathTarget:
         node = node[int(step) if type(node) is list else step]
         walked.append(step)
     last = tokens[-1]
-    wanted = parse_selector(last) if type(node) is list else None
-    if wanted is None:
+    selector = parse_selector(last) if type(node) is list else None
+    if selector is None:
         if not add:
             _locate(node, last, schema, walked)
         return PathTarget(tuple(walked), last, {})
-    found = matching_elements(node, wanted, schema)
-    if len(found) == 1 or not add:
-        return PathTarget(tuple(walked), _locate(node, last, schema, walked), wanted)
-    if found:
-        raise PathError(f"{last} names {len(found)} elements; add a member that tells them apart")
-    return PathTarget(tuple(walked), END, wanted)
+    positions = matching_elements(node, selector, schema)
+    if len(positions) == 1 or not add:
+        return PathTarget(tuple(walked), _locate(node, last, schema, walked), selector)
+    if positions:
+        raise PathError(f"{last} names {len(positions)} elements; add a member that tells them apart")
+    return PathTarget(tuple(walked), END, selector)
 
 
 def matching_elements(elements: Sequence[JSON], identity: Mapping[str, str], schema: MergeSchema) -> list[int]:
@@ -236,14 +236,14 @@ def _locate(node: JSON, token: str, schema: MergeSchema, walked: Sequence[str]) 
         return token
     if not isinstance(node, list):
         raise PathError(f"{token!r} selects a member of a value that is neither object nor array")
-    wanted = parse_selector(token)
-    if wanted is None:
+    selector = parse_selector(token)
+    if selector is None:
         return _check_index(node, token, schema)
-    found = matching_elements(node, wanted, schema)
-    if len(found) == 1:
-        return str(found[0])
-    if found:
-        raise PathError(f"{token} names {len(found)} elements; add a member that tells them apart")
+    positions = matching_elements(node, selector, schema)
+    if len(positions) == 1:
+        return str(positions[0])
+    if positions:
+        raise PathError(f"{token} names {len(positions)} elements; add a member that tells them apart")
     where = "/".join(("", *walked))
     raise PathError(f"the template has no element {token} in {where}{describe_elements(node, schema)}")
 
@@ -287,8 +287,8 @@ def missing_parent(document: JSON, path: str) -> JSONObject | None:
         node = node[int(token) if isinstance(node, list) else token]
     if not isinstance(node, dict) or node.get(target.last) is not None or last.isdecimal():
         return None
-    made: JSON = [] if last == END or parse_selector(tokens[-1]) is not None else {}
-    return {"op": "add", "path": pointer_of(target), "value": made}
+    parent: JSON = [] if last == END or parse_selector(tokens[-1]) is not None else {}
+    return {"op": "add", "path": pointer_of(target), "value": parent}
 
 
 def pointer_of(target: PathTarget) -> str:

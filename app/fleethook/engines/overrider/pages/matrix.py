@@ -240,23 +240,23 @@ def select(rows: Sequence[SubjectRow], query: MatrixQuery) -> MatrixPage:
     names = sorted({pool for row in shown for pool in row.pools})
     column_paging = paginate(len(names), query.columns, COLUMNS_ON_A_PAGE)
     columns = names[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
-    wanted = frozenset(columns)
+    shown_pools = frozenset(columns)
     cells = [
-        CellKey(row.key, pool, kind) for row in shown for pool in row.pools if pool in wanted for kind in row.kinds
+        CellKey(row.key, pool, kind) for row in shown for pool in row.pools if pool in shown_pools for kind in row.kinds
     ]
     return MatrixPage(shown, columns, cells, paging, column_paging)
 
 
 def filter_rows(rows: Sequence[SubjectRow], query: MatrixQuery) -> list[SubjectRow]:
     """Return the rows whose subject matches, each with its matching node pools."""
-    text, wanted = query.subject.casefold(), query.pool.casefold()
+    text, pool_text = query.subject.casefold(), query.pool.casefold()
     found = []
     for row in rows:
         if text and text not in row.title.casefold() and text not in row.overrider.casefold():
             continue
-        pools = [pool for pool in row.pools if wanted in pool.casefold()] if wanted else row.pools
+        pools = [pool for pool in row.pools if pool_text in pool.casefold()] if pool_text else row.pools
         # A subject without node pools is shown, because that is usually a mistake.
-        if pools or not wanted:
+        if pools or not pool_text:
             found.append(row._replace(pools=pools))
     return found
 

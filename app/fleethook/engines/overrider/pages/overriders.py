@@ -94,7 +94,7 @@ def prepare_findings(context: ConsoleContext) -> Callable[[], tuple[ManifestFind
 
 def select_findings(findings: Iterable[ManifestFinding] | None, *keys: ObjectKey | None) -> list[ManifestFinding]:
     """Return the findings about some objects; ``findings`` is None before the first check."""
-    return [one for one in findings or () if one.key in keys]
+    return [finding for finding in findings or () if finding.key in keys]
 
 
 def list_named_pools(overrider: Any) -> set[str]:
@@ -123,7 +123,7 @@ def list_finding_lines(
     findings: Iterable[ManifestFinding], address_of: Callable[[ObjectKey, str], str]
 ) -> list[AttentionLine]:
     """Return the lines about findings; ``address_of`` returns the address of an object at the part of a finding."""
-    shown = [one for one in findings if needs_attention(one.finding)]
+    shown = [finding for finding in findings if needs_attention(finding.finding)]
     addresses = {describe_key(one.key): address_of(one.key, one.finding.field) for one in reversed(shown)}
     return list_object_lines(
         (
@@ -329,7 +329,7 @@ async def show_overrider(request: Request, context: Context) -> HTMLResponse:
         command_title="The findings about all objects on the command line",
         key=key,
         subject=_find_subject(context.store, key),
-        lines=[(one.text, bool(place) and one.path[: len(place)] == place) for one in lines],
+        lines=[(line.text, bool(place) and line.path[: len(place)] == place) for line in lines],
         findings=found,
         found=select_findings(found.value, key),
         conditions=list_condition_lines([(key, stored)], overrider_url),

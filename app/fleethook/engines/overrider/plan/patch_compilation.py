@@ -34,8 +34,10 @@ def compile_patch(plan: Plan) -> PrecompiledPatch | None:
     variant, collected = plan.update, _Collected([], [], [], [])
     if not plan.steps or not _collect(variant.delta, (), collected):
         return None
-    replicas = next((made["value"] for made in collected.operations if made["path"] == REPLICAS_POINTER), None)
-    operations = tuple(made for made in collected.operations if made["path"] != REPLICAS_POINTER)
+    replicas = next(
+        (operation["value"] for operation in collected.operations if operation["path"] == REPLICAS_POINTER), None
+    )
+    operations = tuple(operation for operation in collected.operations if operation["path"] != REPLICAS_POINTER)
     return PrecompiledPatch(
         operations,
         has_mark(operations),
@@ -52,8 +54,8 @@ def compile_patch(plan: Plan) -> PrecompiledPatch | None:
 def _select_created(bare: JSONObject, rendered: JSONObject) -> CreatedMembers | None:
     """Return the members of a spec that only a creation can set, None if the overrider changes one of them."""
     names = CREATE_ONLY - {"replicas"}
-    kept, made = ({name: spec[name] for name in spec if name in names} for spec in (bare, rendered))
-    return CreatedMembers(kept, rendered.get("replicas")) if identical(kept, made) else None
+    kept, overridden = ({name: spec[name] for name in spec if name in names} for spec in (bare, rendered))
+    return CreatedMembers(kept, rendered.get("replicas")) if identical(kept, overridden) else None
 
 
 def _has_objects(value: JSON) -> bool:
@@ -82,10 +84,12 @@ def _expect(
 def _complete_ports(value: JSON) -> JSON:
     """Return a value with the protocol of each port: without it, a port of another protocol would match."""
     if type(value) is dict:
-        made = {name: _complete_ports(inner) if type(inner) in (dict, list) else inner for name, inner in value.items()}
-        if "containerPort" in made:
-            return {"protocol": "TCP", **made}
-        return value if all(made[name] is inner for name, inner in value.items()) else made
+        members = {
+            name: _complete_ports(inner) if type(inner) in (dict, list) else inner for name, inner in value.items()
+        }
+        if "containerPort" in members:
+            return {"protocol": "TCP", **members}
+        return value if all(members[name] is inner for name, inner in value.items()) else members
     if type(value) is list:
         elements = [_complete_ports(inner) for inner in value]
         return value if all(map(is_, elements, value)) else elements
@@ -105,7 +109,7 @@ def _collect(change: Change, tokens: Path, into: _Collected) -> bool:
         return all(_collect_member(name, inner, tokens, into) for name, inner in change.members)
     assert type(change) is ListDelta
     survivors = [one for one in change.elements if one.before_at is not None and one.after_at is not None]
-    removed = [one for one in change.elements if one.after_at is None]
+    removed = [element for element in change.elements if element.after_at is None]
     added = [one for one in change.elements if one.before_at is None]
     if change.reordered:
         return False

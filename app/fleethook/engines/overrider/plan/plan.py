@@ -94,13 +94,13 @@ _Key = tuple[tuple[Token, ...], str]
 
 
 def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject) -> list[tuple[str, WorkloadFinding]]:
-    """Return the findings that rendering causes, each with the path of the step whose change made it true.
+    """Return the findings that rendering causes, each with the path of the step whose change decoded it true.
 
     That step may be far from the place of the finding: a removed volume makes the mounts of all containers invalid.
     """
     kind: Kind = "StatefulSet" if stored["kind"] == "StatefulSet" else "Deployment"
-    made = _identify(stored, kind)
-    if not made:
+    decoded = _identify(stored, kind)
+    if not decoded:
         return []
 
     @cache
@@ -111,15 +111,15 @@ def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject
         return key in find_at(number)
 
     numbers = {step.field: number for number, step in enumerate(steps)}
-    found: list[tuple[str, WorkloadFinding]] = []
-    for key, finding in made.items():
+    caused: list[tuple[str, WorkloadFinding]] = []
+    for key, finding in decoded.items():
         # A step that replaces an invalid value by another one causes the finding, too.
         setting = (one for one in reversed(traced.sources) if len(one.tokens) <= len(key[0]) and one.made(key[0]))
         direct = next((numbers[one.field] for one in setting), -1)
         number = direct if has(key, 0) else max(direct, _find_cause(steps, partial(has, key)))
         if number >= 0:
-            found.append((steps[number].field, finding))
-    return found
+            caused.append((steps[number].field, finding))
+    return caused
 
 
 def _identify(decoded: JSONObject, kind: Kind) -> dict[_Key, WorkloadFinding]:

@@ -201,37 +201,39 @@ class SubjectPlans:
         self._pools.clear()
         self.weight = 0
 
-    def plan(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> PoolPlan:
+    def plan(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept_tweaks: str = "") -> PoolPlan:
         """Return the plan for the subject's workload of ``kind`` in ``pool``.
 
         Args:
             kind: Deployment or StatefulSet.
             pool: The pool's name.
             node_pool: The NodePool object, if plans of the subject depend on it and it exists.
-            kept: The tweaks that the workload remembers (`encode_tweaks`), ``""`` for those that labels select now.
+            kept_tweaks: The tweaks of the last render (`encode_tweaks`), ``""`` for those that labels select now.
 
         Raises:
             SubjectError: The subject describes no workload.
             RenderError: An entry does not fit the template, or is invalid.
         """
-        while isinstance(found := self.find(kind, pool, node_pool, kept=kept), LongCompilation):
-            found.run()
-        return found
+        while isinstance(plan := self.find(kind, pool, node_pool, kept_tweaks=kept_tweaks), LongCompilation):
+            plan.run()
+        return plan
 
-    def find(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str = "") -> PoolPlan | LongCompilation:
+    def find(
+        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept_tweaks: str = ""
+    ) -> PoolPlan | LongCompilation:
         """Return the plan of a pool as `plan` does, or its compilation if that would block the event loop."""
         known = self._pools.get((kind, pool))
-        if known is not None and known[1] == kept and (known[0] is node_pool or same_input(known[0], node_pool)):
+        if known is not None and known[1] == kept_tweaks and (known[0] is node_pool or same_input(known[0], node_pool)):
             return _unwrap(known[2])
         outcome: _Outcome
         try:
-            found = self._compiler.find(kind, pool, node_pool, kept=kept)
-            if isinstance(found, LongCompilation):
-                return found
-            outcome = PoolPlan(*found, filled=self._filled)
+            compiled = self._compiler.find(kind, pool, node_pool, kept_tweaks=kept_tweaks)
+            if isinstance(compiled, LongCompilation):
+                return compiled
+            outcome = PoolPlan(*compiled, filled=self._filled)
         except (SubjectError, RenderError) as error:
             outcome = error
-        self._pools[kind, pool] = (node_pool, kept, outcome)
+        self._pools[kind, pool] = (node_pool, kept_tweaks, outcome)
         self.weight = len(self._pools) + _PLAN_WEIGHT * len(self._compiler.plans)
         return _unwrap(outcome)
 
@@ -271,18 +273,18 @@ class PlanCache:
         pool: str,
         cluster: str,
         store: StoreView,
-        kept: str = "",
+        kept_tweaks: str = "",
     ) -> PoolPlan:
-        """Return the plan for a subject's workload of ``kind`` in ``pool``, with ``kept`` as for `SubjectPlans.plan`.
+        """Return the plan for a subject's workload of ``kind`` in ``pool``; ``kept_tweaks`` as of `SubjectPlans.plan`.
 
         Raises:
             SubjectError: The subject describes no workload.
             RenderError: An entry does not fit the template, or is invalid.
         """
         find = partial(self.find, group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
-        while isinstance(found := find(kept=kept), LongCompilation):
-            found.run()
-        return found
+        while isinstance(plan := find(kept_tweaks=kept_tweaks), LongCompilation):
+            plan.run()
+        return plan
 
     def find(
         self,
@@ -294,13 +296,13 @@ class PlanCache:
         pool: str,
         cluster: str,
         store: StoreView,
-        kept: str = "",
+        kept_tweaks: str = "",
     ) -> PoolPlan | LongCompilation:
         """Return a plan as `plan` does, or its compilation if that would block the event loop."""
         plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
         node_pool = store.get(cluster, NODE_POOL, "", pool) if plans.depends_on_node_pools else None
         try:
-            return plans.find(kind, pool, node_pool, kept=kept)
+            return plans.find(kind, pool, node_pool, kept_tweaks=kept_tweaks)
         finally:
             if plans.weight != plans.counted:
                 self._account(plans)

@@ -153,7 +153,7 @@ class PlanCompiler:
         self._bare: tuple[Hashable, BarePlan] | None = None
 
     def find(
-        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept: str
+        self, kind: str, pool: str, node_pool: JSONObject | None, *, kept_tweaks: str
     ) -> tuple[SharedPlan, PoolValues] | LongCompilation:
         """Return the plan of a pool and the values for its marks; arguments and errors as of `SubjectPlans.plan`.
 
@@ -165,7 +165,7 @@ class PlanCompiler:
         if replicas is not None and (problem := replicas_problem(replicas)) is not None:
             name = subject_name(self._group_kind, self.subject)
             raise SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools {problem}")
-        of = self._configure(kind, pool, node_pool, kept)
+        of = self._configure(kind, pool, node_pool, kept_tweaks)
         shared = self._get_shared(of, kind)
         if shared is _NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):
             shared = self._get_shared(of._replace(key=(pool, of.key), pool=pool), kind)
@@ -234,11 +234,11 @@ class PlanCompiler:
         self._bare = (key, bare)
         return bare
 
-    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None, kept: str) -> _Configuration:
+    def _configure(self, kind: str, pool: str, node_pool: JSONObject | None, kept_tweaks: str) -> _Configuration:
         config = self._configs.get(pool)
         taints = as_object(as_object(node_pool or {}).get("spec")).get("taints")
         replicas = None if config is None else config.get("replicas")
-        tweaks = decode_tweaks(self.subject, kept)
+        tweaks = decode_tweaks(self.subject, kept_tweaks)
         if tweaks is None:
             tweaks = () if self._selections is None else self._selections.tweaks(pool, node_pool)
         # Only workloads of a YurtAppDaemon tolerate the taints of their pools.
@@ -258,7 +258,7 @@ def _find_longest_name(rendered: JSON) -> int:
     template = as_object(as_object(workload.get("spec")).get("template"))
     labels = [as_object(as_object(one.get("metadata")).get("labels")) for one in (workload, template)]
     labels.append(as_object(as_object(template.get("spec")).get("nodeSelector")))
-    values = [value for one in labels for value in one.values() if isinstance(value, str) and POOL_MARK in value]
+    values = [value for label in labels for value in label.values() if isinstance(value, str) and POOL_MARK in value]
     room = [(MAX_LABEL - len(value.replace(POOL_MARK, ""))) // value.count(POOL_MARK) for value in values]
     return min(room, default=MAX_SUBDOMAIN)
 

@@ -118,9 +118,9 @@ def _compare_values(before: JSON, after: JSON, schema: MergeSchema) -> Change | 
         delta = delta_of(before, after, schema)
         return delta if delta.members else None
     present = index_elements(before, schema)
-    wanted = None if present is None else index_elements(after, schema)
-    if present is not None and wanted is not None:
-        return _compare_lists(present, wanted, schema)
+    elements = None if present is None else index_elements(after, schema)
+    if present is not None and elements is not None:
+        return _compare_lists(present, elements, schema)
     return None if identical(before, after) else Assign(before, after, schema)
 
 
@@ -224,15 +224,15 @@ def without_removed(template_fields: JSON, change: Change, schema: MergeSchema =
     If an overlay added these elements only to remove them later, other elements could change their order.
     """
     if type(change) is ObjectDelta and isinstance(template_fields, dict):
-        made = dict(template_fields)
+        remaining = dict(template_fields)
         for name, inner in change.members:
-            if name not in made:
+            if name not in remaining:
                 continue
             if type(inner) is Assign and inner.after is ABSENT:
-                del made[name]
+                del remaining[name]
             else:
-                made[name] = without_removed(made[name], inner, schema.fields.get(name, _NO_SCHEMA))
-        return made
+                remaining[name] = without_removed(remaining[name], inner, schema.fields.get(name, _NO_SCHEMA))
+        return remaining
     elements = index_elements(template_fields, schema)
     if type(change) is not ListDelta or elements is None:
         return template_fields
@@ -284,7 +284,7 @@ def _walk(change: Change, tokens: tuple[Token, ...], path: tuple[str, ...]) -> I
 
 def _list_orders(change: ListDelta) -> tuple[Sequence[Identity], Sequence[Identity]]:
     """Return the elements that a list keeps, in the order of the template and in that of the result."""
-    new = {one.identity for one in change.elements if one.before_at is None}
+    new = {element.identity for element in change.elements if element.before_at is None}
     return change.former, [one for one in change.order if one not in new]
 
 

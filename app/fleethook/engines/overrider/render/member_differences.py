@@ -164,27 +164,27 @@ def _merge_within_elements(before: JSON, after: JSON, schema: MergeSchema) -> JS
 
 
 def arrange_elements(
-    present: Sequence[Identity], wanted: Sequence[Identity], known: Iterable[Identity]
+    present: Sequence[Identity], requested: Sequence[Identity], known: Iterable[Identity]
 ) -> list[Identity]:
     """Return the order of a list's elements after an overlay.
 
     Elements that only ``present`` has keep their place. Elements that both have change places among themselves if their
-    order differs. A new element follows its predecessor in ``wanted``.
+    order differs. A new element follows its predecessor in ``requested``.
 
     Args:
         present: The identities of the stored list, in order.
-        wanted: The identities of the overlay, in order.
+        requested: The identities of the overlay, in order.
         known: The identities of the result.
     """
     remaining = set(known)
     kept = [identity for identity in present if identity in remaining]
-    common = set(kept).intersection(wanted)
-    ranked = iter([identity for identity in wanted if identity in common])
+    common = set(kept).intersection(requested)
+    ranked = iter([identity for identity in requested if identity in common])
     # The new elements after each element, and in `first` those before all others. Inserting them one by one would move
     # the rest of a long list each time.
     first: list[Identity] = []
     followers, new_of = first, dict[Identity, list[Identity]]()
-    for identity in wanted:
+    for identity in requested:
         if identity in common:
             followers = new_of[identity] = []
         elif identity in remaining:
@@ -210,14 +210,14 @@ def merge_elements(
         else:
             if _is_in_order(present, order):
                 return current
-    made: list[JSON] = [merged[identity] for identity in arrange_elements(list(present), order, merged)]
-    same = len(made) == len(current) and all(map(operator.is_, made, current))
-    return current if same else made
+    result: list[JSON] = [merged[identity] for identity in arrange_elements(list(present), order, merged)]
+    same = len(result) == len(current) and all(map(operator.is_, result, current))
+    return current if same else result
 
 
-def _is_in_order(present: Mapping[Identity, JSONObject], wanted: Sequence[Identity]) -> bool:
+def _is_in_order(present: Mapping[Identity, JSONObject], requested: Sequence[Identity]) -> bool:
     remaining = iter(present)
-    return all(identity in remaining for identity in wanted if identity in present)
+    return all(identity in remaining for identity in requested if identity in present)
 
 
 _NO_SCHEMA: Final = MergeSchema()

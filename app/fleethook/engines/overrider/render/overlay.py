@@ -117,10 +117,10 @@ def _make_room(target: JSONObject, group: frozenset[str]) -> None:
 
 
 def _overlay_list(current: list[JSON], desired: list[JSON], schema: MergeSchema) -> list[JSON]:
-    wanted = index_elements(desired, schema)
-    present = None if wanted is None else index_elements(current, schema)
-    if wanted is not None and present is not None:
-        return _overlay_elements(current, present, wanted, schema)
+    requested = index_elements(desired, schema)
+    present = None if requested is None else index_elements(current, schema)
+    if requested is not None and present is not None:
+        return _overlay_elements(current, present, requested, schema)
     if len(current) == len(desired) and all(map(covers, current, desired)):
         return current
     return desired
@@ -129,17 +129,17 @@ def _overlay_list(current: list[JSON], desired: list[JSON], schema: MergeSchema)
 def _overlay_elements(
     current: list[JSON],
     present: dict[Identity, JSONObject],
-    wanted: dict[Identity, JSONObject],
+    requested: dict[Identity, JSONObject],
     schema: MergeSchema,
 ) -> list[JSON]:
     merged = dict(present)
-    for identity, element in wanted.items():
+    for identity, element in requested.items():
         before = present.get(identity)
         if before is None:
             merged[identity] = element
         elif before != element:
             merged[identity] = overlay_object(before, element, schema)
-    return merge_elements(current, present, merged, list(wanted))
+    return merge_elements(current, present, merged, list(requested))
 
 
 def covers(current: JSON, desired: JSON) -> bool:
@@ -270,63 +270,63 @@ class _Settling:
         self._keeps_order: Final = keeps_order
 
     def objects(
-        self, stored: JSONObject, before: JSON, made: JSONObject, target: JSON, schema: MergeSchema, tokens: _Tokens
+        self, stored: JSONObject, before: JSON, rendered: JSONObject, target: JSON, schema: MergeSchema, tokens: _Tokens
     ) -> JSONObject:
-        if stored is made:
-            return made
+        if stored is rendered:
+            return rendered
         result: JSONObject | None = None
         known, wanted = (as_object(one) for one in (before, target))
-        for name, value in made.items():
+        for name, value in rendered.items():
             present = stored.get(name, ABSENT)
             if present is value or present is ABSENT:
                 continue
             child = schema.fields.get(name, _NO_SCHEMA)
             new = self._value(present, known.get(name, ABSENT), value, wanted.get(name), child, (*tokens, name))
             if new is not value:
-                result = dict(made) if result is None else result
+                result = dict(rendered) if result is None else result
                 result[name] = new
         for name, value in stored.items():
-            if name not in made and self._keeps(name, value, before, made, schema, tokens):
-                result = dict(made) if result is None else result
+            if name not in rendered and self._keeps(name, value, before, rendered, schema, tokens):
+                result = dict(rendered) if result is None else result
                 result[name] = value
         if result is None:
-            return made
+            return rendered
         return stored if result == stored else result
 
     def _keeps(
-        self, name: str, value: JSON, before: JSON, made: JSONObject, schema: MergeSchema, tokens: _Tokens
+        self, name: str, value: JSON, before: JSON, rendered: JSONObject, schema: MergeSchema, tokens: _Tokens
     ) -> bool:
         """Return whether a member of the stored object stays although the rendered one lacks it."""
         if schema.retain_keys:
             chooses = (
-                len(made) > len(schema.identity)
+                len(rendered) > len(schema.identity)
                 if schema.identity
-                else made.get("type", DEFAULT_STRATEGY) != DEFAULT_STRATEGY
+                else rendered.get("type", DEFAULT_STRATEGY) != DEFAULT_STRATEGY
             )
             if chooses:
                 return False
-        if any(other in made for other in EXCLUSIVE.get(name, ())):
+        if any(other in rendered for other in EXCLUSIVE.get(name, ())):
             return False
         if value is None or (self._is_same and before is ABSENT):
             return True
         if name in PULL_POLICIES:
-            return bool(value == find_pull_policy(made))
+            return bool(value == find_pull_policy(rendered))
         default = find_default((*tokens, name))
         if default is None:
             default = _find_zero((*tokens, name))
         return default is not ABSENT and type(default) is type(value) and bool(default == value)
 
     def _value(
-        self, stored: JSON, before: JSON, made: JSON, target: JSON, schema: MergeSchema, tokens: _Tokens
+        self, stored: JSON, before: JSON, rendered: JSON, target: JSON, schema: MergeSchema, tokens: _Tokens
     ) -> JSON:
-        if type(stored) is dict and type(made) is dict:
-            return self.objects(stored, before, made, target, schema, tokens)
-        if type(stored) is not list or type(made) is not list:
-            return made
-        present, wanted = index_elements(stored, schema), index_elements(made, schema)
+        if type(stored) is dict and type(rendered) is dict:
+            return self.objects(stored, before, rendered, target, schema, tokens)
+        if type(stored) is not list or type(rendered) is not list:
+            return rendered
+        present, wanted = index_elements(stored, schema), index_elements(rendered, schema)
         if present is None or wanted is None:
-            is_kept = self._is_same and before is ABSENT and covers(stored, made)
-            return stored if is_kept or differs_by_defaults(stored, made) else made
+            is_kept = self._is_same and before is ABSENT and covers(stored, rendered)
+            return stored if is_kept or differs_by_defaults(stored, rendered) else rendered
         known, ordered = (index_elements(one, schema) or {} for one in (before, target))
         merged = {
             identity: element
@@ -340,7 +340,7 @@ class _Settling:
         if self._keeps_order:
             ranked = iter([identity for identity in present if identity in wanted])
             order = [next(ranked) if identity in present else identity for identity in wanted]
-        return merge_elements(stored if order else made, present if order else wanted, merged, order)
+        return merge_elements(stored if order else rendered, present if order else wanted, merged, order)
 
 
 _ZEROS: Final[dict[str, JSON]] = {**ZEROS, "Quantity": "0"}

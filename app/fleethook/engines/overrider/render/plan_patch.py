@@ -189,7 +189,7 @@ def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObj
 
 
 def _make_name_conflict(name: str, plan: Plan) -> RenderError:
-    added = (one for one in plan.sources if one.tokens[:3] == ("spec", "template", "spec"))
+    added = (source for source in plan.sources if source.tokens[:3] == ("spec", "template", "spec"))
     field = next((one.field for one in added if one.tokens[4:] == ((name, 0),)), "entries")
     return RenderError(
         field,

@@ -110,10 +110,17 @@ def select_plan(
         raise SubjectError(f"its owner {owner.group_kind.kind} {namespace}/{owner.name} is not known")
     _check_owner(subject, owner)
     overrider = overriders[0] if overriders else None
-    kept = "" if last_render is None else last_render.tweaks
+    kept_tweaks = "" if last_render is None else last_render.tweaks
     try:
         plan = plans.find(
-            owner.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store, kept=kept
+            owner.group_kind,
+            subject,
+            overrider,
+            kind=kind,
+            pool=pool,
+            cluster=cluster,
+            store=store,
+            kept_tweaks=kept_tweaks,
         )
     except RenderError as error:
         raise _add_location(error, overrider, namespace=namespace, pool=pool) from error
@@ -153,7 +160,7 @@ def _select_by_content(
         if all(rating):
             break
         try:
-            other = find_plan(kept=text)
+            other = find_plan(kept_tweaks=text)
         except (SubjectError, RenderError):
             continue  # OpenYurt's controller cannot have written it.
         if isinstance(other, LongCompilation):

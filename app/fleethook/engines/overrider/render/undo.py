@@ -92,9 +92,9 @@ def _undo_changed(before: JSON, after: JSON, *, template_fields: JSON, schema: M
     """Return the undo of a changed member, ABSENT if none is needed."""
     if isinstance(before, dict) and isinstance(after, dict):
         return undo_of(before, after, template_fields=template_fields, schema=schema, marks=marks) or ABSENT
-    present, wanted = index_elements(before, schema), index_elements(after, schema)
-    if present is not None and wanted is not None:
-        return _undo_elements(present, wanted, template_fields=template_fields, schema=schema, marks=marks) or ABSENT
+    present, rendered = index_elements(before, schema), index_elements(after, schema)
+    if present is not None and rendered is not None:
+        return _undo_elements(present, rendered, template_fields=template_fields, schema=schema, marks=marks) or ABSENT
     if before == after:
         return ABSENT
     if template_fields is ABSENT:

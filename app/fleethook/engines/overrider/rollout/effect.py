@@ -47,13 +47,13 @@ def encode_revision(subject: JSONObject) -> bytes:
     templates = as_object(templates_of(subject))
     spec = as_object(subject.get("spec"))
     selector = None if is_v1beta1(subject) else as_object(spec.get("selector"))
-    made: JSONObject = {
+    revision: JSONObject = {
         member: _encode_template(as_object(templates[member]), kind, selector)
         for kind, member in _KINDS.items()
         if isinstance(templates.get(member), dict)
     }
     tweaks = as_list(as_object(spec.get("workload")).get("workloadTweaks")) if selector is None else ()
-    content = [made, [_encode_tweak(as_object(tweak)) for tweak in tweaks]]
+    content = [revision, [_encode_tweak(as_object(tweak)) for tweak in tweaks]]
     return msgspec.json.encode(_round_numbers(content), order="deterministic")
 
 
@@ -78,8 +78,8 @@ def _fill_defaults(template: Mapping[str, JSON]) -> JSONObject:
     """Return a pod template with the defaults of OpenYurt's webhook. Its default of the pull policy is Always."""
     pod = as_object(template.get("spec"))
     containers = [
-        {**one, "imagePullPolicy": one.get("imagePullPolicy") or "Always"}
-        for one in list_objects(pod.get("containers"))
+        {**container, "imagePullPolicy": container.get("imagePullPolicy") or "Always"}
+        for container in list_objects(pod.get("containers"))
     ]
     pod_template = {**template, "spec": {**pod, "containers": containers}}
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "spec": {"template": pod_template}}
@@ -90,19 +90,19 @@ def _fill_defaults(template: Mapping[str, JSON]) -> JSONObject:
 def _encode_tweak(tweak: Mapping[str, JSON]) -> JSONObject:
     changes = as_object(tweak.get("tweaks"))
     selector = tweak.get("nodepoolSelector")
-    made = {
+    members = {
         "nodepoolSelector": normalize_struct(_SELECTOR, selector) if isinstance(selector, dict) else selector,
         "pools": tweak.get("pools") or None,
         "replicas": changes.get("replicas"),
         "containerImages": _encode_list(changes.get("containerImages"), _IMAGE),
         "patches": _encode_list(changes.get("patches"), _PATCH),
     }
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _encode_list(elements: JSON, members: Mapping[str, JSON]) -> JSON:
     """Return a list of structs, None if Go omits it."""
-    return [_encode_element(as_object(one), members) for one in as_list(elements)] or None
+    return [_encode_element(as_object(element), members) for element in as_list(elements)] or None
 
 
 def _encode_element(element: Mapping[str, JSON], members: Mapping[str, JSON]) -> JSONObject:
@@ -233,7 +233,7 @@ def compare(kind: str, before: JSONObject, after: JSONObject, *, pending: Sequen
         pending: The differences of ``before`` to the workload that is due without the change. They do not count.
     """
     changes, known = find_changes(before, after), {fingerprint([one]) for one in pending}
-    due = [one for one in changes if fingerprint([one]) not in known] if known else changes
+    due = [change for change in changes if fingerprint([change]) not in known] if known else changes
     effect = classify(kind, before, after, due)
     if len(due) == len(changes):
         return effect
@@ -251,7 +251,7 @@ def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collecti
         changes: The differences that count, from `find_changes`.
     """
     paths = tuple(one.pointer for one in changes)
-    areas = {_area_of(one) for one in changes}
+    areas = {_area_of(change) for change in changes}
     replicas = (replicas_of(before), replicas_of(after) if "replicas" in areas else replicas_of(before))
     resumes = _resumes(kind, before, changes)
     if "template" in areas or resumes:
@@ -283,8 +283,8 @@ def replicas_of(workload: JSONObject) -> int:
 def _resumes(kind: str, before: JSONObject, changes: Collection[MemberDifference]) -> bool:
     """Return whether a Deployment is resumed whose pod template changed while it was paused."""
     unpaused = any(
-        one.address == _PAUSED and one.stored is True and (one.requested is ABSENT or not one.requested)
-        for one in changes
+        change.address == _PAUSED and change.stored is True and (change.requested is ABSENT or not change.requested)
+        for change in changes
     )
     status = as_object(before.get("status"))
     return kind == "Deployment" and unpaused and status.get("updatedReplicas", 0) != status.get("replicas", 0)
@@ -320,7 +320,7 @@ def _note_scale(before: JSONObject, replicas: tuple[int, int], areas: Collection
 
 def _was_scaled(workload: JSONObject) -> bool:
     entries = as_object(workload.get("metadata")).get("managedFields")
-    return isinstance(entries, list) and any(as_object(one).get("subresource") == "scale" for one in entries)
+    return isinstance(entries, list) and any(as_object(entry).get("subresource") == "scale" for entry in entries)
 
 
 NEW_REVISION: Final = "(new revision)"
@@ -374,8 +374,8 @@ def is_written(edit: OwnerEdit, workload: JSONObject, pool: str, *, bare: JSONOb
         pod_spec = as_object(as_object(as_object(workload["spec"].get("template")).get("spec")))
         return pod_spec.get("nodeSelector") != {NODE_LABEL_NODEPOOL: pool} or not _tolerates(pod_spec, taints)
     annotations = as_object(workload["metadata"].get("annotations"))
-    wanted = as_object(bare["metadata"].get("annotations")).get(POOL_PATCH_ANNOTATION, "")
-    if annotations.get(POOL_PATCH_ANNOTATION, "") != wanted:
+    pool_patch = as_object(bare["metadata"].get("annotations")).get(POOL_PATCH_ANNOTATION, "")
+    if annotations.get(POOL_PATCH_ANNOTATION, "") != pool_patch:
         return True
     return bool(workload["spec"].get("replicas", 1) != bare["spec"].get("replicas", 0))
 

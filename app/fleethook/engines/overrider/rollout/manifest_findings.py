@@ -84,7 +84,7 @@ def check_documents(documents: Sequence[Document], store: StoreView) -> list[Man
     """
     definitions, found = api_schema.read_definitions(one.object for one in documents), list[ManifestFinding]()
     for document, of_rules in zip(documents, check_each(documents, store), strict=True):
-        reported = {one.finding.field for one in of_rules}
+        reported = {finding.finding.field for finding in of_rules}
         unknown = [one for one in _find_unknown(document.object, definitions) if one.field not in reported]
         found += sorted([*locate_findings(document, unknown), *of_rules], key=lambda one: one.line)
     return found
@@ -92,8 +92,8 @@ def check_documents(documents: Sequence[Document], store: StoreView) -> list[Man
 
 def _find_unknown(document: JSONObject, definitions: api_schema.Definitions) -> list[Finding]:
     """Return the findings about fields, kinds and versions of OpenYurt that its API lacks."""
-    found = api_schema.check_object(document, definitions) if _is_of_openyurt(document) else []
-    return [Finding(one.code, one.field, one.message) for one in found if one.code in _UNKNOWN]
+    mistakes = api_schema.check_object(document, definitions) if _is_of_openyurt(document) else []
+    return [Finding(mistake.code, mistake.field, mistake.message) for mistake in mistakes if mistake.code in _UNKNOWN]
 
 
 def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list[ManifestFinding]]:
@@ -138,10 +138,10 @@ def _locate(
 
 def _quote_as_written(finding: Finding, written: str) -> Finding:
     """Return a finding about an unquoted number with the text of the file: YAML reads ``1.10`` as 1.1."""
-    found = _UNQUOTED.fullmatch(finding.message)
-    if found is None or not written or written == found[2]:
+    quoted = _UNQUOTED.fullmatch(finding.message)
+    if quoted is None or not written or written == quoted[2]:
         return finding
-    return finding._replace(message=f'{found[1]}{written}, which is {found[2]}{found[3]}, as in "{written}"')
+    return finding._replace(message=f'{quoted[1]}{written}, which is {quoted[2]}{quoted[3]}, as in "{written}"')
 
 
 def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> Iterator[Finding]:
@@ -162,12 +162,12 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
 def _check_subject(subject: Subject, store: StoreView) -> Iterator[Finding]:
     mistakes = [*check_subject(subject.group_kind, subject.document)]
     yield from mistakes
-    if any(one.level == "error" for one in mistakes):
+    if any(mistake.level == "error" for mistake in mistakes):
         return
     of_workloads = [*check_workloads(subject.group_kind, subject.document)]
     yield from of_workloads
     yield from check_selections(subject, store)
-    if is_v1beta1(subject.document) and not any(one.level == "error" for one in of_workloads):
+    if is_v1beta1(subject.document) and not any(finding.level == "error" for finding in of_workloads):
         node_pools = known_pools(subject, store).node_pools
         for kind in workload_kinds(subject.document):
             yield from check_combined_tweaks(subject.document, kind, node_pools)
@@ -220,7 +220,7 @@ class ManifestReport:
             found += of_document
             await asyncio.sleep(0)
         # The line is not compared: an inserted comment must not make the findings below it new.
-        known = {(one.source, one.level, one.text) for one in self.findings}
+        known = {(finding.source, finding.level, finding.text) for finding in self.findings}
         for one in found:
             if (one.source, one.level, one.text) not in known:
                 fields = {"file": one.source, "line": one.line, "code": one.finding.code}
@@ -229,7 +229,7 @@ class ManifestReport:
 
     def detail(self) -> str:
         """Return the findings as one text, ``""`` if there are none."""
-        shown = "; ".join(_format_line(one) for one in self.findings[:_MAX_SHOWN])
+        shown = "; ".join(_format_line(finding) for finding in self.findings[:_MAX_SHOWN])
         more = len(self.findings) - _MAX_SHOWN
         return f"{shown}; and {more} more" if more > 0 else shown
 

@@ -291,11 +291,11 @@ def _create(
             if (pool, kind) in present or (pool in former and kind in kinds_before):
                 continue
             try:
-                made = after.create(subject, document, kind=kind, pool=pool)
+                created = after.create(subject, document, kind=kind, pool=pool)
             except (RenderError, SubjectError) as error:
                 yield PredictedEffect(subject, pool, kind, "", Effect("error"), str(error))
                 continue
-            replicas = replicas_of(made)
+            replicas = replicas_of(created)
             yield PredictedEffect(subject, pool, kind, "", Effect("created", replicas, (0, replicas)))
 
 
@@ -371,4 +371,4 @@ def sum_effects(effects: Iterable[Effect]) -> Totals:
 
 def sum_outcomes(outcomes: Sequence[PredictedEffect]) -> Totals:
     """Return the totals of outcomes."""
-    return sum_effects(one.effect for one in outcomes)
+    return sum_effects(outcome.effect for outcome in outcomes)

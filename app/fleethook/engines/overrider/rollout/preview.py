@@ -224,7 +224,7 @@ def _list_field_changes(old: JSONObject, new: JSONObject, *, before: Preview, af
 
 def _find_source(path: str, changes: Sequence[FieldChange]) -> str:
     """Return the part of the overrider that sets a field, or a field around or in it; ``""`` for the template."""
-    inner = (one.source for one in changes if _contains(one.path, path) or _contains(path, one.path))
+    inner = (change.source for change in changes if _contains(change.path, path) or _contains(path, change.path))
     return next(inner, "")
 
 

@@ -197,9 +197,9 @@ def check_combined_tweaks(
     for name, node_pool in node_pools.items():
         pools.setdefault(selections.tweaks(name, node_pool), []).append(name)
     for numbers, names in islice(((one, of) for one, of in pools.items() if len(one) > 1), _MAX_COMBINATIONS):
-        found = _render(subject, kind, numbers)
-        alone = {one for number in numbers for one in _render(subject, kind, (number,))} if found else ()
-        for finding in found:
+        findings = _render(subject, kind, numbers)
+        alone = {one for number in numbers for one in _render(subject, kind, (number,))} if findings else ()
+        for finding in findings:
             if finding not in alone:
                 ends = (end for end in range(2, len(numbers)) if finding in _render(subject, kind, numbers[:end]))
                 *former, last = numbers[: next(ends, len(numbers))]

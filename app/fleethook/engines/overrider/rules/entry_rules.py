@@ -123,11 +123,11 @@ def misspelled_token(text: str, token: PoolToken = OF_OVERRIDERS) -> str | None:
     """Return the first text in ``text`` that looks like a token and is none, or None."""
     if "{" not in text:
         return None
-    for found in _BRACED.finditer(text.replace(token.text, "") if token.text else text):
-        name = re.sub(r"[ _.-]", "", found.group(1)).casefold()
+    for braced in _BRACED.finditer(text.replace(token.text, "") if token.text else text):
+        name = re.sub(r"[ _.-]", "", braced.group(1)).casefold()
         # Where nothing is replaced, {pool} may be a placeholder of the program that reads the text.
-        if name in _NAMES and (token.text or (found.group().startswith("{{") and "nodepool" in name)):
-            return found.group()
+        if name in _NAMES and (token.text or (braced.group().startswith("{{") and "nodepool" in name)):
+            return braced.group()
     return None
 
 
@@ -139,12 +139,12 @@ def misspelled_tokens(value: JSON, field: str, token: PoolToken = OF_OVERRIDERS)
         field: Its path.
         token: The token that is replaced there.
     """
-    for path, found in islice(_find_misspelled(value, field, token), _MAX_FINDINGS):
-        yield Finding("token", path, _describe_token(found, token))
+    for path, misspelled in islice(_find_misspelled(value, field, token), _MAX_FINDINGS):
+        yield Finding("token", path, _describe_token(misspelled, token))
 
 
-def _describe_token(found: str, token: PoolToken) -> str:
-    return f"{found} is not replaced and stays as it is: {token.advice}"
+def _describe_token(misspelled: str, token: PoolToken) -> str:
+    return f"{misspelled} is not replaced and stays as it is: {token.advice}"
 
 
 def _find_misspelled(value: JSON, field: str, token: PoolToken) -> Iterator[tuple[str, str]]:
@@ -212,8 +212,8 @@ def check_image(image: str, field: str, *, pools: Sequence[str], token: PoolToke
         pools: The names that replace the token. If empty, a sample name replaces it.
         token: The token that is replaced there.
     """
-    if (found := misspelled_token(image, token)) is not None:
-        yield Finding("image", field, _describe_token(found, token))
+    if (misspelled := misspelled_token(image, token)) is not None:
+        yield Finding("image", field, _describe_token(misspelled, token))
         return
     if not token.text or token.text not in image:
         if (problem := image_problem(image)) is not None:

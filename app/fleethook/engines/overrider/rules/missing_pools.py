@@ -73,9 +73,9 @@ def check_pools(
         pools: The node pools of the subject.
         unused: Paths of entries that are known to apply to no node pool at all.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if not pools.complete:
-        return found
+        return findings
     owner = f"{subject.group_kind.kind} {subject.document['metadata']['name']}"
     known = {name: pools.node_pools.get(name) for name in pools.names}
     suggestions = _MAX_SUGGESTIONS if len(pools.names) <= _MAX_COMPARED else 0
@@ -87,14 +87,14 @@ def check_pools(
                 suggestions -= 1
                 hint = suggestion(name, pools.names, quote="'")
             message = f"{owner} has no node pool {name!r}{hint}"
-            found.append(Finding("unknown-pool", f"{field}.pools[{position}]", message))
+            findings.append(Finding("unknown-pool", f"{field}.pools[{position}]", message))
         by_labels = isinstance(as_object(entry).get("poolSelector"), dict)
         if by_labels and not pools.has_labels:
             text = "no NodePool is known, so poolSelector selects none: give the NodePools, too"
-            found.append(Finding("not-checked", f"{field}.poolSelector", text))
+            findings.append(Finding("not-checked", f"{field}.poolSelector", text))
         elif known and field not in unused and not selects_any(entry, known):
-            found.append(Finding("unused-entry", field, _describe_unused(owner, known, by_labels=by_labels)))
-    return found
+            findings.append(Finding("unused-entry", field, _describe_unused(owner, known, by_labels=by_labels)))
+    return findings
 
 
 def _describe_unused(owner: str, known: Mapping[str, JSONObject | None], *, by_labels: bool) -> str:
@@ -193,8 +193,8 @@ def _find_selector_problem(subject: Subject) -> str | None:
         return None
     if count_values(selector, limit=_MAX_SELECTOR_VALUES) > _MAX_SELECTOR_VALUES:
         return None
-    found = next(validate_selector(selector, "/spec/nodepoolSelector"), None)
-    return None if found is None else " ".join(found)
+    problem = next(validate_selector(selector, "/spec/nodepoolSelector"), None)
+    return None if problem is None else " ".join(problem)
 
 
 def check_node_pools(subject: Subject, *, store: NodePoolView) -> Iterator[Finding]:

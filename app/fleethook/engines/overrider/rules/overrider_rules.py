@@ -50,14 +50,14 @@ class _Mistakes(NamedTuple):
 
 
 def check_overrider(overrider: JSONObject) -> Iterator[Finding]:
-    """Yield the mistakes in an overrider that need no subject to be found, with field paths."""
-    found, are_all = _check_schema(overrider)
-    yield from found
+    """Yield the mistakes in an overrider that need no subject to be findings, with field paths."""
+    findings, are_all = _check_schema(overrider)
+    yield from findings
     if not are_all:
         return
     mistakes = _Mistakes(
-        frozenset(one.field[: end.start()] for one in found for end in _ENDS.finditer(one.field)),
-        frozenset(one.field.rpartition(".")[0] for one in found if one.code == "unknown-field"),
+        frozenset(finding.field[: end.start()] for finding in findings for end in _ENDS.finditer(finding.field)),
+        frozenset(finding.field.rpartition(".")[0] for finding in findings if finding.code == "unknown-field"),
     )
     if "subject" not in mistakes.places and "subject" in overrider:
         yield from _check_version(overrider["subject"])
@@ -74,13 +74,13 @@ def _check_version(subject: Mapping[str, JSON]) -> Iterator[Finding]:
 
 
 def _check_entry(field: str, entry: Mapping[str, JSON], mistakes: _Mistakes) -> Iterator[Finding]:
-    pools, selector, found = entry.get("pools"), entry.get("poolSelector"), list[Finding]()
+    pools, selector, findings = entry.get("pools"), entry.get("poolSelector"), list[Finding]()
     if f"{field}.pools" not in mistakes.places:
         by_labels = selector is not None or field in mistakes.with_unknown
-        found += _check_pools(f"{field}.pools", pools, by_labels=by_labels)
+        findings += _check_pools(f"{field}.pools", pools, by_labels=by_labels)
     if selector is not None and f"{field}.poolSelector" not in mistakes.places:
-        found += _check_selector(f"{field}.poolSelector", selector, pools)
-    yield from found
+        findings += _check_selector(f"{field}.poolSelector", selector, pools)
+    yield from findings
     samples = sample_names(selected_names(pools))
     for member, check in (("items", check_item), ("patches", check_patch)):
         elements = as_list(entry.get(member))
@@ -95,7 +95,7 @@ def _check_entry(field: str, entry: Mapping[str, JSON], mistakes: _Mistakes) -> 
                 yield Finding("invalid", place, text)
             elif place not in mistakes.places:
                 yield from check(element, place, pools=samples)
-    if not found and field not in mistakes.places and not entry.get("items") and not entry.get("patches"):
+    if not findings and field not in mistakes.places and not entry.get("items") and not entry.get("patches"):
         yield Finding("no-effect", field, "changes nothing: it has neither items nor patches")
 
 

@@ -194,14 +194,14 @@ def _find_in(bare: BarePlan, subject: JSONObject) -> list[WorkloadFinding]:
     return sorted({*unknown, *check_decoded(bare.parts.document, kind)})
 
 
-def _as_finding(found: WorkloadFinding, field: str, *, where: str = "") -> Finding:
-    code = "dropped" if found.problem == "unknown" else "refused"
-    return Finding(code, field, f"{found.message}{where}")
+def _as_finding(mistake: WorkloadFinding, field: str, *, where: str = "") -> Finding:
+    code = "dropped" if mistake.problem == "unknown" else "refused"
+    return Finding(code, field, f"{mistake.message}{where}")
 
 
-def _field_of(found: WorkloadFinding, subject: JSONObject, kind: str) -> str:
+def _field_of(mistake: WorkloadFinding, subject: JSONObject, kind: str) -> str:
     """Return the field of a finding in the template."""
-    inner = _INDEX.sub(r"[\1]", found.pointer).replace("/", ".").replace("~1", "/").replace("~0", "~")
+    inner = _INDEX.sub(r"[\1]", mistake.pointer).replace("/", ".").replace("~1", "/").replace("~0", "~")
     return f"{templates_path(subject)}.{TEMPLATES[kind]}{inner}"
 
 

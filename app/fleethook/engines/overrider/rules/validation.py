@@ -137,13 +137,13 @@ def judge_overrider(overrider: JSONObject, inputs: OverriderInputs) -> tuple[Fin
     The rules for the subject and the entries come first. If they find no error, the overrider is rendered for each node
     pool of its subject.
     """
-    found = [*check_rules(overrider), *inputs.rivals]
-    if any(one.level == "error" and one.field.startswith(("entries", "subject")) for one in found):
-        return tuple(found)
-    found += inputs.effects
+    findings = [*check_rules(overrider), *inputs.rivals]
+    if any(finding.level == "error" and finding.field.startswith(("entries", "subject")) for finding in findings):
+        return tuple(findings)
+    findings += inputs.effects
     if inputs.subject is not None and inputs.pools is not None:
-        found += check_fit(overrider, inputs.subject, inputs.pools, known=found)
-    return tuple(found)
+        findings += check_fit(overrider, inputs.subject, inputs.pools, known=findings)
+    return tuple(findings)
 
 
 def pools_to_check(subject: Subject, store: NodePoolView, overrider: JSONObject) -> SubjectPools:
@@ -199,5 +199,5 @@ def check_fit(
 
 def _to_finding(remark: Remark) -> Finding:
     """Return a warning of the dry run as a finding. Its text begins with the path in the overrider, if it has one."""
-    found = _FIELD.match(remark.text)
-    return Finding(remark.code, found[1] if found else "", remark.text[found.end() if found else 0 :])
+    field = _FIELD.match(remark.text)
+    return Finding(remark.code, field[1] if field else "", remark.text[field.end() if field else 0 :])

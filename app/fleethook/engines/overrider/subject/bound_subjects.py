@@ -37,7 +37,7 @@ WEBHOOK_CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "Mutati
 def bound_subjects(store: Store) -> frozenset[SubjectName]:
     """Return the subjects that overriders are bound to, over all clusters."""
     overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
-    return frozenset(name for one in overriders if (name := _get_subject_name(one)) is not None)
+    return frozenset(name for overrider in overriders if (name := _get_subject_name(overrider)) is not None)
 
 
 async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:

@@ -240,7 +240,7 @@ class ConditionWriter:
         announced = [one for one, at in self._found_at.items() if self._compute_expiry(at) > self._clock()]
         wanted = SelectedSubjects(bound | {one.subject for one in announced})
         self._bound = bound
-        left = [one for one in registered.announcements if one in announced]
+        left = [announcement for announcement in registered.announcements if announcement in announced]
         many = len(registered.announcements) - len(left) > _MAX_EXPIRED
         if not expired and not many and registered.selects(wanted) and not registered.is_owned:
             return False

@@ -104,7 +104,7 @@ def write_conditions(selection: SelectedSubjects, *, optional: bool) -> list[JSO
 
 def list_selected() -> tuple[str, ...]:
     """Return the names of the webhooks that get only workloads of the subjects with an overrider."""
-    return tuple(one.name for one in list_webhooks() if one.gets_selected)
+    return tuple(webhook.name for webhook in list_webhooks() if webhook.gets_selected)
 
 
 _NOTHING: Final = {"name": BOUND_CONDITION, "expression": "false"}
@@ -149,7 +149,7 @@ def _fit(selection: SelectedSubjects) -> SelectedSubjects:
     size, left = 0, set(selection.namespaces)
     for namespace, found in groupby(sorted(selection.subjects), key=lambda one: one.namespace):
         subjects = list(found)
-        length = len(f'"{namespace}":[],') + sum(len(f'"{one.kind}/{one.name}",') for one in subjects)
+        length = len(f'"{namespace}":[],') + sum(len(f'"{subject.kind}/{subject.name}",') for subject in subjects)
         if size + length > MAX_LISTS_BYTES:
             left.add(namespace)
         else:
@@ -228,8 +228,8 @@ def write_announcements(announcements: Sequence[Announcement]) -> str:
     """Return the value of the annotation; the oldest announcements are dropped if it would be too long."""
     kept: list[bytes] = []
     size = len("[]")
-    for one in reversed(announcements):
-        text = msgspec.json.encode(one)
+    for announcement in reversed(announcements):
+        text = msgspec.json.encode(announcement)
         size += len(text) + len(",")
         if size > MAX_ANNOTATION_BYTES:
             break

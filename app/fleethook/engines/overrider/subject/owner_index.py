@@ -125,8 +125,8 @@ def overriders_of(
     Validation admits one overrider for each subject, but two concurrent creates can pass it. Then the older overrider
     stays in effect, so the later one changes nothing. The name decides between overriders of the same age.
     """
-    found = store.find(OVERRIDERS_BY_SUBJECT, cluster, (namespace, group_kind.kind, name))
-    return found if len(found) < 2 else tuple(sorted(found, key=_sort_by_age))
+    overriders = store.find(OVERRIDERS_BY_SUBJECT, cluster, (namespace, group_kind.kind, name))
+    return overriders if len(overriders) < 2 else tuple(sorted(overriders, key=_sort_by_age))
 
 
 def effective_overrider(overriders: Iterable[JSONObject]) -> JSONObject | None:

@@ -255,9 +255,9 @@ def is_placed(pod_spec: JSONObject, template: PoolTemplate) -> bool:
     return isinstance(terms, list) and all(_has_expressions(term, template.expressions) for term in terms)
 
 
-def _has_expressions(term: JSON, wanted: tuple[JSONObject, ...]) -> bool:
+def _has_expressions(term: JSON, expressions: tuple[JSONObject, ...]) -> bool:
     present = as_object(term).get("matchExpressions")
-    return isinstance(present, list) and bool(present) and all(expression in present for expression in wanted)
+    return isinstance(present, list) and bool(present) and all(expression in present for expression in expressions)
 
 
 def _add_tolerations(pod_spec: JSONObject, tolerations: tuple[JSONObject, ...]) -> JSONObject:
@@ -270,10 +270,10 @@ def _add_affinity(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
     affinity = as_object(pod_spec.get("affinity"))
     node_affinity = as_object(affinity.get("nodeAffinity"))
     required = node_affinity.get(REQUIRED)
-    wanted = _merge_required(required, template)
-    if wanted == required:
+    merged = _merge_required(required, template)
+    if merged == required:
         return pod_spec
-    node_affinity = _set_member(node_affinity, REQUIRED, wanted)
+    node_affinity = _set_member(node_affinity, REQUIRED, merged)
     affinity = _set_member(affinity, "nodeAffinity", node_affinity or None)
     return _set_member(pod_spec, "affinity", affinity or None)
 
