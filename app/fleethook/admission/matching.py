@@ -105,12 +105,6 @@ def _list_unselected(one: Declaration, request: AdmissionRequest, namespace_labe
 
 
 def _find_false_condition(conditions: Mapping[str, Program], request: AdmissionRequest) -> str:
-    scope = bind_variables(request) if conditions else None
-    return next(
-        (
-            f"match_conditions[{name!r}] is false"
-            for name, one in conditions.items()
-            if scope and not one.evaluate(scope)
-        ),
-        "",
-    )
+    scope = bind_variables(request)
+    false = (name for name, one in conditions.items() if not one.evaluate(scope))
+    return next((f"match_conditions[{name!r}] is false" for name in false), "")

@@ -39,13 +39,13 @@ from fleethook.cli.output.text_output import write, write_document, write_error,
 from fleethook.cluster.kubernetes.resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.cluster.registration.consumers import ResourceName, build_export
+from fleethook.cluster.registration.consumers import build_export
 from fleethook.cluster.registration.rule_webhooks import name_resources
 from fleethook.cluster.store import Store
-from fleethook.engines.rules.commands.rules_apply import apply_rules
+from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
 from fleethook.model.formats.labels import is_dns1123_label
-from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, is_built_in, parse_api_version
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, is_built_in
 from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch.fixture_tests import is_fixture
@@ -68,7 +68,7 @@ def export(
     """
     if not is_dns1123_label(name):
         fail(f"{name!r} is no name of a WorkspaceType: use at most 63 lower-case letters, digits and hyphens")
-    followed = _list_followed(rules or [])
+    followed = sorted({(one.group, one.plural) for one in list_followed(load_or_fail(rules or []))})
     for group, plural in followed:
         if not is_built_in(group):
             write_error(
@@ -80,21 +80,6 @@ def export(
         write_json({"apiVersion": "v1", "kind": "List", "items": documents})
     else:
         write_document("---\n".join(yaml.safe_dump(one, sort_keys=False) for one in documents))
-
-
-def _list_followed(files: list[Path]) -> list[ResourceName]:
-    """Return the resources that the rules of files follow. Exits with a message for a file that cannot be used."""
-    try:
-        loaded = load_rules(files)
-    except RuleError as error:
-        fail(str(error))
-    return sorted(
-        {
-            (parse_api_version(api_version)[0], plural)
-            for rule in loaded
-            for api_version, _, plural in rule.declaration.follows
-        }
-    )
 
 
 def run_tests(
@@ -125,7 +110,7 @@ def _run_files(
     """Run all tests and print the results. An unreadable document is a result without operation."""
     read = read_manifests(paths, reading, testdata=True, select=is_fixture)
     errors, found = [*read.errors], list[FixtureResult]()
-    rules = _load_rules(files) if files else None
+    rules = load_or_fail(files) if files else None
     definitions = [one for one in read.documents if gvk_of(one.object).group_kind == DEFINITION]
     for document in read.selected:
         cases, invalid = read_cases([document], read_rule_fixtures)
@@ -160,13 +145,6 @@ def _list_files(document: Document) -> Iterator[Path]:
         raise ValueError("rules is no list of files: give [rules.py], for example, or --rules")
     folder = Path() if document.source == "<stdin>" else Path(document.source).parent
     return (folder / one for one in named)
-
-
-def _load_rules(files: Sequence[Path]) -> Sequence[Rule]:
-    try:
-        return load_rules(files)
-    except RuleError as error:
-        fail(str(error))
 
 
 def _run_case(

@@ -72,10 +72,7 @@ def apply_rules(
     """
     if filename and cluster.is_given:
         fail("give only one of -f and a cluster (--kubeconfig, --context, --in-cluster)")
-    try:
-        rules = load_rules(files)
-    except RuleError as error:
-        fail(str(error))
+    rules = load_or_fail(files)
     report = TrialReport("fleethook rules apply", output, reading, noun="rule")
     user_info: JSONObject = {"username": user, "groups": group or []}
     settings = _read_settings(rules, config)
@@ -90,6 +87,14 @@ def apply_rules(
         except UnreachableError as error:
             fail(f"cannot read the cluster: {error}")
     report.finish(errors)
+
+
+def load_or_fail(files: Sequence[Path]) -> Sequence[Rule]:
+    """Return the rules of files. Exits with a message for a file that cannot be used."""
+    try:
+        return load_rules(files)
+    except RuleError as error:
+        fail(str(error))
 
 
 def _read_settings(rules: Iterable[Rule], config: Path | None) -> Mapping[str, Any]:
