@@ -15,6 +15,7 @@ from fleethook.cli.inputs.kubeconfig import find_kubeconfig
 from fleethook.cli.inputs.sources import SourceOptions, check_options, find_default_cluster
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
+    ConsumersOption,
     ContextOption,
     ExcludeOption,
     FilenameOption,
@@ -49,6 +50,7 @@ def console(
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
     kcp_cache_kubeconfig: KcpCacheOption = None,
+    kcp_export: ConsumersOption = None,
     namespace: Annotated[
         str | None,
         Option(
@@ -85,6 +87,8 @@ def console(
     The console listens on 127.0.0.1, and every account of this host can connect. So the printed address has a token;
     with --no-token, every account can read the pages.
 
+    With --kcp-export, the pages are about the rules of the workspaces that consume an APIExport of kcp.
+
     Exit codes: 0 shut down by a signal; 2 invalid arguments, or no usable apiserver or port.
     """
     given = SourceOptions(
@@ -99,6 +103,7 @@ def console(
         "in_cluster": in_cluster or None,
         "kcp": kcp or None,
         "kcp_cache_kubeconfig": kcp_cache_kubeconfig,
+        "kcp_export": kcp_export,
         "namespace": namespace,
         "interpreters": interpreters,
         "host": _HOST,

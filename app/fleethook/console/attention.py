@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from fleethook.cluster.registration.configuration_objects import LABELS
-from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION, describe_outage
+from fleethook.cluster.registration.rule_webhooks import describe_outage, read_server_namespace
 from fleethook.cluster.store import PartState
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.model.json import JSONObject, as_object, list_objects
@@ -148,16 +148,13 @@ class StoppedServer(NamedTuple):
         namespace: Their namespace.
         reason: The state of their Lease.
         configurations: The configurations of the webhooks.
+        workspaces: The number of workspaces of kcp that have such configurations, 0 outside of kcp.
     """
 
     namespace: str
     reason: str
     configurations: list[JSONObject]
-
-
-def read_server_namespace(configuration: JSONObject) -> str:
-    """Return the namespace of the servers that maintain a configuration, ``""`` if it does not name them."""
-    return str(as_object(as_object(configuration.get("metadata")).get("annotations")).get(SERVER_ANNOTATION) or "")
+    workspaces: int = 0
 
 
 def group_by_server(configurations: Iterable[Any]) -> dict[str, list[JSONObject]]:
@@ -179,7 +176,8 @@ def list_outage_lines(stopped: Iterable[StoppedServer]) -> list[AttentionLine]:
     for one in stopped:
         lines = describe_outage(each for document in one.configurations for each in document.get("webhooks") or ())
         more = f"; and {len(lines) - _MAX_OUTAGES} more" if len(lines) > _MAX_OUTAGES else ""
-        reason = f"{one.reason}: {'; '.join(lines[:_MAX_OUTAGES])}{more}"
+        where = f", in all {one.workspaces} workspaces" if one.workspaces else ""
+        reason = f"{one.reason}{where}: {'; '.join(lines[:_MAX_OUTAGES])}{more}"
         found.append(AttentionLine("outage", f"Server in {one.namespace}", reason, "/#leader-title"))
     return found
 

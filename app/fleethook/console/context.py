@@ -15,12 +15,14 @@ from starlette.requests import Request
 
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.registration.consumers import name_configuration
 from fleethook.cluster.store import Index, ObjectKey, PartState, Store
 from fleethook.console.attention import Attention
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
+from fleethook.model.json import JSONObject
 from fleethook.settings import Settings
 from fleethook.work.threads import Worker
 
@@ -95,6 +97,24 @@ class ConsoleContext:
         file = place if place.suffix else place / "objects.yaml"
         listed = shlex.join(["kubectl", "get", resources, "--all-namespaces", "--output", "yaml"])
         return f"{listed} {'>>' if place.suffix else '>'} {shlex.quote(str(file))}"
+
+    def list_covered(self) -> list[str]:
+        """Return the workspaces of kcp that have a configuration of the rules of ``--kcp-export``, none without it."""
+        export = self.settings.kcp_export
+        keys = (key for kind in (MUTATING, VALIDATING) for key in (self.store.keys(kind) if export else ()))
+        return sorted({key.cluster for key in keys if export and key.name == name_configuration(export)})
+
+    def list_configurations(self) -> list[JSONObject]:
+        """Return the webhook configurations of the cluster; with ``--kcp-export``, the rules of one workspace."""
+        export, kinds = self.settings.kcp_export, (MUTATING, VALIDATING)
+        if export is None:
+            return [dict(one) for kind in kinds for one in self.store.each("", kind) if isinstance(one, dict)]
+        found = [
+            self.store.get(cluster, kind, "", name_configuration(export))
+            for cluster in self.list_covered()[:1]
+            for kind in kinds
+        ]
+        return [one for one in found if isinstance(one, dict)]
 
     def serves(self, group_kind: GroupKind) -> bool:
         """Return whether the cluster of the source is known to serve a kind."""

@@ -132,6 +132,8 @@ def console_indexes() -> list[Index]:
 
 def make_cluster(settings: Settings, store: Store) -> Cluster:
     """Return the apiserver of the settings, with all resources that a console follows."""
+    if settings.kcp_export is not None:
+        return Cluster(settings, store, find_followed(settings, ["rules"]))
     followed = find_followed(settings, settings.engines)
     return Cluster(settings, store, [*followed, *(one.followed for one in engine_pages())])
 
@@ -189,6 +191,7 @@ def describe_source(settings: Settings, files: Sequence[Path]) -> str:
     words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
     words += [] if settings.context is None else ["--context", settings.context]
     words += ["--kcp"] if settings.kcp else []
+    words += [] if settings.kcp_export is None else ["--kcp-export", settings.kcp_export]
     cache = settings.kcp_cache_kubeconfig
     return shlex.join([*words, *([] if cache is None else ["--kcp-cache-kubeconfig", str(cache)])])
 

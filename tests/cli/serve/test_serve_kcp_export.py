@@ -1,6 +1,8 @@
 """``fleethook serve --kcp-export`` against an apiserver that answers as kcp."""
 
+import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from fleethook.console.process import ConsoleOptions, create_console, open_context
+from fleethook.settings import Settings
 from tests.cli.commands import invoke
+from tests.console.pages.reading import get
 from tests.kcp_export import CONFIG_MAPS, VALIDATING, KcpExport, kcp_export
 from tests.serving import Server, serving
 from tests.waiting import wait_for
@@ -152,6 +157,37 @@ def test_a_workspace_that_refuses_is_named_and_others_are_covered(
     wait_for(lambda: read_check(server) != "", what="the revocation is seen")
     assert held.find("c") is not None
     assert ask(server, find_path(held, "d")) == "no owner in root:d d"
+
+
+def test_a_stopped_server_is_the_first_line_and_uncovered_workspaces_follow(
+    kcp: tuple[KcpExport, tuple[str, ...]], server: Server
+) -> None:
+    held, given = kcp
+    for one in ("c", "d"):
+        held.bind(one)
+        wait_covered(held, one)
+    held.bind("e", validatingwebhookconfigurations="Rejected")
+    uncovered = "failing Workspace root:e rules do not cover it: its APIBinding has the permission claim for "
+    assert asyncio.run(read_attention(given))[0].startswith(uncovered)
+    assert server.stop() == 0
+    refused = r"error +outage: the server does not answer \(.+\): kcp refuses what the rules with Fail see, in all 2 workspaces"
+    # A leader that cannot release its Lease in time keeps it until it expires.
+    wait_for(lambda: re.match(refused, invoke(["doctor", *given]).stdout), what="doctor sees the outage")
+    assert "error    workspaces: root:e " in invoke(["doctor", *given]).stdout
+    first, second, *_ = asyncio.run(read_attention(given))
+    assert re.match("outage Server in kube-system .+, in all 2 workspaces: refused: CREATE", first)
+    assert second.startswith(uncovered)
+
+
+async def read_attention(given: tuple[str, ...]) -> list[str]:
+    """Return the lines of "Needs attention"."""
+    options = dict(zip(given[::2], given[1::2], strict=True))
+    settings = Settings(kubeconfig=Path(options["--kubeconfig"]), kcp_export=options["--kcp-export"])
+    async with open_context(settings, ConsoleOptions()) as context:
+        assert context.cluster is not None
+        await context.cluster.source.wait_synced()
+        text = (await get(create_console(context), "/attention")).text
+    return re.findall(r"((?:outage|failing) (?:Server|Workspace) .*?) first seen", text)
 
 
 def test_a_renamed_binding_keeps_its_configuration_and_a_deleted_one_loses_it(

@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.leader_election import Leader, describe_lease
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.console.pages.overview import (
-    Leader,
-    build_charts,
-    describe_lease,
-    list_leader_lines,
-)
+from fleethook.console.pages.overview import build_charts, list_leader_lines
 from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,14 +22,15 @@ from fleethook.cluster.kubernetes.resources import (
     WORKSPACES,
     WatchedResource,
 )
+from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
 from fleethook.cluster.registration.consumers import (
     CONFIGURATIONS,
     WRITE_VERBS,
-    describe_state,
+    judge_bindings,
     name_configuration,
-    read_consumer,
 )
 from fleethook.cluster.registration.registrar import get_object
+from fleethook.cluster.registration.rule_webhooks import read_server_namespace
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of, is_system
 
@@ -214,28 +216,36 @@ async def examine_export(connection: Connection, export: str) -> AsyncIterator[D
         for one in await read_resource(connection, resource, prefix=EVERY_CLUSTER)
         if one["metadata"]["name"] == name_configuration(export)
     ]
-    for found in judge_consumers(bindings, written):
+    namespace = next(filter(None, map(read_server_namespace, written)), "")
+    lease = await get_object(connection, LeaseName(namespace, NAME).path) if namespace else None
+    leader = describe_lease(lease, now=datetime.now(UTC))
+    stopped = leader.explain_end(namespace) if namespace and leader.state != "leads" else ""
+    for found in judge_consumers(bindings, written, stopped=stopped):
         yield found
 
 
-def judge_consumers(bindings: Sequence[JSONObject], written: Sequence[JSONObject]) -> Iterator[Diagnosis]:
-    """Yield the findings about consumers, by their APIBindings and the configurations of the server."""
+def judge_consumers(
+    bindings: Sequence[JSONObject], written: Sequence[JSONObject], *, stopped: str
+) -> Iterator[Diagnosis]:
+    """Yield the findings about consumers.
+
+    Args:
+        bindings: The APIBindings of all consumers.
+        written: The configurations of the server.
+        stopped: Why no server holds the Lease, ``""`` if one does.
+    """
     closed = {cluster_of(one) for one in written for hook in one["webhooks"] if hook.get("failurePolicy") == "Fail"}
-    if closed:
-        count = f"{len(closed)} workspace{'s' * (len(closed) > 1)}"
+    count = f"{len(closed)} workspace{'s' * (len(closed) != 1)}"
+    if stopped:
+        text = f"the server does not answer ({stopped}): kcp refuses what the rules with Fail see, in all {count}"
+        yield Diagnosis("error", "outage", text, "start the server again, or run `fleethook uninstall --kcp-export`")
+    elif closed:
         text = f"without the server, kcp refuses the writes that rules with Fail see, in {count}"
         yield Diagnosis("note", "outage", text, "run two replicas; kube-system and kcp's own kinds are exempt")
-    by_cluster: dict[str, list[JSONObject]] = {}
-    for one in bindings:
-        by_cluster.setdefault(cluster_of(one), []).append(one)
-    consumers = [one for one in map(read_consumer, by_cluster.values()) if one is not None]
-    covered = {cluster_of(one) for one in written}
-    for consumer in sorted(consumers, key=lambda one: one.name):
-        _, problem = describe_state(consumer, ())
-        remedy = "an administrator of the workspace has to accept the claims in its APIBinding"
-        if not problem and consumer.cluster not in covered:
-            problem, remedy = "it has no webhook configuration", "run the server with --register, and read its /readyz"
+    judged = judge_bindings(bindings, {cluster_of(one) for one in written})
+    for consumer, problem in judged:
         if problem:
+            remedy = "an administrator of the workspace has to accept the claims in its APIBinding"
             yield Diagnosis("error", "workspaces", f"{consumer.name} is not covered: {problem}", remedy)
-    done = sum(one.cluster in covered for one in consumers)
-    yield Diagnosis("ok" if done else "note", "workspaces", f"rules cover {done} of {len(consumers)} workspaces")
+    done = sum(not problem for _, problem in judged)
+    yield Diagnosis("ok" if done else "note", "workspaces", f"rules cover {done} of {len(judged)} workspaces")

@@ -121,6 +121,21 @@ def describe_state(consumer: Consumer, needed: Iterable[ResourceName], *, comple
     return "covered", ""
 
 
+def judge_bindings(bindings: Iterable[JSONObject], covered: Collection[str]) -> list[tuple[Consumer, str]]:
+    """Return each consumer with the reason why rules do not cover it, ``""`` if they do.
+
+    Args:
+        bindings: The APIBindings of all consumers.
+        covered: The logical clusters that have a configuration of the server.
+    """
+    by_cluster: dict[str, list[JSONObject]] = {}
+    for one in bindings:
+        by_cluster.setdefault(cluster_of(one), []).append(one)
+    found = sorted(filter(None, map(read_consumer, by_cluster.values())), key=lambda one: one.name)
+    unwritten = "it has no webhook configuration: run the server with --register, and read its /readyz"
+    return [(one, describe_state(one, ())[1] or ("" if one.cluster in covered else unwritten)) for one in found]
+
+
 def _describe_claim(consumer: Consumer, claim: ResourceName) -> str:
     name = ".".join(filter(None, reversed(claim)))
     match consumer.states.get(claim):

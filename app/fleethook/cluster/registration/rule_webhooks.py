@@ -132,6 +132,11 @@ def read_webhook(kind: str, webhook: JSONObject) -> OwnWebhook:
     )
 
 
+def read_server_namespace(configuration: JSONObject) -> str:
+    """Return the namespace of the servers that maintain a configuration, ``""`` if it does not name them."""
+    return str(as_object(as_object(configuration.get("metadata")).get("annotations")).get(SERVER_ANNOTATION) or "")
+
+
 def describe_outage(webhooks: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a line for each webhook that gets requests: the refused writes first, then those that pass unchecked."""
     lines = [

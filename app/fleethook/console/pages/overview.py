@@ -5,12 +5,14 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.leader_election import Leader, describe_lease
+from fleethook.cluster.registration.rule_webhooks import read_server_namespace
 from fleethook.cluster.store import Store
 from fleethook.console.attention import (
     Attention,
@@ -22,52 +24,12 @@ from fleethook.console.attention import (
     list_outage_lines,
     list_review_lines,
     list_source_lines,
-    read_server_namespace,
 )
-from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, engine_pages
+from fleethook.console.context import ConsoleContext, engine_pages
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSONObject, as_object
-
-State = Literal["leads", "not renewed", "released", "absent"]
-
-
-class Leader(NamedTuple):
-    """The leader.
-
-    Attributes:
-        state: ``leads``; ``not renewed`` for longer than the Lease lasts, so another replica may take over;
-            ``released`` by a leader that ended; ``absent`` if there is no Lease.
-        holder: The identity of the replica: its host name and a random part, ``""`` without a holder.
-        since: When it took the Lease, in UTC; ``""`` if unknown.
-        renewed: Seconds since the last renewal by the clock of the console, None if unknown.
-        transitions: How often the leader has changed.
-    """
-
-    state: State
-    holder: str = ""
-    since: str = ""
-    renewed: float | None = None
-    transitions: int = 0
-
-
-def describe_lease(lease: JSONObject | None, *, now: datetime) -> Leader:
-    """Return the leader that a Lease names.
-
-    Args:
-        lease: The Lease, None if there is none.
-        now: The time by the clock of the console.
-    """
-    if lease is None:
-        return Leader("absent")
-    spec = as_object(lease.get("spec"))
-    holder = str(spec.get("holderIdentity") or "")
-    acquired, renewed = _read_time(spec.get("acquireTime")), _read_time(spec.get("renewTime"))
-    age = None if renewed is None else max(0.0, (now - renewed).total_seconds())
-    duration, transitions = _read_number(spec.get("leaseDurationSeconds")), _read_number(spec.get("leaseTransitions"))
-    state: State = "released" if not holder else "leads" if age is not None and age <= duration else "not renewed"
-    return Leader(state, holder, "" if acquired is None else f"{acquired:%Y-%m-%d %H:%M:%S}", age, transitions)
+from fleethook.model.json import JSONObject
 
 
 def list_leader_lines(leader: Leader | None, problem: str) -> list[AttentionLine]:
@@ -80,8 +42,8 @@ def list_leader_lines(leader: Leader | None, problem: str) -> list[AttentionLine
     return []
 
 
-def _find_servers(store: Store) -> dict[str, list[JSONObject]]:
-    return group_by_server(one for kind in (MUTATING, VALIDATING) for one in store.each("", kind))
+def _find_servers(context: ConsoleContext) -> dict[str, list[JSONObject]]:
+    return group_by_server(context.list_configurations())
 
 
 async def find_stopped(context: ConsoleContext) -> list[StoppedServer]:
@@ -89,29 +51,15 @@ async def find_stopped(context: ConsoleContext) -> list[StoppedServer]:
     if context.lease is None:
         return []
     found = []
-    for namespace, configurations in sorted(_find_servers(context.store).items()):
+    for namespace, configurations in sorted(_find_servers(context).items()):
         state = await context.lease.watch(namespace).find()
         leader = describe_lease(state.lease, now=datetime.now(UTC))
         # A server without a leader has no Lease. Only a leader registers rules.
         is_unled = leader.state == "absent" and not any(map(read_server_namespace, configurations))
         if state.is_read and not state.problem and leader.state != "leads" and not is_unled:
-            holder = leader.holder or "its leader"
-            reasons = {"released": "it has stopped", "not renewed": f"{holder} does not renew the Lease"}
-            reason = reasons.get(leader.state, f"there is no Lease fleethook in the namespace {namespace}")
-            found.append(StoppedServer(namespace, reason, configurations))
+            reason = leader.explain_end(namespace)
+            found.append(StoppedServer(namespace, reason, configurations, len(context.list_covered())))
     return found
-
-
-def _read_time(value: Any) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(value)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _read_number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
 
 
 class KindCount(NamedTuple):
@@ -239,7 +187,9 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     if context.reviews is not None:
         indexed = await context.reviews.find()
         lines += await context.worker.run("", list_review_lines, indexed.reviews)
-    parts = [await one.attention(request) for one in engine_pages() if one.attention is not None]
+    # A provider reads no definitions of consumers, without which lint has wrong findings.
+    pages = (one for one in engine_pages() if context.settings.kcp_export is None or one.section.path == "/rules")
+    parts = [await one.attention(request) for one in pages if one.attention is not None]
     found = join_attention([Attention(lines), *parts])
     seen: FirstSeen = request.app.state.first_seen
     return {**leader, "attention": found._replace(lines=seen.fill(found.lines, now))}
@@ -280,7 +230,7 @@ async def _find_leader(context: ConsoleContext) -> dict[str, Any]:
     }
     if context.lease is None:
         return values
-    named = next(iter(_find_servers(context.store)), context.lease.namespace)
+    named = next(iter(_find_servers(context)), context.lease.namespace)
     namespace = context.settings.namespace or named
     state = await context.lease.watch(namespace).find()
     leader = describe_lease(state.lease, now=datetime.now(UTC)) if state.is_read else None

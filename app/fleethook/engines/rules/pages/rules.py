@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.registration.consumers import judge_bindings
 from fleethook.cluster.registration.paths import RULES, find_rule_path
 from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION, SERVER_ANNOTATION
 from fleethook.cluster.store import ObjectKey, key_of
@@ -23,8 +24,7 @@ from fleethook.console.pages.overview import find_stopped
 from fleethook.console.rendering import Context, describe_age, find_context, render
 from fleethook.console.server_watch import MAX_LABEL_CHARACTERS, SamplerState
 from fleethook.model.json import JSONObject, as_object
-
-_CONFIGURATIONS: Final = (MUTATING, VALIDATING)
+from fleethook.model.kcp import API_BINDING
 
 
 class Calls(NamedTuple):
@@ -144,12 +144,7 @@ async def find_rules(request: Request) -> list[RuleView]:
     context = find_context(request)
     definitions = _list_definitions(context)
     described = {key_of(one.object) for one in definitions}
-    registered = [
-        dict(configuration)
-        for kind in _CONFIGURATIONS
-        for configuration in context.store.each("", kind)
-        if isinstance(configuration, dict) and (_is_registered(configuration) or key_of(configuration) not in described)
-    ]
+    registered = [one for one in context.list_configurations() if _is_registered(one) or key_of(one) not in described]
     stopped = {key_of(each): one.reason for one in await find_stopped(context) for each in one.configurations}
     rules = [
         one._replace(outage=next((stopped[key] for key in one.registrations if key in stopped), ""))
@@ -171,10 +166,9 @@ _QUIET_SECONDS: Final = 3600.0
 
 def _is_used(context: ConsoleContext) -> bool:
     """Return whether the files have rules, or the cluster calls some."""
-    if context.rules is not None or _list_definitions(context):
+    if context.rules is not None or context.settings.kcp_export is not None or _list_definitions(context):
         return True
-    configurations = (one for kind in _CONFIGURATIONS for one in context.store.each("", kind))
-    return any(isinstance(one, dict) and _is_registered(one) for one in configurations)
+    return any(map(_is_registered, context.list_configurations()))
 
 
 def list_rule_lines(rules: Iterable[RuleView], *, has_cluster: bool, watched: float) -> list[AttentionLine]:
@@ -206,6 +200,13 @@ async def find_attention(request: Request) -> Attention:
     lines = [
         AttentionLine("failing", f"Rules of {file}", _describe_broken(text), "/rules")
         for file, text in _list_errors(context).items()
+    ]
+    consumers = {key.cluster for key in context.store.keys(API_BINDING)} if context.settings.kcp_export else ()
+    bindings = [dict(one) for each in consumers for one in context.store.each(each, API_BINDING)]
+    lines += [
+        AttentionLine("failing", f"Workspace {one.name}", f"rules do not cover it: {problem}", "/rules")
+        for one, problem in judge_bindings(bindings, context.list_covered())
+        if problem
     ]
     if not _list_definitions(context) and not context.store.has(MUTATING) and not context.store.has(VALIDATING):
         return Attention(lines)
