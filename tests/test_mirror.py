@@ -11,7 +11,6 @@ ROOT: Final = Path(__file__).parents[1]
 # The modules without a test file of their own, by the reason. Add one only if conformance data decides all of its
 # behaviour. Remove a module from the list when it gets its file.
 EXCEPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "these define only types, constants and exceptions that keep their arguments": ("engines/crds/crds_errors.py",),
     "the cases of tests/conformance/test_cel.py decide these: values, costs and errors": (
         "cel/check/checker.py",
         "cel/check/types.py",

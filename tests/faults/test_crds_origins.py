@@ -13,9 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fleethook.cluster.certificates.certificate_authority import KeyPair, new_authority
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import download
-from fleethook.engines.crds.tarball_source import Credentials, TarballSource
+from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import head, proxying, redirects, serving, tarball
 from tests.hook_server import Certificate

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Downloaded, download
-from fleethook.engines.crds.tarball_source import TarballSource
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource
 from tests.engines.crds.origin import Origin
 
 BODY = gzip.compress(random.Random(3).randbytes(200_000), mtime=0)

@@ -9,9 +9,8 @@ import pytest
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, Validators, download
-from fleethook.engines.crds.tarball_source import Credentials, TarballSource
+from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, fetched, refused
 from tests.engines.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
 from tests.engines.crds.origin import Origin, hangs_up, head, proxying, redirects, says, serving, tarball

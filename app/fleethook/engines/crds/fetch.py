@@ -16,7 +16,6 @@ from urllib3.util import Retry
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import (
     DownloadDeadline,
@@ -26,7 +25,7 @@ from fleethook.engines.crds.download.http_requests import (
     parse_address,
 )
 from fleethook.engines.crds.download.transfer import RETRY, Job, Progress, TarballFile, TransferResult, transfer
-from fleethook.engines.crds.tarball_source import Policy, TarballSource, redact
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource, redact
 from fleethook.tracing.spans import child_span
 
 __all__ = ["Downloaded", "Progress", "Validators", "download"]

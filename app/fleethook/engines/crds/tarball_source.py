@@ -1,6 +1,6 @@
-"""The source of a CRD tarball: URL, mirrors, pinned digest, credentials and limits, and its download policy.
+"""The source of a CRD tarball: URL, mirrors, pinned digest, credentials, limits, download policy; and its errors.
 
-`redact` writes a URL without secrets, for messages.
+`redact` writes a URL without secrets, for messages. An error has the exit code of ``fleethook crds``.
 """
 
 import enum
@@ -81,3 +81,35 @@ class TarballSource(NamedTuple):
     def key(self) -> str:
         """The name of the cache entry: the SHA-256 digest of the URL alone, as in Karmada's operator."""
         return hashlib.sha256(self.url.strip().encode()).hexdigest()
+
+
+class Exit(enum.IntEnum):
+    """Exit codes of ``fleethook crds``."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    NOT_CACHED = 10
+    LOCKED = 11
+    NETWORK = 20
+    HTTP = 21
+    TLS = 22
+    INTEGRITY = 23
+    ARCHIVE = 24
+    LIMIT = 25
+    DISK = 26
+    INTERRUPTED = 130
+
+
+class CRDsError(Exception):
+    """An error about a CRD tarball. The message names the place and the remedy, and has no secrets of URLs.
+
+    Attributes:
+        exit: The exit code of a command.
+        transient: Whether a later try may succeed without a change by the user.
+    """
+
+    def __init__(self, exit_code: Exit, text: str, *, transient: bool = False) -> None:
+        super().__init__(text)
+        self.exit: Final = exit_code
+        self.transient: Final = transient

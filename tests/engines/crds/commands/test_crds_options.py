@@ -9,9 +9,8 @@ from fleethook.engines.crds.commands.crds_options import (
     exit_on_error,
     select_sources,
 )
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SelectedSource
-from fleethook.engines.crds.tarball_source import Policy
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy
 from tests.cli.conftest import WriteYAML
 
 

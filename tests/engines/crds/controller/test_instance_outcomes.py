@@ -9,8 +9,8 @@ from fleethook.engines.crds.controller.instance_outcomes import (
     report_invalid,
     report_prepared,
 )
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, Result
+from fleethook.engines.crds.tarball_source import CRDsError, Exit
 
 SHA = "ab" * 32
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from urllib3 import exceptions
 
-from fleethook.engines.crds.crds_errors import Exit
 from fleethook.engines.crds.download.download_errors import (
     classify_error,
     make_status_error,
     make_timeout_error,
 )
+from fleethook.engines.crds.tarball_source import Exit
 from fleethook.outbound.endpoint import PrivateAddressError
 
 POOL: Any = None

@@ -17,7 +17,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from urllib3.exceptions import ProtocolError
 
 from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download import http_requests
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import (
@@ -28,7 +27,7 @@ from fleethook.engines.crds.download.http_requests import (
     parse_address,
     send_request,
 )
-from fleethook.engines.crds.tarball_source import Credentials, TarballSource
+from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from fleethook.outbound.endpoint import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import DownloadDeadline, Validators, parse_address
 from fleethook.engines.crds.download.transfer import Job, TarballFile, TransferResult, transfer
-from fleethook.engines.crds.tarball_source import TarballSource
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource
 from tests.engines.crds.downloading import BODY
 from tests.engines.crds.origin import Origin, chunked, says, serving
 from tests.waiting import NET

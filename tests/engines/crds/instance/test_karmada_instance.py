@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import (
     CASCADE_LABEL,
     FINALIZER,
@@ -17,6 +16,7 @@ from fleethook.engines.crds.instance.karmada_instance import (
     parse_release,
     read_instance_release,
 )
+from fleethook.engines.crds.tarball_source import CRDsError, Exit
 
 
 @pytest.mark.parametrize(

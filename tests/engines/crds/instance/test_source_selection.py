@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 
 from fleethook.cluster.certificates.certificate_authority import new_authority
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
-from fleethook.engines.crds.tarball_source import Policy, TarballSource
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource
 from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"

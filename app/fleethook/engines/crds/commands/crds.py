@@ -7,13 +7,23 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.cli.command_line import Argument, CommandGroup, Option
-from fleethook.cli.options import Output, TextOutputOption
-from fleethook.cli.output.text_output import show_download
+from fleethook.cli.inputs.manifests import read_objects
+from fleethook.cli.inputs.sources import warn_about
+from fleethook.cli.options import Output, TextOutputOption, YamlOutputOption
+from fleethook.cli.output.text_output import show_download, write_document, write_json
+from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.crd_content import TarballManifest, describe
-from fleethook.engines.crds.archive.crd_patches import render_tree
+from fleethook.engines.crds.archive.crd_content import TarballManifest, Tree, describe
+from fleethook.engines.crds.archive.crd_patches import (
+    build_patches,
+    build_values,
+    find_foreign_webhooks,
+    render_crds,
+    render_tree,
+)
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, is_key
+from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import (
     DownloadOptions,
@@ -26,9 +36,11 @@ from fleethook.engines.crds.commands.crds_options import (
     show,
     warn,
 )
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, download, import_file
-from fleethook.engines.crds.tarball_source import TarballSource, redact
+from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.operator import KARMADA
 
 
 def fetch(
@@ -238,6 +250,94 @@ _CACHE: Final = CommandGroup(
 )
 
 
+def render(
+    *,
+    url: Annotated[str | None, Argument(help="URL of the tarball.")] = None,
+    karmada: Annotated[
+        Path | None,
+        Option(
+            "--karmada",
+            "--filename",
+            "-f",
+            help="Manifest of one Karmada instance, for its crdTarball, name and namespace; '-' for standard input.",
+        ),
+    ] = None,
+    tarball: Annotated[
+        Path | None, Option(help="Local tarball to use instead of a download; the cache is not used.")
+    ] = None,
+    options: DownloadOptions = DownloadOptions(),
+    name: Annotated[
+        str, Option(help="Name of the instance, part of its webhook's name (default: the manifest's).")
+    ] = "",
+    namespace: Annotated[
+        str, Option("--namespace", "-n", help="Namespace of the instance (default: the manifest's).")
+    ] = "",
+    ca_file: Annotated[Path | None, Option(help="PEM certificates of the instance's CA, to trust its webhook.")] = None,
+    output: YamlOutputOption = Output.YAML,
+) -> None:
+    """Print the CRDs of a tarball, patched for an instance, in the order of Karmada's operator.
+
+    Exit codes as of `fetch`; also 2 if a patch needs --name, --namespace or --ca-file, 24 if a patch cannot be merged.
+    """
+    with exit_on_error():
+        options = options._replace(sha256=check_sha256(options.sha256))
+        instance = None if karmada is None else _read_manifest(karmada)
+        metadata = as_object(as_object(instance).get("metadata"))
+        # First, since it needs no network.
+        values = build_values(
+            name=name or metadata.get("name", ""),
+            namespace=namespace or metadata.get("namespace", ""),
+            ca_pem=None if ca_file is None else read_file(ca_file),
+        )
+        if tarball is None:
+            tree = _fetch_tree(open_cache(), _select_source(url, instance, options), options)
+        elif url is None and options.version is None:
+            tree = _read_tarball(tarball, options)
+        else:
+            raise CRDsError(Exit.USAGE, "give --tarball, or a URL or --version, not both")
+        patches = build_patches(tree, values)
+        warn(find_foreign_webhooks(patches, values).values())
+        found = list(render_crds(tree.crds, patches).values())
+        if output is Output.YAML:
+            write_document("".join(f"---\n{yaml_text(one, dumper=NoAliasDumper)}" for one in found))
+        else:
+            write_json({"apiVersion": "v1", "kind": "List", "items": found})
+
+
+def _read_manifest(manifest: Path) -> JSONObject:
+    found = [one for one in read_objects([manifest]) if one.object["kind"] == KARMADA.kind]
+    if len(found) != 1:
+        raise CRDsError(Exit.USAGE, f"{manifest} must have one {KARMADA.kind}, and has {len(found)}")
+    warn_about(found, {KARMADA})
+    return found[0].object
+
+
+def _select_source(url: str | None, instance: JSONObject | None, wanted: DownloadOptions) -> SelectedSource:
+    if instance is None:
+        (chosen,) = select_sources(url, None, wanted)
+        return chosen
+    if url is not None:
+        raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
+    version, follow = wanted.version or "", wanted.follow_instance
+    return select_source(instance, version=version, follow_instance=follow, strict=wanted.strict)
+
+
+def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: DownloadOptions) -> Tree:
+    fetched = fetch_chosen(kept, chosen, wanted)
+    found = kept.tarball(fetched.key)
+    if found is None or found[0].record.sha256 != fetched.sha256:
+        raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
+    return archive.read_tree(found[1])[1]
+
+
+def _read_tarball(tarball: Path, wanted: DownloadOptions) -> Tree:
+    manifest, tree = archive.read_tree(tarball, strict=wanted.strict)
+    if wanted.sha256 and manifest.sha256 != wanted.sha256:
+        raise CRDsError(Exit.INTEGRITY, f"{tarball} has digest {manifest.sha256}, and {wanted.sha256} is expected")
+    warn(manifest.warnings)
+    return tree
+
+
 crds = CommandGroup(
     "Fetch, verify and cache the CRD tarballs of Karmada.",
     {
@@ -245,10 +345,7 @@ crds = CommandGroup(
         "verify": verify,
         "pin": pin,
         "cache": _CACHE,
-        "render": CommandSpec(
-            "fleethook.engines.crds.commands.crds_render:render",
-            "Print the CRDs of a tarball, patched for an instance, in the order of Karmada's operator.",
-        ),
+        "render": render,
         "controller": CommandSpec(
             "fleethook.engines.crds.commands.crds_controller:controller",
             "Keep the CRD tarballs of all Karmada objects of a cluster cached, and report that in their status.",

@@ -30,11 +30,10 @@ from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import exit_on_error, open_cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.controller.fetcher import FetchOptions
+from fleethook.engines.crds.controller.fetcher import FetchOptions, Reach
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
-from fleethook.engines.crds.controller.source_reader import Reach
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import parse_release
+from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from fleethook.lifetime import run_in_background
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.engine_server import Check, health_routes

@@ -15,11 +15,10 @@ from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.tarball_source import Policy, TarballSource, redact
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource, redact
 from fleethook.model.operator import KARMADA, SHA256_FORM
 
 

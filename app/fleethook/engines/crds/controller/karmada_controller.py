@@ -38,7 +38,6 @@ from fleethook.engines.crds.controller.instance_outcomes import (
     report_prepared,
     status_patch,
 )
-from fleethook.engines.crds.crds_errors import CRDsError
 from fleethook.engines.crds.instance.karmada_instance import (
     build_ownership_patch,
     build_release_patch,
@@ -49,7 +48,7 @@ from fleethook.engines.crds.instance.karmada_instance import (
     needs_reconcile,
 )
 from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.tarball_source import redact
+from fleethook.engines.crds.tarball_source import CRDsError, redact
 from fleethook.fairness import Limits
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA

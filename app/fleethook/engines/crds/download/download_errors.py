@@ -12,7 +12,7 @@ from typing import Final
 
 from urllib3 import exceptions
 
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
+from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from fleethook.outbound.endpoint import PrivateAddressError
 from fleethook.outbound.trust import UNKNOWN_AUTHORITY
 

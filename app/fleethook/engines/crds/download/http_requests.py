@@ -23,9 +23,8 @@ from urllib3.exceptions import ConnectTimeoutError, LocationParseError, NameReso
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers, parse_url
 
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import AttemptError
-from fleethook.engines.crds.tarball_source import TarballSource, redact
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
 from fleethook.outbound.endpoint import (
     Credential,
     CredentialError,

@@ -17,7 +17,6 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
 from fleethook.cluster.proxies import choose_proxy
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.download.download_errors import (
     AttemptError,
     classify_error,
@@ -37,7 +36,7 @@ from fleethook.engines.crds.download.http_requests import (
     refuse_private_literal,
     send_request,
 )
-from fleethook.engines.crds.tarball_source import TarballSource, redact
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, parse_release, read_instance_release
 from fleethook.engines.crds.instance.tarball_validation import (
     FIELD,
@@ -15,7 +14,7 @@ from fleethook.engines.crds.instance.tarball_validation import (
     aggregate_problems,
     find_problems,
 )
-from fleethook.engines.crds.tarball_source import Policy, TarballSource
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import CRDTarball, HTTPSource, LocalSource
@@ -26,7 +25,7 @@ _DEFAULTS: Final = TarballSource("")._field_defaults
 
 
 class SecretReferences(NamedTuple):
-    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.source_reader`.
+    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.fetcher`.
 
     An unused reference is ``""``.
     """

@@ -12,8 +12,7 @@ from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
-from fleethook.engines.crds.tarball_source import redact
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, redact
 from fleethook.model.formats.text import escape
 
 PAGE_SIZE: Final = 50

@@ -17,7 +17,6 @@ from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_
 from fleethook.console.rendering import Context, find_context, render, take_page
 from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
-from fleethook.engines.crds.crds_errors import CRDsError, Exit
 from fleethook.engines.crds.instance.karmada_instance import read_instance_release
 from fleethook.engines.crds.instance.source_selection import is_chosen_by_version, select_source
 from fleethook.engines.crds.pages.crd_entries import (
@@ -29,7 +28,7 @@ from fleethook.engines.crds.pages.crd_entries import (
     read_content,
     read_page,
 )
-from fleethook.engines.crds.tarball_source import redact
+from fleethook.engines.crds.tarball_source import CRDsError, Exit, redact
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import KARMADA
