@@ -32,6 +32,7 @@ from fleethook.outbound.client import HookClient
 from fleethook.outbound.trust import create_context
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.settings import Settings
+from fleethook.work.threads import run_work
 from tests.asgi_client import call
 
 PHASES = {"mutate": "mutating", "validate": "validating"}
@@ -161,7 +162,9 @@ async def _ways(
 
     async def dispatch() -> None:
         deadline = Deadline(time.monotonic() + 30)
-        done = await dispatcher.dispatch(decode(text).request, cluster=CONSUMER, phase=phase, deadline=deadline)
+        done = await run_work(
+            dispatcher.dispatch(decode(text).request, cluster=CONSUMER, phase=phase, deadline=deadline)
+        )
         assert done.response.allowed, done.response
 
     async def whole() -> None:

@@ -10,6 +10,7 @@ from fleethook.engines.dispatch.call.call import Audit, Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.match.should_call import CallDecider
 from fleethook.work.garbage import settle_garbage_collector
+from fleethook.work.threads import run_work
 from tests.engines.dispatch.builders import request_of
 
 Found = dict[tuple[str, str, int], list[float]]
@@ -21,7 +22,7 @@ MATCH, LOOK_UP = "all up to the calls", "owner and rules only"
 
 async def _match(dispatcher: Dispatcher, request: Any) -> int:
     """Do all work before the calls; return the number of calls."""
-    target = await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")
+    target = await run_work(dispatcher.find_target(request, cluster=CONSUMER, phase="mutating"))
     context = await dispatcher.build_context(target, Deadline(time.monotonic() + 30), Audit(), [])
     decider = CallDecider(context)
     versioned = [
@@ -34,7 +35,7 @@ async def _match(dispatcher: Dispatcher, request: Any) -> int:
 
 async def _look_up(dispatcher: Dispatcher, request: Any) -> int:
     """Find the hooks whose rules match, without selectors and conditions."""
-    return len((await dispatcher.find_target(request, cluster=CONSUMER, phase="mutating")).relevant)
+    return len((await run_work(dispatcher.find_target(request, cluster=CONSUMER, phase="mutating"))).relevant)
 
 
 async def _cpu(dispatcher: Dispatcher, reviews: Sequence[Any], measured: "Step" = _match) -> float:

@@ -201,6 +201,11 @@ async def finish(begun: T | Coroutine[Any, Any, T]) -> T:
     return await begun if isinstance(begun, CoroutineType) else cast("T", begun)
 
 
+async def run_work(work: Work[T]) -> T:
+    """Do work to its end and return its result."""
+    return await finish(begin(work))
+
+
 async def _go_on(work: Work[T], waiting: Awaitable[Any]) -> T:
     try:
         while True:

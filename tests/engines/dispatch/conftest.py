@@ -11,6 +11,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.webhooks.webhook import Phase
 from fleethook.outbound.client import HookClient
+from fleethook.work.threads import run_work
 from tests.engines.dispatch.builders import request_of
 from tests.engines.dispatch.webhook_server import Webhooks, webhooks
 from tests.waiting import NET
@@ -42,7 +43,7 @@ class Front:
     ) -> DispatchResult:
         dispatcher = self.dispatcher(store, **rest)
         deadline = Deadline(clock() + seconds, clock)
-        return await dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline)
+        return await run_work(dispatcher.dispatch(request_of(review), cluster=cluster, phase=phase, deadline=deadline))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, DispatchResult
 from fleethook.engines.dispatch.factory import answer_from_records, build_offline_dispatcher, read_namespace
 from fleethook.recordings.recording_format import CallName, RecordedCall, ReviewCalls, current_calls, find_current
+from fleethook.work.threads import run_work
 from tests.engines.dispatch.builders import WIDGETS, configuration, request_of, review, store_of, webhook
 
 
@@ -32,7 +33,9 @@ async def test_an_unreadable_namespace_is_an_internal_error() -> None:
 async def dispatch_offline(*documents: dict[str, Any]) -> DispatchResult:
     dispatcher = build_offline_dispatcher(store_of(*documents))
     deadline = Deadline(30.0, lambda: 0.0)
-    return await dispatcher.dispatch(request_of(review()), cluster="ws1", phase="validating", deadline=deadline)
+    return await run_work(
+        dispatcher.dispatch(request_of(review()), cluster="ws1", phase="validating", deadline=deadline)
+    )
 
 
 async def test_offline_dispatchers_admit_requests_without_webhooks() -> None:

@@ -18,6 +18,7 @@ from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, Re
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.outbound.client import HookClient
+from fleethook.work.threads import run_work
 from tests.engines.dispatch.builders import (
     binding,
     configuration,
@@ -164,7 +165,9 @@ class World:
 
     async def dispatch(self, made: dict[str, Any], *, cluster: str, phase: Phase) -> DispatchResult:
         deadline = Deadline(time.monotonic() + NET)
-        return await self.dispatcher.dispatch(request_of(made), cluster=cluster, phase=phase, deadline=deadline)
+        return await run_work(
+            self.dispatcher.dispatch(request_of(made), cluster=cluster, phase=phase, deadline=deadline)
+        )
 
 
 def objects(attributes: Attributes) -> list[Any]:

@@ -35,7 +35,7 @@ from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.endpoint import AskedCall
-from fleethook.work.threads import Work, Worker, begin, finish
+from fleethook.work.threads import Work, Worker, run_work
 from fleethook.workload_schema.schema_defaults import find_version
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -115,9 +115,9 @@ class Dispatcher:
         self._as_kcp: Final = as_kcp
         self._build_attributes: Final = partial(build_attributes, sends_as_kcp=sends_as_kcp)
 
-    async def find_target(
+    def find_target(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, cluster_exists: bool = False
-    ) -> MatchedRequest:
+    ) -> Work[MatchedRequest]:
         """Find the owner of a request's schema, and the webhooks whose rules match the request.
 
         Args:
@@ -131,14 +131,11 @@ class Dispatcher:
             StatusError: An object of the review cannot be forwarded, or the owner has too many webhooks.
         """
         attributes = self._build_attributes(request, cluster=cluster)
-        return await finish(begin(self._find_target(attributes, phase=phase, cluster_exists=cluster_exists)))
-
-    def _find_target(self, attributes: Attributes, *, phase: Phase, cluster_exists: bool) -> Work[MatchedRequest]:
         target = self._resolve_owner(attributes, cluster_exists=cluster_exists)
         owner = target.ownership.cluster
         if owner is None or target.exempt:
             return target
-        return target._replace(relevant=(yield from self._find_relevant(target, owner, phase)))
+        return target._replace(relevant=(yield from self.find_relevant(target, owner, phase)))
 
     def _resolve_owner(self, attributes: Attributes, *, cluster_exists: bool) -> MatchedRequest:
         cluster = attributes.cluster
@@ -164,11 +161,8 @@ class Dispatcher:
         )
         return MatchedRequest(attributes, ownership, equivalents, (), exempt)
 
-    async def find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> tuple[RelevantWebhook, ...]:
+    def find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> Work[tuple[RelevantWebhook, ...]]:
         """Return the webhooks of a cluster whose rules match a request; raises StatusError if it has too many."""
-        return await finish(begin(self._find_relevant(target, cluster, phase)))
-
-    def _find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> Work[tuple[RelevantWebhook, ...]]:
         attributes = target.attributes
         hooks = yield from self._find_hooks(cluster, phase)
         if hooks.problem:
@@ -183,12 +177,14 @@ class Dispatcher:
     async def find_hooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Webhook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
-        return () if owner is None else (await finish(begin(self._find_hooks(owner, phase)))).hooks
+        return () if owner is None else (await run_work(self._find_hooks(owner, phase))).hooks
 
-    async def dispatch(
+    def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, cluster_exists: bool = False
-    ) -> DispatchResult:
+    ) -> Work[DispatchResult]:
         """Call the webhooks of one phase and return their merged answer.
+
+        This waits for nothing if no webhook's rules match the request.
 
         Args:
             request: The review.
@@ -200,15 +196,6 @@ class Dispatcher:
         Raises:
             msgspec.DecodeError: An object of the review is not JSON.
         """
-        work = self.dispatch_as_work(
-            request, cluster=cluster, phase=phase, deadline=deadline, cluster_exists=cluster_exists
-        )
-        return await finish(begin(work))
-
-    def dispatch_as_work(
-        self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, cluster_exists: bool = False
-    ) -> Work[DispatchResult]:
-        """Return the result of `dispatch`; waits for nothing if no webhook's rules match the request."""
         trace = CallTrace() if self._traces else None
         work = self._dispatch(
             request, cluster=cluster, phase=phase, deadline=deadline, cluster_exists=cluster_exists, trace=trace
@@ -231,8 +218,8 @@ class Dispatcher:
         refusals: list[StatusError] = []
         made: JSON = None
         try:
-            attributes = self._build_attributes(request, cluster=cluster)
-            target = yield from self._find_target(attributes, phase=phase, cluster_exists=cluster_exists)
+            target = yield from self.find_target(request, cluster=cluster, phase=phase, cluster_exists=cluster_exists)
+            attributes = target.attributes
             claimed = read_claimed_cluster(request)
             if claimed not in ("", cluster):
                 warnings.append(f"kcp.io/cluster of the object names {claimed}; webhooks get {cluster}, where it is")

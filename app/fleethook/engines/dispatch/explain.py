@@ -30,6 +30,7 @@ from fleethook.engines.dispatch.webhooks.webhook import PHASES, OwnEndpoints, Ph
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind
+from fleethook.work.threads import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
 
 # kube-apiserver's default budget for admission plus storage (k8s.io/apiserver pkg/endpoints/handlers: requestTimeout).
@@ -122,7 +123,7 @@ async def explain(
     found: dict[Phase, tuple[ExplainedHook, ...]] = {}
     for phase in PHASES:
         shown = validating if validating is not None and phase == "validating" else request
-        target = await dispatcher.find_target(shown, cluster=cluster, phase=phase)
+        target = await run_work(dispatcher.find_target(shown, cluster=cluster, phase=phase))
         context = await dispatcher.build_context(target, deadline, Audit(), [])
         found[phase] = await _explain_phase(dispatcher, target, context, phase, has_defaults=has_defaults)
     attributes, ownership = target.attributes, target.ownership
@@ -348,6 +349,6 @@ async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tupl
         [
             f"{phase}: {one.hook.uid}"
             for phase in PHASES
-            for one in await dispatcher.find_relevant(target, attributes.cluster, phase)
+            for one in await run_work(dispatcher.find_relevant(target, attributes.cluster, phase))
         ]
     )

@@ -10,6 +10,7 @@ from fleethook.engines.dispatch.match.rules import EquivalentIndex, find_invocat
 from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import MAX_NAMES, MAX_WEBHOOKS, Configurations, WebhookIndex
 from fleethook.model.webhook_rules import RuleAttributes
+from fleethook.work.threads import Worker, begin
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.worlds import KIND, World, equivalents, hooks, resource, rule_attributes
 from tests.hypothesis_profiles import examples
@@ -37,6 +38,12 @@ def test_webhooks_of_the_same_name_have_different_uids() -> None:
     assert [one.hook.position for one in index.find_relevant(request, KIND, ())] == [0, 1, 2, 3]
 
 
+def _find(configurations: Configurations) -> WebhookIndex:
+    found = begin(configurations.find("c", "validating", worker=Worker()))
+    assert isinstance(found, WebhookIndex), "a small change is compiled without waiting"
+    return found
+
+
 @settings(max_examples=examples(100))
 @given(
     st.lists(st.tuples(st.sampled_from("wxyz"), st.none() | st.lists(hooks("c"), max_size=3)), max_size=8),
@@ -47,15 +54,15 @@ def test_incremental_changes_give_the_same_webhooks_as_a_fresh_start(changes: An
     store = store_of()
     followed = Configurations(store)
     store.put(configuration("c", "validating", webhook(), name="always"))
-    followed.hooks("c", "validating")
+    _find(followed)
     for name, made in changes:
         document = configuration("c", "validating", *(made or ()), name=name)
         if made is None:
             store.remove(key_of(document))
         else:
             store.put(document)
-        found = followed.hooks("c", "validating")
-        fresh = Configurations(store).hooks("c", "validating")
+        found = _find(followed)
+        fresh = _find(Configurations(store))
         one, other = (
             (
                 [(hook.uid, hook.rules) for hook in each.hooks],

@@ -46,6 +46,7 @@ from fleethook.model.kcp import (
 )
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch import PatchError
+from fleethook.work.threads import run_work
 
 # Kinds that configure dispatching. `webhook test` sends objects of all other kinds.
 _CONFIGURATION_KINDS: Final = {
@@ -268,7 +269,7 @@ async def try_webhooks(dispatcher: Dispatcher, planned: InputRequest, deadline: 
     """
     for phase in PHASES:
         request = planned.request if phase == "mutating" else planned.validating
-        target = await dispatcher.find_target(request, cluster=planned.cluster, phase=phase)
+        target = await run_work(dispatcher.find_target(request, cluster=planned.cluster, phase=phase))
         if target.ownership.cluster is None:
             attributes = target.attributes
             raise forbidden(attributes.resource_name, attributes.name, target.ownership.problem)

@@ -356,7 +356,7 @@ class DispatchEndpoint(ClusterEndpoint):
                 dispatched = DispatchResult(refusal(error), None, [note_refusal("Readiness", problem)])
             else:
                 dispatcher = self._context.dispatcher
-                dispatched = yield from dispatcher.dispatch_as_work(
+                dispatched = yield from dispatcher.dispatch(
                     request,
                     cluster=call.cluster,
                     phase=self._phase,

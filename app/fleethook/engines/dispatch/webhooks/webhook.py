@@ -92,7 +92,7 @@ class Webhook(NamedTuple):
         return sum(len(rule.resources) + len(rule.versions) + 1 for rule in self.rules)
 
 
-def compile_webhooks(phase: Phase, cluster: str, configuration: JSONObject, *, first: int = 0) -> Iterator[Webhook]:
+def compile_webhooks(phase: Phase, cluster: str, configuration: JSONObject) -> Iterator[Webhook]:
     """Return the webhooks of a configuration in order. Members of a wrong type are ignored.
 
     Nothing is defaulted here: without a matchPolicy only the exact resource matches, and a missing selector selects
@@ -102,11 +102,10 @@ def compile_webhooks(phase: Phase, cluster: str, configuration: JSONObject, *, f
         phase: The phase of the configuration's kind.
         cluster: The logical cluster of the configuration.
         configuration: The configuration.
-        first: The position of its first webhook.
     """
     name = as_text(as_object(configuration.get("metadata")).get("name"))
     seen: dict[str, int] = {}
-    for position, webhook in enumerate(list_objects(configuration.get("webhooks")), first):
+    for position, webhook in enumerate(list_objects(configuration.get("webhooks"))):
         hook_name = as_text(webhook.get("name"))
         same = seen.get(hook_name, 0)
         seen[hook_name] = same + 1

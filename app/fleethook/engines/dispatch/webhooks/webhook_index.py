@@ -154,15 +154,6 @@ class Configurations:
             if key.group_kind == group_kind and (known := self._hooks.get((key.cluster, phase))) is not None:
                 known.changed[key.name] = after
 
-    def hooks(self, cluster: str, phase: Phase) -> WebhookIndex:
-        """Return the webhooks of a logical cluster; a change is compiled here, however large it is."""
-        known = self._find_hooks(cluster, phase)
-        if known is None:
-            return WebhookIndex()
-        if known.changed:
-            self._install(known, dict(known.changed), compile_configurations(known.changed, phase, cluster))
-        return self._return(known, cluster, phase)
-
     def find(self, cluster: str, phase: Phase, *, worker: Worker) -> Work[WebhookIndex]:
         """Return the webhooks of a logical cluster; large changes are compiled in a thread.
 
@@ -170,10 +161,15 @@ class Configurations:
         for nothing.
         """
         known = self._find_hooks(cluster, phase)
-        if known is None or sum(count_values(one, limit=_SMALL) for one in known.changed.values()) <= _SMALL:
-            return self.hooks(cluster, phase)
-        yield self._compile_in_thread(known, cluster, phase, worker)
-        return self._return(known, cluster, phase)
+        if known is None:
+            return WebhookIndex()
+        if sum(count_values(one, limit=_SMALL) for one in known.changed.values()) > _SMALL:
+            yield self._compile_in_thread(known, cluster, phase, worker)
+        elif known.changed:
+            self._install(known, dict(known.changed), compile_configurations(known.changed, phase, cluster))
+        if not known.hooks and not known.changed:
+            self._hooks.pop((cluster, phase), None)
+        return known.hooks
 
     async def _compile_in_thread(self, known: _ClusterWebhooks, cluster: str, phase: Phase, worker: Worker) -> None:
         async with known.lock:
@@ -202,11 +198,6 @@ class Configurations:
                 del known.changed[name]
                 known.hooks.replace(name, hooks)
                 self._lasting.add(_CONTAINERS * len(hooks))
-
-    def _return(self, known: _ClusterWebhooks, cluster: str, phase: Phase) -> WebhookIndex:
-        if not known.hooks and not known.changed:
-            self._hooks.pop((cluster, phase), None)
-        return known.hooks
 
 
 def compile_configurations(
