@@ -76,7 +76,6 @@ class Fleethook(FastAPI):
         self.metrics: Final = Metrics()
         self.cluster: Final = self._make_cluster() if settings.follows_cluster else None
         self.draining = False
-        self.port = settings.port
         self.ended: Final[list[str]] = []
         self.parts: Final = ServerContext(
             settings=settings,
@@ -86,7 +85,6 @@ class Fleethook(FastAPI):
             capacity=find_capacity(settings),
             source=self._make_source(),
             cluster=self.cluster,
-            find_port=lambda: self.port,
             listening=asyncio.Event(),
             is_replay=is_replay,
             traces_calls=record is not None,

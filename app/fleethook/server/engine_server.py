@@ -139,7 +139,6 @@ class ServerContext(NamedTuple):
         capacity: The limits of the process.
         source: Fills the store; None for a store without a source.
         cluster: The apiserver, None without one.
-        find_port: Returns the port that the server listens on, 0 before it is known.
         listening: Set once the server listens.
         is_replay: Whether recorded reviews are replayed, with the recorded answers of other servers.
         traces_calls: Whether answers list the calls that they depend on, for the recorder.
@@ -154,7 +153,6 @@ class ServerContext(NamedTuple):
     capacity: Capacity
     source: Source | None
     cluster: Cluster | None
-    find_port: Callable[[], int]
     listening: asyncio.Event
     is_replay: bool = False
     traces_calls: bool = False

@@ -220,7 +220,6 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         app.metrics.registry.register(certificate_gauge(lambda: reloading.expiry))
 
         def report_ready(port: int) -> None:
-            app.port = port
             _print_summary(app, certificates.files, port)
             app.parts.listening.set()
 

@@ -25,7 +25,6 @@ from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_o
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
-from fleethook.engines.dispatch.webhooks.webhook import Address, OwnEndpoints, list_own_addresses
 from fleethook.fairness import Limits, Slots
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
@@ -133,17 +132,8 @@ class DispatchServer(EngineServer):
             observe=self.metrics.count_webhook_call,
             live=None if cluster is None else cluster.source,
             as_kcp=settings.dispatch_as_kcp,
-            own=OwnEndpoints(self._list_addresses),
             replace=answer_from_records if self.context.is_replay else None,
             traces=self.context.traces_calls,
-        )
-
-    def _list_addresses(self) -> list[Address]:
-        """Return the addresses of this server, to skip webhooks that point at it. The port is known once it listens."""
-        settings = self.context.settings
-        names = (*settings.dns_names, settings.host)
-        return list_own_addresses(
-            service=settings.service, webhook_url=settings.webhook_url, names=names, port=self.context.find_port()
         )
 
     def _make_access(self) -> ClusterAccess:

@@ -28,7 +28,7 @@ from fleethook.engines.dispatch.match.should_call import (
     needs_namespace,
 )
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
-from fleethook.engines.dispatch.webhooks.webhook import OwnEndpoints, Phase, Webhook
+from fleethook.engines.dispatch.webhooks.webhook import Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
@@ -65,8 +65,6 @@ class Dependencies(NamedTuple):
     call_webhook: CallWebhook
     convert: ConvertObject
     read_namespace: ReadNamespace | None = None
-    own: OwnEndpoints = OwnEndpoints()
-    """Recognizes webhooks that are this server itself; they are not called."""
 
 
 class DispatchResult(NamedTuple):
@@ -294,7 +292,6 @@ class Dispatcher:
             patching=patching,
             audit=audit,
             warnings=warnings,
-            own=dependencies.own,
         )
 
     def _find_definition(self, target: MatchedRequest) -> JSONObject | None:

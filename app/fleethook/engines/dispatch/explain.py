@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.match.should_call import (
     match_object,
 )
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
-from fleethook.engines.dispatch.webhooks.webhook import PHASES, OwnEndpoints, Phase, Webhook
+from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind
@@ -154,7 +154,7 @@ async def _explain_phase(
     context = context._replace(namespace=await dispatcher.find_namespace(target.attributes, hooks))
     relevant = {one.hook.uid: one for one in target.relevant}
     equivalents = EquivalentIndex(target.equivalents)
-    deciders = _Deciders(CallDecider(context), CallDecider(context), context.own, equivalents, has_defaults)
+    deciders = _Deciders(CallDecider(context), CallDecider(context), equivalents, has_defaults)
     found: list[ExplainedHook] = []
     for number, hook in enumerate(hooks, 1):
         found.append(await _explain_hook(hook, relevant.get(hook.uid), target, deciders))
@@ -168,8 +168,6 @@ class _Deciders(NamedTuple):
 
     dispatched: CallDecider
     others: CallDecider
-    own: OwnEndpoints
-    """Recognizes webhooks that are this server itself."""
     equivalents: EquivalentIndex
     has_defaults: bool | None
 
@@ -178,22 +176,21 @@ async def _explain_hook(
     hook: Webhook, relevant: RelevantWebhook | None, target: MatchedRequest, deciders: _Deciders
 ) -> ExplainedHook:
     attributes, namespace = target.attributes, deciders.dispatched.namespace
-    reason, nearest = deciders.own.find_reason(hook), ""
-    own = (Verdict(Stage.OWN, ok=False, reason=reason),) if reason else ()
+    nearest = ""
     if relevant is None:
         answers = _explain_mismatch(hook, target, namespace, deciders.equivalents)
         barrier: Verdict | None = answers[0]
         # Conditions are evaluated on the object as it is: the user may be about to change a rule.
         invocation = WebhookInvocation(attributes.resource, attributes.subresource, attributes.kind, -1)
-        answers += (*await _evaluate(RelevantWebhook(hook, invocation), attributes, deciders.others), *own)
+        answers += (*await _evaluate(RelevantWebhook(hook, invocation), attributes, deciders.others),)
         nearest = "" if target.exempt else _describe_nearest_miss(hook, attributes, answers[1:], deciders.equivalents)
     else:
         rest = check_filters(relevant, attributes, namespace)
         answers = (_explain_match(relevant, attributes), *rest)
         decider = deciders.dispatched if find_barrier(rest) is None else deciders.others
         conditions = await _evaluate(relevant, attributes, decider)
-        barrier = find_barrier(rest) or find_barrier(conditions) or find_barrier(own)
-        answers += (*conditions, *own)
+        barrier = find_barrier(rest) or find_barrier(conditions)
+        answers += conditions
     unset = _describe_unset(hook, attributes, barrier, has_defaults=deciders.has_defaults)
     return ExplainedHook(
         configuration=hook.configuration,

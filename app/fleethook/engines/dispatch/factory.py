@@ -22,7 +22,6 @@ from fleethook.engines.dispatch.converter import ConversionError, NeedsWebhook, 
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispatcher
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.webhooks.webhook import OwnEndpoints
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
@@ -57,7 +56,6 @@ def build_dispatcher(
     observe: Observe,
     live: NamespaceSource | None = None,
     as_kcp: bool = False,
-    own: OwnEndpoints | None = None,
     traces: bool = False,
     replace: Callable[[Store, Dependencies], Dependencies] | None = None,
 ) -> Dispatcher:
@@ -69,7 +67,6 @@ def build_dispatcher(
         observe: Observes each call.
         live: Reads objects from the apiserver into the store.
         as_kcp: As for `Dispatcher`.
-        own: Recognizes this server among the webhooks.
         traces: As for `Dispatcher`.
         replace: Returns the dependencies to use in place of those that leave the process, for replays.
     """
@@ -78,7 +75,6 @@ def build_dispatcher(
         call_webhook=caller.call,
         convert=ObjectConverter(store, client),
         read_namespace=partial(read_namespace, live=live) if live is not None else None,
-        own=own or OwnEndpoints(),
     )
     if replace is not None:
         dependencies = replace(store, dependencies)

@@ -158,7 +158,6 @@ _MUTATION: Final = "mutation.webhook.admission.k8s.io"
 _PATCH: Final = "patch.webhook.admission.k8s.io"
 _VALIDATING: Final = "validating.webhook.admission.k8s.io"
 _FAILED_OPEN: Final = "failed-open"
-_OWN: Final = "own-endpoint"
 
 # The total size of recorded patches, in bytes. A request may have 256 patches of 2 MiB each.
 _MAX_PATCHES: Final = 1024 * 1024
@@ -201,12 +200,6 @@ class Audit:
         """Record an ignored failure; ``index`` counts all webhooks, but only called ones in the validating phase."""
         prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
         self._add(f"{_FAILED_OPEN}.{prefix}/round_{round_number}_index_{index}", hook.name)
-
-    def record_own_endpoint(self, hook: Webhook) -> None:
-        """Record a webhook that is skipped because it is this server itself."""
-        prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
-        value = {"configuration": hook.configuration, "webhook": hook.name}
-        self._add(f"{_OWN}.{prefix}/index_{hook.position}", _encode(value))
 
     def record_annotations(self, hook: Webhook, annotations: dict[str, str]) -> None:
         """Record the audit annotations of a webhook's response, prefixed by its name. Invalid keys are left out."""

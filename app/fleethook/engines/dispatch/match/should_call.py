@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     is_short,
 )
 from fleethook.engines.dispatch.match.rules import Attributes
-from fleethook.engines.dispatch.webhooks.webhook import GROUP, OwnEndpoints, Webhook
+from fleethook.engines.dispatch.webhooks.webhook import GROUP, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.fairness import FairCache
 from fleethook.model.formats.labels import read_labels
@@ -134,7 +134,6 @@ class Stage(enum.StrEnum):
     OBJECT_SELECTOR = "objectSelector"
     KIND = "kind"
     CONDITIONS = "matchConditions"
-    OWN = "ownEndpoint"
 
 
 class Verdict(NamedTuple):
@@ -246,9 +245,6 @@ Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 """Returns an object in another version; raises StatusError."""
 
 
-_NO_OWN_ENDPOINTS: Final = OwnEndpoints()
-
-
 class CallWebhook(Protocol):
     """Calls a webhook, as `fleethook.engines.dispatch.call.call.WebhookCaller.call` does."""
 
@@ -271,8 +267,6 @@ class RequestContext(NamedTuple):
     patching: Patcher
     audit: Audit
     warnings: list[str]
-    own: OwnEndpoints = _NO_OWN_ENDPOINTS
-    """Recognizes webhooks that are this server itself."""
 
 
 class VersionedRequest(NamedTuple):
@@ -314,16 +308,7 @@ class CallDecider:
             barrier = None if verdict.ok else verdict
         if barrier is not None and barrier.error is not None:
             raise barrier.error
-        return barrier is None and not self._skip_own_endpoint(relevant.hook)
-
-    def _skip_own_endpoint(self, hook: Webhook) -> bool:
-        """Return whether a webhook is this server itself, and record that it is skipped."""
-        reason = self._context.own.find_reason(hook)
-        if not reason:
-            return False
-        self._context.audit.record_own_endpoint(hook)
-        self._context.warnings.append(f'admission webhook "{hook.name}" was not called: {reason}')
-        return True
+        return barrier is None
 
     async def build_versioned(self, relevant: RelevantWebhook, attributes: Attributes) -> VersionedRequest:
         """Return a request in the version that a webhook gets; raises StatusError."""
