@@ -176,6 +176,7 @@ ALL_FIXED = "object.spec.containers.all(one, !one.image.endsWith(':latest'))"
         (make(needs_limits), limited(""), limited("", image="a:2")),
         (make(needs_limits), limited("", "1Gi"), limited("", "2Gi")),
         (make(hardened), with_spec(), with_spec(priority=1)),
+        (make(two_labels_somewhere), with_spec(activeDeadlineSeconds=9, hostIPC=True, nodeSelector={"a": "b"}), with_spec()),
         (make(no_latest_at_all), pod("a:latest"), {**pod("a:latest"), "spec": {**pod("a:latest")["spec"], "ttl": 1}}),
         # The function fails without the first container, so only the whole verdicts are compared.
         (make(first_is_fixed), pod("a:latest"), pod("a:latest", debug="debug:1")),

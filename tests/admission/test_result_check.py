@@ -118,6 +118,7 @@ DEPLOYMENT = {
         ("v1", "ConfigMap", {"dat": {}}, ["dat is not a field of ConfigMap in Kubernetes 1.36; did you mean data?"]),
         ("v1", "ConfigMap", {"data": {"a": 1}}, ["data.a: must be a string, not the number 1: quote it"]),
         ("v1", "ConfigMap", {"data": {"a": None}}, ["data.a: must be a string, not null"]),
+        ("v1", "Service", {"spec": {"externalIPs": [None]}}, ["spec.externalIPs[0]: must be a string, not null"]),
         ("v1", "ResourceQuota", {"spec": {"hard": {"cpu": None}}}, ["spec.hard.cpu: must be a value, not null"]),
         ("v1", "Service", {"spec": {"ports": [{"port": "80"}]}}, ["spec.ports[0].port: must be an integer"]),
         ("v1", "Service", {"spec": {"selector": None, "type": "Other"}}, ["spec.type: must be one of "]),

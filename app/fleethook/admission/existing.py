@@ -104,7 +104,10 @@ class _Judge(NamedTuple):
     async def worsens(self, found: Response, change: "Change") -> bool:
         """Return whether a change has a part in a violation that its former state had for the same reason."""
         field = found.causes[0].field if found.causes else ""
-        old, new = (_find_value(one, field) for one in (change.before, change.after))
+        # Without a field, labels and the changed element are the likely places of the violation.
+        old, new = (
+            _find_value(one, field or change.path or "metadata.labels") for one in (change.before, change.after)
+        )
         if not field or isinstance(new, list):
             kept = found if change.kept is None else await self.find_refusal(change.kept)
             return kept is None or kept.message != found.message or _loses(old, new)
@@ -203,10 +206,6 @@ _TOKENS: Final = re.compile(r"\[([^]]*)\]|([^.[]+)")
 
 
 def _find_value(document: Mapping[str, JSON], field: str) -> JSON:
-    """Return the value at a field, without one all parts that rules are usually about."""
-    if not field:
-        metadata = {"labels": as_object(document.get("metadata")).get("labels")}
-        return {name: metadata if name == "metadata" else one for name, one in document.items() if name != "status"}
     value: JSON = document
     for index, name in _TOKENS.findall(field):
         if isinstance(value, list) and index.isdigit():
@@ -224,12 +223,12 @@ def _drop_lists(value: JSON) -> JSON:
 
 
 def _loses(old: JSON, new: JSON) -> bool:
-    """Return whether an update removes a part of a value. The removal of a list, or of true, is a usual change."""
-    if isinstance(old, dict):
-        return any(_loses(one, as_object(new).get(name)) for name, one in old.items()) or (new is None and old != {})
-    if _has_objects(old) and _has_objects(new) and len(old) == len(new) == 1:
-        return _loses(old[0], new[0])
-    return new is None and isinstance(old, str | float | int) and not isinstance(old, bool)
+    """Return whether an update removes a member of an object, or of the only element of a list."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return any(_loses(one, new.get(name)) for name, one in old.items())
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) == 1 and _loses(old[0], new[0])
+    return new is None and old not in (None, {}, [])
 
 
 def _list_members(

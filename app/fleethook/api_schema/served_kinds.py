@@ -241,7 +241,7 @@ class _Node(NamedTuple):
         schema: Its schema.
         owner: The name of its type in messages.
         around: The names of types around it, with their members, the nearest first.
-        is_entry: Whether it is the value of a map.
+        is_entry: Whether it is a value of a map or a list.
     """
 
     field: str
@@ -260,7 +260,8 @@ def check_object(
     Args:
         document: An object with apiVersion and kind.
         definitions: The CustomResourceDefinitions of the files, which decide about their kinds.
-        nulls: Whether a null in a map is a finding: kube-apiserver stores an empty value there. Files may be patches.
+        nulls: Whether a null in a map or a list is a finding: kube-apiserver stores an empty value there. Files may be
+            patches.
     """
     if (unserved := check_kind(document, definitions)) is not None:
         return [unserved]
@@ -297,7 +298,8 @@ def _find_mistakes(root: _Node, *, nulls: bool) -> Iterator[tuple[_Node, str]]:
             yield node, ""
         elif isinstance(value, list):
             items = schema.get("items", {})
-            of_each = node._replace(schema={**items, _PRESERVE: True} if schema.get(_PRESERVE) else items)
+            items = {**items, _PRESERVE: True} if schema.get(_PRESERVE) else items
+            of_each = node._replace(schema=items, is_entry=True)
             todo += [of_each._replace(field=f"{node.field}[{at}]", value=one) for at, one in enumerate(value)]
         elif isinstance(value, dict):
             members, others = _list_members(schema), schema.get("additionalProperties")
