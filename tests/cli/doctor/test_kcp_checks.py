@@ -9,7 +9,7 @@ from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, NAMESPACES
 from tests.cli.commands import Result, invoke
 from tests.engines.dispatch.builders import logical_cluster
-from tests.kcp_paths import Kcp, kcp_paths
+from tests.kcp_paths import IDENTITY, Kcp, kcp_paths
 
 SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
 ACCESS = "/clusters/ws1/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -59,7 +59,7 @@ def test_a_refused_user_learns_the_context_and_the_rights(kcp: Kcp, tmp_path: Pa
         "the user may not list or watch customresourcedefinitions.apiextensions.k8s.io, namespaces, " in result.stdout
     )
     assert "with the context shard-base" in result.stdout
-    assert 'apiGroups: ["tenancy.kcp.io"], resources: [workspaces], verbs: [list, watch]' in result.stdout
+    assert f'apiGroups: ["tenancy.kcp.io"], resources: [workspaces:{IDENTITY}], verbs: [list, watch]' in result.stdout
 
 
 def test_a_server_that_is_no_kcp_is_named(kcp: Kcp, tmp_path: Path) -> None:
@@ -70,7 +70,8 @@ def test_a_server_that_is_no_kcp_is_named(kcp: Kcp, tmp_path: Path) -> None:
 
 
 def test_missing_kinds_identities_and_rights_have_findings(kcp: Kcp, tmp_path: Path) -> None:
-    del kcp.objects[APIEXPORTS.path], kcp.objects[NAMESPACES.path], kcp.single[ACCESS]
+    del kcp.objects[APIEXPORTS.path], kcp.objects[NAMESPACES.path]
+    kcp.single[ACCESS] = {"status": {"allowed": False}}
     result = examine(kcp, tmp_path)
     assert result.exit_code == 1
     assert levels(result) == [
@@ -78,6 +79,8 @@ def test_missing_kinds_identities_and_rights_have_findings(kcp: Kcp, tmp_path: P
     ]  # fmt: skip
     assert "namespaces cannot be read at /clusters/*/api/v1/namespaces: 404: 404 page not found" in result.stdout
     assert "in ws1, the user may not get namespaces, create tokenreviews, create subjectaccessreviews" in result.stdout
+    del kcp.single[ACCESS]
+    assert "unknown  rights: in ws1, kcp does not tell the user's rights: 404" in examine(kcp, tmp_path).stdout
 
 
 @pytest.mark.parametrize(

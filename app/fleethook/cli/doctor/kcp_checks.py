@@ -81,16 +81,19 @@ async def _try_all(connection: Connection, resources: Sequence[WatchedResource],
 
 async def _try(connection: Connection, resource: WatchedResource, prefix: str) -> _Tried:
     """Request a page and a short watch of a resource, in the best version that is served."""
-    found = _Tried(resource, 0, "", {})
+    found, named = _Tried(resource, 0, "", {}), resource.plural
     for version in resource.in_versions():
         try:
             path = await find_list_path(connection, version, prefix)
+            named = path.rpartition("/")[2]
             page = msgspec.json.decode(await connection.request("GET", path, query={"limit": "50"}))
             await connection.request("GET", path, query={"watch": "true", "timeoutSeconds": "1"})
             return _Tried(version, 0, "", dict(as_object(page)))
         except APIError as error:
             found = _Tried(resource, error.code, str(error), {})
             if error.code == _FORBIDDEN:
+                # kcp's authorization webhook is asked about a name with the identity.
+                found = found._replace(resource=resource._replace(plural=named))
                 break
     return found
 
@@ -139,8 +142,10 @@ async def _examine_callers(connection: Connection, clusters: JSONObject) -> Asyn
         return
     try:
         missing = await list_missing(connection, _CALLER_RIGHTS, prefix=f"/clusters/{cluster}")
-    except APIError:
-        missing = [*_CALLER_RIGHTS]
+    except APIError as error:
+        remedy = describe_role([("authorization.k8s.io", "selfsubjectaccessreviews", "create")])
+        yield Diagnosis("unknown", "rights", f"in {cluster}, kcp does not tell the user's rights: {error}", remedy)
+        return
     named = ", ".join(f"{verb} {plural}" for _, plural, verb in missing)
     if missing:
         remedy = "add the rights to a role of the user; without them, namespaces and callers' tokens are unknown"
