@@ -7,9 +7,16 @@ import msgspec
 
 from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission import overrider_admission, workload_admission
+from fleethook.engines.overrider.entries.entry_selection import EntrySelection
+from fleethook.engines.overrider.entries.entry_steps import compile_steps
+from fleethook.engines.overrider.plan import plan
+from fleethook.engines.overrider.plan.plan import BarePlan, Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.subject_members import SetSelections, is_v1beta1, topology
+from fleethook.engines.overrider.template.node_affinity import PoolSettings
 from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply
 from fleethook.server.reviews.admission_endpoint import Immediate
 
@@ -233,3 +240,18 @@ NEW_IMAGE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))
 def is_unchanged(answer: Response) -> bool:
     """Return whether a review is admitted without a patch."""
     return answer.allowed and not answer.patch
+
+
+def compile_bare(group_kind: GroupKind, subject: Any, *, kind: str, pool: str, node_pool: Any = None) -> BarePlan:
+    """Compile the plan of a pool without entries."""
+    tweaks = SetSelections(subject).tweaks(pool, node_pool) if is_v1beta1(subject) else ()
+    settings = PoolSettings(topology(subject["spec"]).get(pool), tweaks)
+    return plan.compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
+
+
+def compile_plan(group_kind: GroupKind, subject: Any, rule: Any, *, kind: str, pool: str, node_pool: Any) -> Plan:
+    """Compile the plan of a pool alone, with its name in place of marks."""
+    entries = rule["entries"] if rule else None
+    bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool)
+    steps = compile_steps(entries, pool, applying=EntrySelection(entries).applying(pool, node_pool))
+    return plan.compile_plan(steps, subject, bare=bare, kind=kind, pool=pool)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.plan.plan import compile_plan, kind_of
+from fleethook.engines.overrider.plan.plan import kind_of
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import REVISION_LABEL, YURT_APP_SET
 from fleethook.workload_schema import decode_workload
 from fleethook.workload_schema.go_structs import print_workload
-from tests.builders import store_of
+from tests.builders import compile_plan, store_of
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "openyurt" / "v1beta1.json.gz").read_bytes()))["cases"]
 # Not derivable from a subject alone: these answers depend on an existing workload, or have no workload.

@@ -13,14 +13,13 @@ import yaml
 
 from fleethook.engines.overrider.admission.overrider_admission import default_overrider
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
-from fleethook.engines.overrider.plan.plan import patch_pool, place_template
 from fleethook.engines.overrider.template.node_affinity import tolerate, workload_prefix
-from fleethook.engines.overrider.template.template import build_template
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON
 from fleethook.patch import resolve_pointer
 from tests.builders import (
     API,
+    compile_bare,
     container,
     entry,
     overrider,
@@ -156,7 +155,7 @@ def test_x_token_in_path_or_item() -> None:
 
 
 def run(document: JSON, entries: list[dict[str, Any]]) -> JSON:
-    for step in compile_steps(entries, "p"):
+    for step in compile_steps(entries, "p", applying=range(len(entries))):
         document = step.run(document)
     return document
 
@@ -303,8 +302,7 @@ def test_bt_yas_1() -> None:
         },
     }
     kind, pool_name = GroupKind(OPENYURT, "YurtAppSet"), case["given"]["poolName"]
-    made = build_template(kind, subject, kind="Deployment", pool=pool_name, node_pool=None)
-    result = patch_pool(place_template(kind, subject, made, kind="Deployment", pool=pool_name), made)
+    result = compile_bare(kind, subject, kind="Deployment", pool=pool_name).written
     expected = copy.deepcopy(case["expect"])
     # The revision label belongs to OpenYurt's controller and is never written here (defect 4).
     for labels in (expected["metadata"]["labels"], expected["spec"]["template"]["metadata"]["labels"]):
@@ -353,8 +351,7 @@ def test_bt_yad(index: int) -> None:
         "spec": {"selector": selector, "workloadTemplate": {"deploymentTemplate": deployment_template}},
     }
     kind = GroupKind(OPENYURT, "YurtAppDaemon")
-    made = build_template(kind, subject, kind="Deployment", pool=pool_name, node_pool=None)
-    result = patch_pool(place_template(kind, subject, made, kind="Deployment", pool=pool_name), made)
+    result = compile_bare(kind, subject, kind="Deployment", pool=pool_name).written
     if index == 1:
         expected = case["derived_expect"]
         assert result["spec"]["replicas"] == expected["replicas"]

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from fleethook.cluster.store import StaleError, StoreView
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
+    compile_plan,
     container,
     entry,
     image,

@@ -3,12 +3,12 @@
 import copy
 
 from fleethook.engines.overrider.plan.patch_compilation import compile_patch
-from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.last_render import LastRender
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
 from tests.builders import (
+    compile_plan,
     container,
     entry,
     image,

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import Plan, compile_plan
+from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import MAX_FILLED, FilledPlans, PlanCache, PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.render.delta import Assign, ObjectDelta
@@ -19,6 +19,7 @@ from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.patch import identical
 from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK, PoolValues
 from tests.builders import (
+    compile_plan,
     container,
     entry,
     image,

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.shared_plan import SharedPlan
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.workload_schema.value_marks import POOL_MARK
-from tests.builders import entry, image, overrider, pool, yurt_app_set
+from tests.builders import compile_plan, entry, image, overrider, pool, yurt_app_set
 
 RULE = overrider(entry("*", items=[image("nginx", "r.io/{{nodepool}}:1")]))
 

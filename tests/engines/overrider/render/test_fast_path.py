@@ -4,13 +4,13 @@ import copy
 from typing import Any
 
 from fleethook.engines.overrider.plan.patch_compilation import compile_patch
-from fleethook.engines.overrider.plan.plan import compile_plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.last_render import read_last_render
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
 from fleethook.workload_schema.value_marks import PoolValues
 from tests.builders import (
+    compile_plan,
     container,
     entry,
     image,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.plan.patch_compilation import compile_patch
-from fleethook.engines.overrider.plan.plan import Plan, compile_plan
+from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.render.last_render import LastRender, read_last_render
 from fleethook.engines.overrider.render.overlay import matches, overlay, settle
 from fleethook.engines.overrider.render.plan_patch import render_with
@@ -18,7 +18,7 @@ from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, diff
 from fleethook.workload_schema.value_marks import PoolValues
-from tests.builders import container, entry, overrider, pool, rendered, review, workload, yurt_app_set
+from tests.builders import compile_plan, container, entry, overrider, pool, rendered, review, workload, yurt_app_set
 from tests.hypothesis_profiles import examples
 
 NO_SCHEMA = MergeSchema()

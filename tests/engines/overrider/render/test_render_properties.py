@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 from hypothesis import assume, event, given, reject, settings
 
-from fleethook.engines.overrider.entries.entry_selection import PoolSelector
+from fleethook.engines.overrider.entries.entry_selection import EntrySelection, PoolSelector
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_traced
-from fleethook.engines.overrider.plan.plan import kind_of, patch_pool, place_template
+from fleethook.engines.overrider.plan.plan import kind_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.preview import (
     FieldChange,
@@ -25,10 +25,9 @@ from fleethook.engines.overrider.rollout.preview import (
 )
 from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.template.node_affinity import SubjectError
-from fleethook.engines.overrider.template.template import build_template
 from fleethook.patch import format_pointer, parse_pointer
 from fleethook.workload_schema import decode_workload
-from tests.builders import store_of
+from tests.builders import compile_bare, store_of
 from tests.engines.overrider.worlds import OVERRIDERS, SUBJECTS, can_exist
 from tests.hypothesis_profiles import examples
 
@@ -146,8 +145,7 @@ def stored_template(cell: PoolWorkload, plans: PlanCache, store: Any) -> Any:
 def written_template(cell: PoolWorkload) -> Any:
     """The workload of the template without an overrider, in the written form to which entries apply."""
     group_kind, document, _ = cell.subject
-    template = build_template(group_kind, document, kind=cell.kind, pool=cell.pool, node_pool=None)
-    return patch_pool(place_template(group_kind, document, template, kind=cell.kind, pool=cell.pool), template)
+    return compile_bare(group_kind, document, kind=cell.kind, pool=cell.pool).written
 
 
 def check_changes(shown: Preview, bare: Any) -> None:
@@ -202,7 +200,8 @@ def check_source(change: FieldChange, shown: Preview, cell: PoolWorkload, bare: 
         kept = {**entry, member: entry[member][:last]}
         if member == "items":
             kept["patches"] = []
-        steps = compile_steps([*rule["entries"][:number], kept], shown.pool)
+        entries = [*rule["entries"][:number], kept]
+        steps = compile_steps(entries, shown.pool, applying=EntrySelection(entries).applying(shown.pool, None))
         states.append(run_traced(written_template(cell), steps).rendered)
     before, after = (at(state, place) for state in states)
     message = f"{change.source} does not touch {change.path}"

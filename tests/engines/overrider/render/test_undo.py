@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import Plan, compile_plan
+from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION
 from fleethook.engines.overrider.rollout.preview import cells, preview
@@ -16,6 +16,7 @@ from fleethook.engines.overrider.template.node_affinity import SubjectError
 from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_SET
 from fleethook.patch import apply, identical
 from tests.builders import (
+    compile_plan,
     container,
     entry,
     overrider,

@@ -6,7 +6,6 @@ Later entries win over earlier ones. Inside an entry, items apply before patches
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.patch_paths import (
     END,
     LIMITS,
@@ -177,9 +176,7 @@ class Step(NamedTuple):
         return Remark("no-effect", f"{self.field}: {self.no_effect}")
 
 
-def compile_steps(
-    entries: JSON, pool: str, *, node_pool: JSONObject | None = None, applying: Sequence[int] | None = None
-) -> tuple[Step, ...]:
+def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int]) -> tuple[Step, ...]:
     """Return the steps of the entries that apply to ``pool``, in order.
 
     The pool's name replaces ``{{nodepool}}`` in items, patch values and patch paths (OpenYurt: in values only).
@@ -187,16 +184,14 @@ def compile_steps(
     Args:
         entries: The overrider's entries.
         pool: The pool's name.
-        node_pool: The NodePool, whose labels select entries.
-        applying: The numbers of the entries that apply, if the caller has found them.
+        applying: The numbers of the entries that apply.
 
     Raises:
         RenderError: A patch fits no workload, because of a bad pointer, an unknown operation or a missing value. Or
             more patches apply than `fleethook.engines.overrider.entries.patch_paths` allows.
     """
     listed = entries if isinstance(entries, list) else []
-    numbers = EntrySelection(listed).applying(pool, node_pool) if applying is None else applying
-    chosen = [(f"entries[{number}]", as_object(listed[number])) for number in numbers]
+    chosen = [(f"entries[{number}]", as_object(listed[number])) for number in applying]
     _check_count(chosen, pool)
     return tuple(step for field, entry in chosen for step in _compile_entry(field, entry, pool))
 

@@ -18,7 +18,6 @@ from fleethook.engines.overrider.entries.entry_steps import (
     Step,
     StepChange,
     Traced,
-    compile_steps,
     run_traced,
     warn_about_unknown_containers,
 )
@@ -39,7 +38,6 @@ from fleethook.engines.overrider.render.undo import as_annotation, hash_text, un
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1
 from fleethook.engines.overrider.template.node_affinity import (
     CREATE_ONLY,
-    NOT_LOOKED_UP,
     REQUIRED,
     PoolSettings,
     PoolTemplate,
@@ -239,40 +237,19 @@ class BarePlan(NamedTuple):
     update: "_BareVariant"
 
 
-def compile_plan(
-    group_kind: GroupKind,
-    subject: JSONObject,
-    overrider: JSONObject | None,
-    *,
-    kind: str,
-    pool: str,
-    node_pool: JSONObject | None,
-    settings: PoolSettings = NOT_LOOKED_UP,
-) -> Plan:
-    """Return the plan for ``subject``'s workloads of ``kind`` in ``pool``.
+def compile_plan(steps: tuple[Step, ...], subject: JSONObject, *, bare: BarePlan, kind: str, pool: str) -> Plan:
+    """Return the plan of a bare plan and the steps of the entries that apply to its pool.
 
     Args:
-        group_kind: YurtAppSet or YurtAppDaemon.
+        steps: The steps.
         subject: The subject as stored.
-        overrider: The overrider in effect, or None to plan for the bare template.
+        bare: The plan without entries.
         kind: Deployment or StatefulSet.
         pool: The pool's name.
-        node_pool: The NodePool object, None if there is none.
-        settings: The subject's settings for the pool, if the caller has looked them up.
 
     Raises:
-        SubjectError: The subject describes no workload.
         RenderError: An entry does not fit the template, or is invalid.
     """
-    bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
-    steps = compile_steps(overrider.get("entries") if overrider else None, pool, node_pool=node_pool)
-    return compile_plan_of_steps(steps, subject, bare=bare, kind=kind, pool=pool)
-
-
-def compile_plan_of_steps(
-    steps: tuple[Step, ...], subject: JSONObject, *, bare: BarePlan, kind: str, pool: str
-) -> Plan:
-    """Return the plan of a bare plan and steps; arguments and errors as in `compile_plan`."""
     traced = run_traced(bare.written, steps)
     rendered, sources = traced.rendered, traced.sources
     created = bare.parts.decode(rendered, kind_of(rendered))
@@ -328,12 +305,12 @@ def compile_bare(
     kind: str,
     pool: str,
     node_pool: JSONObject | None,
-    settings: PoolSettings = NOT_LOOKED_UP,
+    settings: PoolSettings,
 ) -> BarePlan:
-    """Return the part of a plan that does not depend on entries; arguments and SubjectError as in `compile_plan`."""
+    """Return the part of a plan that does not depend on entries; arguments and SubjectError as in `build_template`."""
     template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
-    placed = place_template(group_kind, subject, template, kind=kind, pool=pool)
-    written = patch_pool(placed, template)
+    placed = _place_template(group_kind, subject, template, kind=kind, pool=pool)
+    written = _patch_pool(placed, template)
     # Compare documents in stored form: kube-apiserver drops zero values and rewrites quantities, and neither is a
     # difference to a workload.
     parts = DecodedParts(written, kind_of(written))
@@ -378,7 +355,7 @@ def _sets_terms(tokens: tuple[Token, ...]) -> bool:
     return tokens[:shared] == _TERMS[:shared]
 
 
-def place_template(
+def _place_template(
     group_kind: GroupKind, subject: JSONObject, template: PoolTemplate, *, kind: str, pool: str
 ) -> JSONObject:
     """Return the workload that the template and the pool's placement describe, without the pool's own patch."""
@@ -386,7 +363,7 @@ def place_template(
     return place(overlay(seeded, template.fields, WORKLOAD), template)
 
 
-def patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
+def _patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
     """Return ``placed`` with the pool's own patch; raises SubjectError if the patch does not fit."""
     try:
         patched = apply_pool_patch(placed, template)

@@ -201,27 +201,29 @@ class SubjectPlans:
         self._pools.clear()
         self.weight = 0
 
-    def plan(self, kind: str, pool: str, node_pool: JSONObject | None, *, kept_tweaks: str = "") -> PoolPlan:
+    def plan(self, kind: str, pool: str, node_pool: JSONObject | None) -> PoolPlan:
         """Return the plan for the subject's workload of ``kind`` in ``pool``.
 
         Args:
             kind: Deployment or StatefulSet.
             pool: The pool's name.
             node_pool: The NodePool object, if plans of the subject depend on it and it exists.
-            kept_tweaks: The tweaks of the last render (`encode_tweaks`), ``""`` for those that labels select now.
 
         Raises:
             SubjectError: The subject describes no workload.
             RenderError: An entry does not fit the template, or is invalid.
         """
-        while isinstance(plan := self.find(kind, pool, node_pool, kept_tweaks=kept_tweaks), LongCompilation):
+        while isinstance(plan := self.find(kind, pool, node_pool), LongCompilation):
             plan.run()
         return plan
 
     def find(
         self, kind: str, pool: str, node_pool: JSONObject | None, *, kept_tweaks: str = ""
     ) -> PoolPlan | LongCompilation:
-        """Return the plan of a pool as `plan` does, or its compilation if that would block the event loop."""
+        """Return the plan of a pool as `plan` does, or its compilation if that would block the event loop.
+
+        ``kept_tweaks`` are the tweaks of the last render (`encode_tweaks`), ``""`` for those that labels select now.
+        """
         known = self._pools.get((kind, pool))
         if known is not None and known[1] == kept_tweaks and (known[0] is node_pool or same_input(known[0], node_pool)):
             return _unwrap(known[2])
@@ -273,16 +275,15 @@ class PlanCache:
         pool: str,
         cluster: str,
         store: StoreView,
-        kept_tweaks: str = "",
     ) -> PoolPlan:
-        """Return the plan for a subject's workload of ``kind`` in ``pool``; ``kept_tweaks`` as of `SubjectPlans.plan`.
+        """Return the plan for a subject's workload of ``kind`` in ``pool``.
 
         Raises:
             SubjectError: The subject describes no workload.
             RenderError: An entry does not fit the template, or is invalid.
         """
         find = partial(self.find, group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store)
-        while isinstance(plan := find(kept_tweaks=kept_tweaks), LongCompilation):
+        while isinstance(plan := find(), LongCompilation):
             plan.run()
         return plan
 
@@ -298,7 +299,7 @@ class PlanCache:
         store: StoreView,
         kept_tweaks: str = "",
     ) -> PoolPlan | LongCompilation:
-        """Return a plan as `plan` does, or its compilation if that would block the event loop."""
+        """Return a plan as `SubjectPlans.find` does."""
         plans = self.of_subject(group_kind, subject, overrider, cluster=cluster)
         node_pool = store.get(cluster, NODE_POOL, "", pool) if plans.depends_on_node_pools else None
         try:

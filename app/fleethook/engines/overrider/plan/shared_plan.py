@@ -13,7 +13,7 @@ import msgspec
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
 from fleethook.engines.overrider.plan.patch_compilation import compile_patch
-from fleethook.engines.overrider.plan.plan import BarePlan, Plan, compile_bare, compile_plan_of_steps, digest_text
+from fleethook.engines.overrider.plan.plan import BarePlan, Plan, compile_bare, compile_plan, digest_text
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
 from fleethook.engines.overrider.render.undo import hash_text
 from fleethook.engines.overrider.rules.entry_rules import replicas_problem
@@ -211,7 +211,7 @@ class PlanCompiler:
         try:
             bare = self._compile_bare(of, kind)
             steps = compile_steps(self._entries, of.pool, applying=of.entries)
-            plan = compile_plan_of_steps(steps, self.subject, bare=bare, kind=kind, pool=of.pool)
+            plan = compile_plan(steps, self.subject, bare=bare, kind=kind, pool=of.pool)
             shared = SharedPlan(plan, kind=kind, pool=of.pool)
             # A tweak may name an element of the template after the pool. Then entries find it only in that pool.
             in_template = plan.of_v1beta1 and plan.steps and of.pool == POOL_MARK and _find_names((plan.create.bare,))

@@ -167,7 +167,7 @@ def check_template(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findi
 
 def compile_template(group_kind: GroupKind, subject: JSONObject, *, kind: str) -> BarePlan:
     """Return the plan of the template alone, for a node pool without settings; raises SubjectError."""
-    alone = PoolSettings(config={"name": _ANY_POOL}, tweaks=())
+    alone = PoolSettings(config={"name": _ANY_POOL})
     return compile_bare(group_kind, subject, kind=kind, pool=_ANY_POOL, node_pool=None, settings=alone)
 
 

@@ -45,15 +45,12 @@ class PoolTemplate(NamedTuple):
 
 
 class PoolSettings(NamedTuple):
-    """The settings of a subject for one pool; None for those that the caller has not looked up."""
+    """The settings of a subject for one pool."""
 
     config: JSONObject | None = None
-    """The pool's element of the topology of a YurtAppSet v1alpha1."""
-    tweaks: Sequence[int] | None = None
+    """The pool's element of the topology of a YurtAppSet v1alpha1; None for other subjects."""
+    tweaks: Sequence[int] = ()
     """The numbers of the tweaks of a YurtAppSet v1beta1 that apply to the pool."""
-
-
-NOT_LOOKED_UP: Final = PoolSettings()
 
 
 def without_reserved(values: JSON) -> JSONObject:

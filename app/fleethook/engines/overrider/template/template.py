@@ -20,16 +20,13 @@ from fleethook.engines.overrider.entries.patch_paths import LIMITS
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
-    SetSelections,
     encode_tweaks,
     is_v1beta1,
     templates_of,
     templates_path,
-    topology,
     tweaks_of,
 )
 from fleethook.engines.overrider.template.node_affinity import (
-    NOT_LOOKED_UP,
     REQUIRED,
     PoolSettings,
     PoolTemplate,
@@ -239,7 +236,7 @@ def build_template(
     kind: str,
     pool: str,
     node_pool: JSONObject | None,
-    settings: PoolSettings = NOT_LOOKED_UP,
+    settings: PoolSettings,
 ) -> PoolTemplate:
     """Return the template of ``subject`` for its workload in ``pool``.
 
@@ -248,11 +245,11 @@ def build_template(
         subject: The subject as stored.
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
-        node_pool: The NodePool object, None if there is none. Daemons depend on its taints, tweaks on its labels.
-        settings: The subject's settings for the pool, if the caller has looked them up.
+        node_pool: The NodePool object, None if there is none. Daemons depend on its taints.
+        settings: The subject's settings for the pool.
 
     Raises:
-        SubjectError: The subject has no valid template of that kind, or does not list the pool.
+        SubjectError: The subject has no valid template of that kind.
     """
     name = subject_name(group_kind, subject)
     template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
@@ -263,18 +260,15 @@ def build_template(
     if (problem := shape_problem(shape)) is not None:
         raise SubjectError(f"{name}: the template is not valid: {problem}")
     if is_v1beta1(subject):
-        numbers = SetSelections(subject).tweaks(pool, node_pool) if settings.tweaks is None else settings.tweaks
         try:
-            return build_app_set_template(subject, dict(template), kind=kind, pool=pool, tweaks=numbers)
+            return build_app_set_template(subject, dict(template), kind=kind, pool=pool, tweaks=settings.tweaks)
         except SubjectError as error:
             raise SubjectError(f"{name}: {error}") from error
     spec = as_object(subject.get("spec"))
     fields = _build_common_members(template, spec=spec, pool=pool)
     if group_kind == YURT_APP_SET:
-        config = topology(spec).get(pool) if settings.config is None else settings.config
-        if config is None:
-            raise SubjectError(lacks_pool(group_kind, subject, pool))
-        return _build_set_template(fields, spec=spec, config=config)
+        assert settings.config is not None
+        return _build_set_template(fields, spec=spec, config=settings.config)
     return _build_daemon_template(fields, node_pool=node_pool, pool=pool)
 
 
