@@ -132,32 +132,6 @@ def test_a_mistake_is_an_error_at_its_line(write_files: WriteFiles, now: str, th
     assert "fleethook: 1 error, " in errors
 
 
-def test_each_of_two_overriders_for_a_subject_is_an_error(write_files: WriteFiles) -> None:
-    directory = write_files(a=SUBJECT, b=GOOD, c=GOOD.replace("name: demo1", "name: demo2"))
-    text = "subject.name: unable to bind multiple yurtappoverriders to one subject resource demo in namespace default, {} already exists"
-    assert collect_findings(directory) == [
-        ("error", "b.yaml:4", text.format("demo2")),
-        ("error", "c.yaml:4", text.format("demo1")),
-    ]
-    assert run("render", "-f", str(directory))[0] == 1
-
-
-@pytest.mark.parametrize(
-    ("kind", "first", "second"),
-    [("YurtAppSet", "v1alpha1", "v1beta1"), ("YurtAppSet", "v1beta1", "v1alpha1"), ("NodePool", "v1beta1", "v1beta2")],
-)
-def test_an_object_in_two_versions_is_an_error_that_names_both_lines(
-    write_files: WriteFiles, kind: str, first: str, second: str
-) -> None:
-    text = "apiVersion: apps.openyurt.io/{}\nkind: {}\nmetadata: {{name: twice, namespace: default}}\n"
-    directory = write_files(a="---\n" + text.format(first, kind), b="# Another version.\n" + text.format(second, kind))
-    expected = (
-        f"metadata.name: is already defined at {directory / 'a.yaml'}:2 as apps.openyurt.io/{first}, which is the same "
-        f"object as in apps.openyurt.io/{second}; remove one of them"
-    )
-    assert ("error", "b.yaml:4", expected) in collect_findings(directory)
-
-
 def test_overriders_without_any_subject_in_the_files_are_a_warning_for_lint(write_files: WriteFiles) -> None:
     directory = write_files(rule=GOOD)
     ((level, _, text),) = collect_findings(directory)
@@ -167,26 +141,6 @@ def test_overriders_without_any_subject_in_the_files_are_a_warning_for_lint(writ
         2,
         True,
     )
-
-
-def test_a_pool_patch_that_does_not_fit_is_an_error_without_an_overrider(write_files: WriteFiles) -> None:
-    directory = write_files(
-        set=SUBJECT.replace("{name: beijing, replicas: 2}", "{name: beijing, patch: {spec: {template: 5}}}")
-    )
-    ((level, place, text),) = collect_findings(directory)
-    assert (level, place) == ("error", "set.yaml:16")
-    assert text.startswith("spec.topology.pools[1].patch: the pool's own patch does not fit: ")
-    assert text.endswith("(node pool beijing, Deployment)")
-    code, out, errors = run("render", "-f", str(directory))
-    assert (code, out.count("kind: Deployment"), errors.count("error: ")) == (1, 1, 1)
-
-
-def test_a_daemon_without_node_pools_is_a_warning(write_files: WriteFiles) -> None:
-    daemon = SUBJECT.partition("  topology:")[0].replace("YurtAppSet", "YurtAppDaemon") + "  nodepoolSelector: {}\n"
-    directory = write_files(daemon=daemon, rule=GOOD.replace("YurtAppSet", "YurtAppDaemon"))
-    assert collect_findings(directory) == [
-        ("warning", "daemon.yaml:1", ": no NodePool is known, so nothing could be rendered to check this")
-    ]
 
 
 def test_the_messages_equal_those_of_admission(write_files: WriteFiles) -> None:

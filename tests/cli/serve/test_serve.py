@@ -17,7 +17,6 @@ from cryptography import x509
 
 from fleethook.cli.serve import serve
 from fleethook.cli.serve.serve import _describe_registration, run_server
-from fleethook.patch import apply
 from fleethook.server.log import LogLines
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError
@@ -34,31 +33,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def read_response(body: bytes) -> Any:
     return json.loads(body)["response"]
-
-
-def test_the_command_of_the_readme_gets_the_patch_of_story_2(server: Server) -> None:
-    status, body = server.request("POST", f"{MUTATE}?timeout=10s", REVIEW.read_bytes())
-    response = read_response(body)
-    document = json.loads(REVIEW.read_text())["request"]["object"]
-    result = apply(document, json.loads(base64.b64decode(response["patch"])))
-    assert (status, response["uid"], response["allowed"]) == (
-        200,
-        json.loads(REVIEW.read_text())["request"]["uid"],
-        True,
-    )
-    assert result["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.14.2"
-    assert result["spec"]["replicas"] == 3
-
-
-def test_operational_endpoints_answer(server: Server) -> None:
-    assert json.loads(server.request("GET", "/healthz")[1]) == {"status": "ok"}
-    ready = json.loads(server.request("GET", "/readyz")[1])
-    assert ready["ready"] is True
-    metrics = server.request("GET", "/metrics")[1].decode()
-    assert 'fleethook_store_objects{group="apps.openyurt.io",kind="YurtAppOverrider"} 6.0' in metrics
-    assert 'fleethook_store_age_seconds{source="manifests"}' in metrics
-    assert 'fleethook_store_source_failing{source="manifests"} 0.0' in metrics
-    assert server.request("GET", "/docs")[0] == 200
 
 
 def test_each_review_writes_one_line_of_json_to_the_log(server: Server) -> None:

@@ -49,9 +49,6 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(socket, name, refuse)
 
 
-# --- IfNotPresent -----------------------------------------------------------------------------------------------------
-
-
 def test_a_cold_cache_downloads_and_reports_the_details(cache: Cache) -> None:
     with serving(tarball(OLD)) as origin:
         got = bring(cache, origin.url)
@@ -69,11 +66,6 @@ def test_a_hit_opens_no_socket(cache: Cache, request: pytest.FixtureRequest) -> 
     request.getfixturevalue("no_sockets")
     second = bring(cache, origin.url)
     assert (second.result, second.attempts, second.path) == ("cached", 0, first.path)
-
-
-def test_the_test_of_sockets_sees_one(cache: Cache, no_sockets: None) -> None:
-    with pytest.raises((AssertionError, CRDsError)):
-        bring(cache, "http://127.0.0.1:9/crds.tar.gz")
 
 
 def test_a_damaged_tarball_counts_as_absent(cache: Cache) -> None:
@@ -98,9 +90,6 @@ def test_many_threads_of_a_cold_cache_end_with_one_complete_entry(cache: Cache) 
         assert bring(cache, origin.url, NEVER).sha256 == sha(OLD)
     assert set(results) <= {"cached", "downloaded"}
     assert len(results) == 10
-
-
-# --- Always -----------------------------------------------------------------------------------------------------------
 
 
 def test_always_and_unchanged_is_one_request_and_no_body(cache: Cache) -> None:
@@ -133,16 +122,6 @@ def test_always_replaces_a_changed_tarball(cache: Cache) -> None:
     assert cache.entry(got.key) is not None
 
 
-def test_an_origin_that_is_down_fails_always_and_keeps_the_entry(cache: Cache) -> None:
-    with serving(tarball(OLD)) as origin:
-        first = bring(cache, origin.url)
-        down(origin)
-        error = failure(cache, origin.url, ALWAYS)
-        assert (error.exit, error.transient) == (Exit.NETWORK, True)
-    assert cache.entry(first.key) is not None
-    assert bring(cache, origin.url).result == "cached"
-
-
 @pytest.mark.parametrize("answer", [says(status="503 Service Unavailable"), hangs_up], ids=["503", "hangs-up"])
 def test_stale_if_error_serves_the_entry_with_a_warning(cache: Cache, answer: object) -> None:
     with serving(tarball(OLD)) as origin:
@@ -164,12 +143,6 @@ def test_a_permanent_error_does_not_fall_back_to_a_stale_entry(cache: Cache, ans
         origin.answer = answer  # type: ignore[assignment]
         assert failure(cache, origin.url, ALWAYS, stale_if_error=True).exit is code
     assert cache.entry(key) is not None
-
-
-# --- Never ------------------------------------------------------------------------------------------------------------
-
-
-# --- Pinned, strict ---------------------------------------------------------------------------------------------------
 
 
 def test_another_digest_than_the_pinned_one_is_fetched_anew(cache: Cache) -> None:
@@ -243,23 +216,6 @@ def test_the_bytes_come_as_they_are(into: Path) -> None:
     assert len(origin.asked) == origin.connections == 1
 
 
-def test_a_known_tarball_is_not_sent_again(into: Path) -> None:
-    with serving(tarball(BODY)) as origin:
-        found = fetched(origin, into, validators=Validators('"v1"', DATE))
-    assert found == (False, "", 0, Validators('"v1"', DATE), origin.url, 1)
-    assert not into.exists()
-    assert origin.asked[0].headers["if-none-match"] == '"v1"'
-    assert origin.asked[0].headers["if-modified-since"] == DATE
-    assert origin.bytes_sent < 200
-
-
-def test_a_body_changed_since_the_first_part_is_downloaded_completely(into: Path) -> None:
-    with serving(tarball(BODY, etag='"v2"')) as origin:
-        found = fetched(origin, into, validators=Validators('"v1"', DATE))
-    assert found.changed
-    assert found.validators.etag == '"v2"'
-
-
 def test_validators_that_cannot_be_sent_are_left_out(into: Path) -> None:
     with serving(tarball(BODY)) as origin:
         assert fetched(origin, into, validators=Validators('"a\r\nX: y"', "\u20ac")).changed
@@ -269,15 +225,6 @@ def test_validators_that_cannot_be_sent_are_left_out(into: Path) -> None:
 def test_conditions_go_along_redirects(into: Path) -> None:
     with serving(tarball(BODY)) as store, serving(redirects(store.url)) as origin:
         assert not fetched(origin, into, validators=Validators('"v1"')).changed
-
-
-def test_progress_has_the_total(into: Path) -> None:
-    told: list[tuple[int, int | None]] = []
-    with serving(tarball(BODY)) as origin:
-        fetched(origin, into, progress=lambda *now: told.append(now))
-    assert told[-1] == (len(BODY), len(BODY))
-    assert [size for size, _ in told] == sorted({size for size, _ in told})
-    assert {total for _, total in told} == {len(BODY)}
 
 
 def test_an_exception_of_progress_ends_the_download_and_leaves_no_file(into: Path) -> None:
@@ -293,22 +240,6 @@ def test_an_exception_of_progress_ends_the_download_and_leaves_no_file(into: Pat
 def test_a_pinned_digest_that_fits_is_fine(into: Path, spelling: str) -> None:
     with serving(tarball(BODY)) as origin:
         assert fetched(origin, into, sha256=spelling).sha256 == SHA256
-
-
-def test_a_file_that_exists_is_not_touched(into: Path) -> None:
-    into.write_bytes(b"mine")
-    with serving(tarball(BODY)) as origin, pytest.raises(CRDsError, match="file exists") as raised:
-        fetched(origin, into)
-    assert raised.value.exit == Exit.DISK
-    assert into.read_bytes() == b"mine"
-    assert not origin.asked
-
-
-def test_a_link_is_not_followed(into: Path, tmp_path: Path) -> None:
-    into.symlink_to(tmp_path / "elsewhere")
-    with serving(tarball(BODY)) as origin, pytest.raises(CRDsError):
-        fetched(origin, into)
-    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(

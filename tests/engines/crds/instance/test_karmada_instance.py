@@ -13,10 +13,8 @@ from fleethook.engines.crds.instance.karmada_instance import (
     cascades_deletion,
     is_release,
     needs_reconcile,
-    parse_release,
     read_instance_release,
 )
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
 
 
 @pytest.mark.parametrize(
@@ -28,28 +26,6 @@ from fleethook.engines.crds.tarball_source import CRDsError, Exit
 )  # fmt: skip
 def test_a_release_has_the_form_of_its_tag(text: str, *, expected: bool) -> None:
     assert is_release(text) is expected
-
-
-@pytest.mark.parametrize(
-    ("version", "release"),
-    [
-        ("v1.1.1", "v1.1.1"),
-        ("1.1.1", "v1.1.1"),
-        (" v1.1.1\n", "v1.1.1"),
-        ("v1.1.1-6-gf20c721a", "v1.1.1"),
-        ("v1.1.1-6-gf20c721", "v1.1.1"),
-        ("v1.2.0-rc.1-6-gf20c721", "v1.2.0-rc.1"),
-    ],
-)
-def test_the_suffix_of_git_describe_is_left_out(version: str, release: str) -> None:
-    assert parse_release(version) == release
-
-
-@pytest.mark.parametrize("version", ["", "latest", "v1.1", "v1.1.1-"])
-def test_another_version_is_an_error_of_the_caller(version: str) -> None:
-    with pytest.raises(CRDsError, match="is not a semantic version") as caught:
-        parse_release(version)
-    assert caught.value.exit is Exit.USAGE
 
 
 def read(**tags: Any) -> Instance:
@@ -86,12 +62,6 @@ def test_a_new_deleted_or_changed_instance_needs_reconciliation() -> None:
 def test_an_instance_of_the_same_name_with_another_uid_needs_reconciliation() -> None:
     assert needs_reconcile(karmada(uid="a"), karmada(uid="b"))
     assert not needs_reconcile(karmada(uid="a"), karmada(uid="a"))
-
-
-@pytest.mark.parametrize("before", [None, karmada(spec={"suspend": False})])
-def test_a_suspended_instance_needs_no_reconciliation_even_if_deleted(before: dict[str, Any] | None) -> None:
-    assert not needs_reconcile(before, karmada(spec={"suspend": True}))
-    assert not needs_reconcile(before, karmada(spec={"suspend": True}, deletionTimestamp="2026-01-01T00:00:00Z"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.engines.interpret.lua.machines import call, value
         ("function F(", 1, "a name is expected"),
         ("x = = 1", 1, "unexpected symbol near '='"),
         ("\n\nlocal x = 'abc\n", 3, "unexpected symbol near"),
-        ("x = [==[ abc ]=]", 1, "]==] is missing"),
+        ("\n\nx = [==[ abc ]=]", 3, "]==] is missing"),
         ("if x then\n\n", 3, "'end' expected (to close 'if' of line 1)"),
         ("function F()\n if x then\n  y()\n end\n", 5, "'end' expected (to close 'function' of line 1)"),
         ("f(", 1, "unexpected symbol near '<eof>'"),
