@@ -18,9 +18,9 @@ from fleethook.cluster import connection as module
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection, build_url
 from fleethook.tracing.spans import enter_span
-from tests.e2e.pki import Authority
 from tests.hook_server import tls
 from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
+from tests.pki import Authority
 from tests.tracing.test_spans import Noted
 
 

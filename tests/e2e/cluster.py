@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 import yaml
 
-from tests.e2e.pki import Authority, Pair
+from tests.pki import Authority, Pair
 
 START_SECONDS = 300.0
 WITH_ACCOUNTS = "--enable-admission-plugins=ServiceAccount"

@@ -28,7 +28,7 @@ from tests.e2e.fleet import (
     service_account,
     unregister,
 )
-from tests.e2e.pki import Authority
+from tests.pki import Authority
 from tests.serving import ROOT, Server, serving
 from tests.waiting import wait_for
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 from cryptography import x509
 
-from tests.e2e.pki import Authority
 from tests.faults.raw_requests import REQUEST, read_status, read_to_end
+from tests.pki import Authority
 from tests.serving import Server, serving
 from tests.waiting import NET
 

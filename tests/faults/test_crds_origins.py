@@ -3,21 +3,19 @@
 import contextlib
 import socket
 import ssl
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleethook.cluster.certificates.certificate_authority import KeyPair, new_authority
+from fleethook.cluster.certificates.certificate_authority import new_authority
 from fleethook.engines.crds.fetch import download
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import head, proxying, redirects, serving, tarball
 from tests.hook_server import Certificate
+from tests.pki import CLIENT_USAGE, certify, encode_key
 
 # ---- Redirects.
 
@@ -90,8 +88,9 @@ def test_a_client_certificate_is_sent_to_its_origin_only_and_leaves_no_file(
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     authority = new_authority(now=datetime.now(UTC))
-    pair = _client_pair(authority)
-    credentials = Credentials(client_certificate_pem=pair[0], client_key_pem=pair[1])
+    key = ec.generate_private_key(ec.SECP256R1())
+    client = certify("operator", "fleethook CA", key, authority.key, CLIENT_USAGE)
+    credentials = Credentials(client_certificate_pem=client, client_key_pem=encode_key(key))
     with serving(tarball(BODY), directory=tmp_path) as origin:
         (tmp_path / "clients.crt").write_bytes(authority.certificate_pem)
         assert origin._context is not None
@@ -104,25 +103,6 @@ def test_a_client_certificate_is_sent_to_its_origin_only_and_leaves_no_file(
         with serving(redirects(origin.url)) as elsewhere, pytest.raises(CRDsError):
             fetched(elsewhere, into, credentials=credentials, ca_pem=origin.ca_pem)
     assert list(temporary.iterdir()) == []
-
-
-def _client_pair(authority: KeyPair) -> tuple[bytes, bytes]:
-    now = datetime.now(UTC)
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "operator")]))
-        .issuer_name(authority.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(authority.key, hashes.SHA256())
-    )
-    plain = serialization.NoEncryption()
-    pem = serialization.Encoding.PEM
-    return certificate.public_bytes(pem), key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
 
 
 def test_an_invalid_client_certificate_is_a_usage_error(into: Path, tmp_path: Path) -> None:

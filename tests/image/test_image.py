@@ -16,8 +16,8 @@ from fleethook import __version__
 from tests.e2e.chart import environment_of, pod_of, template
 from tests.e2e.cluster import free_port
 from tests.e2e.controlplane import build
-from tests.e2e.pki import Authority
 from tests.image.container import USER, VOLUME, Image, end
+from tests.pki import Authority
 from tests.programs import require_program
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server
 from tests.waiting import NET, wait_for

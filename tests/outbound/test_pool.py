@@ -10,16 +10,13 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +26,7 @@ from fleethook.outbound.pool import STARTS_PER_TURN, CallSlots, FullError, PoolK
 from tests.faults.webhook_calls import LONG, endpoint
 from tests.hook_server import RawHook, tls
 from tests.hypothesis_profiles import examples
+from tests.pki import certify, encode_key
 from tests.waiting import NET, until
 
 
@@ -120,25 +118,15 @@ async def test_owners_ca_bundles_and_server_names_do_not_share_connections(clien
     assert (len(hook.asked), hook.connections) == (10, 5)
 
 
-def issue(subject: str, issuer: str, key: Any, signer: Any, *extensions: x509.ExtensionType) -> bytes:
-    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, one)]) for one in (issuer, subject)]
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(*names, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
-    for one in extensions:
-        builder = builder.add_extension(one, critical=True)
-    return builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM)
-
-
 def create_fleet(directory: Path, version: ssl.TLSVersion) -> tuple[str, ssl.SSLContext]:
     """Return a bundle of two authorities with one subject and without key identifiers, and a server of the second."""
     old, new, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
     authority = x509.BasicConstraints(ca=True, path_length=None)
-    roots = [issue("ca", "ca", key, key, authority) for key in (old, new)]
+    roots = [certify("ca", "ca", key, key, authority) for key in (old, new)]
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
     any_usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE])
-    pem = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    chain = [issue("hook", "ca", own, new, names, any_usage), *(issue(f"{n}", "x", own, own) for n in range(4))]
-    (directory / "server.pem").write_bytes(b"".join(chain) + pem)
+    chain = [certify("hook", "ca", own, new, names, any_usage), *(certify(f"{n}", "x", own, own) for n in range(4))]
+    (directory / "server.pem").write_bytes(b"".join(chain) + encode_key(own))
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     served.minimum_version = served.maximum_version = version
     served.load_cert_chain(directory / "server.pem")

@@ -3,16 +3,15 @@
 import base64
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
@@ -31,6 +30,7 @@ from fleethook.outbound.trust import (
 )
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, run_raw_hook
+from tests.pki import certify, encode_key
 
 
 @pytest.mark.parametrize("bundle", ["%%%", "====", "ü", *(base64.b64encode(text.encode()).decode() for text in (
@@ -74,15 +74,11 @@ KEYS: Final[dict[str, Callable[[], Any]]] = {
 async def test_servers_with_each_kind_of_key_are_called(client: HookClient, tmp_path: Path, kind: str) -> None:
     """Go calls all of these; the certificate also has a usage that OpenSSL refuses, `any` only."""
     key = KEYS[kind]()
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "self-signed")])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
-    builder = builder.add_extension(
-        x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-    ).add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE]), critical=False)
-    signed = builder.sign(key, None if kind == "Ed25519" else hashes.SHA256()).public_bytes(Encoding.PEM)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE])
+    signed = certify("self-signed", "self-signed", key, key, names, usage)
     async with run_raw_hook(tmp_path) as hook:
-        hook.load(signed, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        hook.load(signed, encode_key(key))
         bundle = base64.b64encode(signed).decode()
         assert await client.post(endpoint(hook, ca_bundle=bundle), b"{}", seconds=LONG) == b"{}"
         error = await catch_call_error(client, endpoint(hook))
@@ -145,7 +141,6 @@ GO: Final[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "conformance" / "go_certificates.json").read_text(encoding="utf-8")
 )
 HOST: Final = "hook.example.com"
-NOW: Final = datetime(2026, 11, 26, tzinfo=UTC)
 # Parts of Go's texts that users search for.
 SAME_TEXTS: Final = (
     "certificate is valid for", "certificate is not valid for any names", "relies on legacy Common Name",
@@ -200,32 +195,26 @@ def test_verdicts_are_those_of_go(case: dict[str, Any]) -> None:
     assert [text for text in expected if text not in verdict] == []
 
 
-def issue(subject: str, issuer: str, *, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey) -> bytes:
-    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, one)]) for one in (subject, issuer)]
-    builder = (
-        x509.CertificateBuilder(names[1], names[0], key.public_key(), x509.random_serial_number())
-        .not_valid_before(NOW - timedelta(days=1))
-        .not_valid_after(NOW + timedelta(days=1))
-    )
+def issue(subject: str, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey) -> bytes:
     alternative = x509.SubjectAlternativeName([x509.DNSName(HOST)])
     constraints = x509.BasicConstraints(ca=True, path_length=None)
-    extension: x509.ExtensionType = alternative if subject == "leaf" else constraints
-    return builder.add_extension(extension, critical=False).sign(signer, hashes.SHA256()).public_bytes(Encoding.DER)
+    pem = certify(subject, "CA", key, signer, alternative if subject == "leaf" else constraints)
+    return x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
 
 
 def test_candidates_for_issuers_are_limited() -> None:
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
-    leaf = issue("leaf", "CA", key=keys[0], signer=keys[1])
-    signer = issue("CA", "CA", key=keys[1], signer=keys[1])
-    strangers = [issue("CA", "CA", key=keys[0], signer=keys[0]) for _ in range(300)]
-    Roots([*strangers[:20], signer]).verify([leaf], host=HOST, now=NOW)
+    leaf = issue("leaf", keys[0], keys[1])
+    signer = issue("CA", keys[1], keys[1])
+    strangers = [issue("CA", keys[0], keys[0]) for _ in range(300)]
+    Roots([*strangers[:20], signer]).verify([leaf], host=HOST, now=datetime.now(UTC))
     with pytest.raises(UntrustedError, match="Exceeded maximum signature check limit"):
-        Roots(strangers).verify([leaf], host=HOST, now=NOW)
+        Roots(strangers).verify([leaf], host=HOST, now=datetime.now(UTC))
 
 
 @pytest.mark.parametrize("number", [0, MAX_PRESENTED + 1])
 def test_the_number_of_certificates_is_limited(number: int) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    leaf = issue("leaf", "leaf", key=key, signer=key)
+    leaf = issue("leaf", key, key)
     with pytest.raises(UntrustedError, match="sent no certificate, more than 16"):
-        Roots([leaf]).verify([leaf] * number, host=HOST, now=NOW)
+        Roots([leaf]).verify([leaf] * number, host=HOST, now=datetime.now(UTC))

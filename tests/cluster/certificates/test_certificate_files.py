@@ -8,9 +8,7 @@ from typing import Final
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
@@ -22,6 +20,7 @@ from fleethook.cluster.certificates.certificate_files import (
     ensure_certificates,
     write_file,
 )
+from tests.pki import certify, encode_key
 from tests.waiting import NET
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -160,43 +159,31 @@ SERVER_USAGE: Final = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
 KEYS: Final = [ec.generate_private_key(ec.SECP256R1()) for _ in range(4)]
 
 
-def certify(subject: str, issuer: str, key: int, signer: int, *extensions: x509.ExtensionType, days: int = 1) -> bytes:
-    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, one)]) for one in (issuer, subject)]
-    now = datetime.now(UTC)
-    builder = (
-        x509.CertificateBuilder(names[0], names[1], KEYS[key].public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=2))
-        .not_valid_after(now + timedelta(days=days))
-    )
-    for one in extensions:
-        builder = builder.add_extension(
-            one, critical=not isinstance(one, x509.SubjectKeyIdentifier | x509.AuthorityKeyIdentifier)
-        )
-    return builder.sign(KEYS[signer], hashes.SHA256()).public_bytes(Encoding.PEM)
+def issue(subject: str, issuer: str, key: int, signer: int, *extensions: x509.ExtensionType, days: int = 1) -> bytes:
+    return certify(subject, issuer, KEYS[key], KEYS[signer], *extensions, days=days)
 
 
 OWN_KEYS: Final = [x509.SubjectKeyIdentifier.from_public_key(one.public_key()) for one in KEYS]
 ISSUER_KEYS: Final = [x509.AuthorityKeyIdentifier.from_issuer_public_key(one.public_key()) for one in KEYS]
-ROOTS: Final = [certify("ca", "ca", number, number, AUTHORITY, OWN_KEYS[number]) for number in range(2)]
-LOWER: Final = certify("lower", "ca", 2, 0, AUTHORITY)
+ROOTS: Final = [issue("ca", "ca", number, number, AUTHORITY, OWN_KEYS[number]) for number in range(2)]
+LOWER: Final = issue("lower", "ca", 2, 0, AUTHORITY)
 # The trusted certificates, those that the client presents (its key is the last one), and whether they are accepted.
 CLIENTS: Final = {
-    "root": (ROOTS[:1], [certify("client", "ca", 3, 0)], True),
-    "renewed root of the same subject": (ROOTS, [certify("client", "ca", 3, 1, ISSUER_KEYS[1])], True),
-    "any usage, which Go accepts": (ROOTS[:1], [certify("client", "ca", 3, 0, ANY_USAGE)], False),
-    "intermediate in the file": ([LOWER], [certify("client", "lower", 3, 2)], True),
-    "intermediate presented": (ROOTS, [certify("client", "lower", 3, 2), LOWER], True),
-    "another root": (ROOTS[:1], [certify("client", "ca", 3, 1)], False),
-    "usage of servers": (ROOTS[:1], [certify("client", "ca", 3, 0, SERVER_USAGE)], False),
-    "expired": (ROOTS[:1], [certify("client", "ca", 3, 0, days=-1)], False),
-    "root without constraints": ([certify("ca", "ca", 0, 0)], [certify("client", "ca", 3, 0)], False),
+    "root": (ROOTS[:1], [issue("client", "ca", 3, 0)], True),
+    "renewed root of the same subject": (ROOTS, [issue("client", "ca", 3, 1, ISSUER_KEYS[1])], True),
+    "any usage, which Go accepts": (ROOTS[:1], [issue("client", "ca", 3, 0, ANY_USAGE)], False),
+    "intermediate in the file": ([LOWER], [issue("client", "lower", 3, 2)], True),
+    "intermediate presented": (ROOTS, [issue("client", "lower", 3, 2), LOWER], True),
+    "another root": (ROOTS[:1], [issue("client", "ca", 3, 1)], False),
+    "usage of servers": (ROOTS[:1], [issue("client", "ca", 3, 0, SERVER_USAGE)], False),
+    "expired": (ROOTS[:1], [issue("client", "ca", 3, 0, days=-1)], False),
+    "root without constraints": ([issue("ca", "ca", 0, 0)], [issue("client", "ca", 3, 0)], False),
 }
 
 
 def present(chain: list[bytes], directory: Path, version: ssl.TLSVersion) -> ssl.SSLContext:
     """Return the context of a client with these certificates and the last key."""
-    key = KEYS[3].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (directory / "client.pem").write_bytes(b"".join(chain) + key)
+    (directory / "client.pem").write_bytes(b"".join(chain) + encode_key(KEYS[3]))
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode, client.maximum_version = False, ssl.CERT_NONE, version
     client.load_cert_chain(directory / "client.pem")
@@ -236,7 +223,7 @@ def test_a_client_is_refused_when_its_root_is_removed(tmp_path: Path) -> None:
     (tmp_path / "clients.crt").write_bytes(ROOTS[0])
     files = ensure_certificates(tmp_path, names=NAMES, now=datetime.now(UTC))
     reloading = ReloadingContext(files, tmp_path / "clients.crt")
-    client = present([certify("client", "ca", 3, 0)], tmp_path, ssl.TLSVersion.TLSv1_3)
+    client = present([issue("client", "ca", 3, 0)], tmp_path, ssl.TLSVersion.TLSv1_3)
     assert handshake(reloading.context, client)
     (tmp_path / "clients.crt").write_bytes(ROOTS[1])
     assert reloading.reload()

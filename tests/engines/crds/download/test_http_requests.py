@@ -4,16 +4,12 @@ import logging
 import socket
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from urllib3.exceptions import ProtocolError
 
 from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
@@ -31,6 +27,7 @@ from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, 
 from fleethook.outbound.endpoint import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection
+from tests.pki import CLIENT_USAGE, certify, encode_key
 from tests.waiting import NET
 
 
@@ -154,26 +151,8 @@ AUTHORITY = new_authority(now=NOW)
 PAIR = issue_serving(AUTHORITY, names=["origin.example.org"], now=NOW)
 
 
-def issue_client() -> tuple[bytes, bytes]:
-    """Return the certificate and the key of a client."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "client")]))
-        .issuer_name(AUTHORITY.certificate.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(NOW - timedelta(hours=1))
-        .not_valid_after(NOW + timedelta(days=1))
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-    )
-    authority = load_pem_private_key(AUTHORITY.key_pem, None)
-    certificate = builder.sign(authority, hashes.SHA256())  # type: ignore[arg-type]
-    plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return certificate.public_bytes(Encoding.PEM), plain
-
-
-CLIENT, CLIENT_KEY = issue_client()
+KEY = ec.generate_private_key(ec.SECP256R1())
+CLIENT, CLIENT_KEY = certify("client", "fleethook CA", KEY, AUTHORITY.key, CLIENT_USAGE), encode_key(KEY)
 KNOWN = Credentials(client_certificate_pem=CLIENT, client_key_pem=CLIENT_KEY)
 ORIGIN = "https://origin.example.org/crds.tar.gz"
 

@@ -19,9 +19,9 @@ from fleethook.engines.dispatch.review.access import is_allowed, is_open, read_r
 from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
-from tests.e2e.pki import Authority, Pair
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook, workspace
 from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
+from tests.pki import Authority, Pair
 from tests.server.reviewer import Reviewer
 from tests.serving import MUTATE, REVIEW, Server, serving
 from tests.waiting import NET

@@ -1,15 +1,18 @@
-"""Real certificates for the control plane of one test session."""
+"""Real certificates: authorities of a control plane, and single certificates with any extensions."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_NEVER_CRITICAL = x509.SubjectKeyIdentifier | x509.AuthorityKeyIdentifier
 
 
 class Pair(NamedTuple):
@@ -65,8 +68,30 @@ class Authority:
         pair = Pair(self._directory / f"{safe}.crt", self._directory / f"{safe}.key")
         pair.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
         pair.key.touch(mode=0o600)
-        pair.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        pair.key.write_bytes(encode_key(key))
         return pair
+
+
+CLIENT_USAGE = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+
+
+def encode_key(key: PrivateKeyTypes) -> bytes:
+    """Return a key in PEM."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def certify(
+    subject: str, issuer: str, key: PrivateKeyTypes, signer: Any, *extensions: x509.ExtensionType, days: int = 1
+) -> bytes:
+    """Return a certificate in PEM that ends in some days."""
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one)]) for one in (issuer, subject)]
+    now, serial = datetime.now(UTC), x509.random_serial_number()
+    ends = now - timedelta(days=2), now + timedelta(days=days)
+    builder = x509.CertificateBuilder(*names, key.public_key(), serial, *ends)  # type: ignore[arg-type]
+    for one in extensions:
+        builder = builder.add_extension(one, critical=not isinstance(one, _NEVER_CRITICAL))
+    hashing = None if isinstance(signer, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return builder.sign(signer, hashing).public_bytes(Encoding.PEM)
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
