@@ -11,7 +11,6 @@ from fleethook.cluster.manifests.manifest_reader import (
     describe_skipped,
     is_excluded,
     list_directory,
-    make_error,
     read_documents,
     read_file,
     read_manifest,
@@ -97,10 +96,6 @@ def test_patterns_match_paths_as_given_too() -> None:
     assert not is_excluded(Path("deploy/values.yaml"), ["deploy/other/*", "value.yaml"])
 
 
-def test_an_error_names_the_file_and_the_reason() -> None:
-    assert str(make_error(Path("f"), OSError(21, "Is a directory"))) == "f: cannot be read: Is a directory"
-
-
 OBJECT = "apiVersion: v1\nkind: A\nmetadata: {name: %s}\n"
 A, B = OBJECT % "a", OBJECT % "b"
 JSON_A = '{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}'
@@ -184,14 +179,6 @@ def test_documents_that_should_be_objects_are_errors_and_the_others_are_read(tex
 )
 def test_a_namespace_without_a_value_is_absent(text: str) -> None:
     assert read(text) == (["x"], [], [])
-
-
-def test_all_errors_of_a_file_are_reported() -> None:
-    assert [error.split(": ")[0] for error in read(f"a: [\n---\n{A}---\nkind: X\n---\nb: ]\n")[2]] == [
-        "f:2",
-        "f:7",
-        "f:9",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -184,15 +184,6 @@ def test_deleting_an_unreadable_file_completes_the_sync(tmp_path: Path, source: 
     assert (source.errors, source.synced) == ({}, True)
 
 
-def test_a_missing_directory_delays_the_sync(tmp_path: Path, store: Store) -> None:
-    source = ManifestSource([tmp_path / "later"], store)
-    source.load()
-    assert not source.synced
-    (tmp_path / "later").mkdir()
-    source.load()
-    assert source.synced
-
-
 def test_an_object_in_two_files_is_reported_and_the_first_wins(
     tmp_path: Path, source: ManifestSource, store: Store
 ) -> None:
@@ -227,26 +218,6 @@ def test_a_removed_directory_keeps_all_objects(tmp_path: Path, store: Store) -> 
     directory.rmdir()
     source.load()
     assert (names(store), len(source.errors)) == ({"a": "1"}, 1)
-
-
-async def test_follow_applies_new_changed_and_deleted_files(
-    tmp_path: Path, source: ManifestSource, store: Store
-) -> None:
-    source.load()
-    stop = asyncio.Event()
-    follower = asyncio.create_task(source.follow(stop))
-    (tmp_path / "a.yaml").write_text(config("a"))
-    await until(lambda: names(store) == {"a": "1"})
-    (tmp_path / "a.yaml").write_text(config("a", "2"))
-    await until(lambda: names(store) == {"a": "2"})
-    (tmp_path / "a.yaml").unlink()
-    await until(lambda: names(store) == {})
-    stop.set()
-    await asyncio.wait_for(follower, NET)
-    (part,) = source.parts()
-    assert (part.name, part.synced, part.failing) == ("manifests", True, False)
-    assert part.age is not None
-    assert part.age >= 0
 
 
 async def test_files_directories_and_standard_input_are_followed_together(

@@ -132,11 +132,6 @@ def test_bound_resources_are_owned_by_the_cluster_of_the_export() -> None:
     )
 
 
-def test_bindings_of_other_clusters_do_not_count() -> None:
-    known = logical_cluster("ws3")
-    assert find(binding("ws2", "ws1", WIDGETS), export("ws1", WIDGETS), known).status is OwnerStatus.LOCAL
-
-
 def test_two_bindings_to_one_cluster_do_not_conflict() -> None:
     found = find(binding("ws3", "ws1", WIDGETS, name="a"), binding("ws3", "ws1", WIDGETS, name="b"), export("ws1"))
     assert (found.status, found.cluster) == (OwnerStatus.BOUND, "ws1")
@@ -188,10 +183,6 @@ def test_a_missing_export_keeps_the_owner_with_a_warning() -> None:
 def test_local_definitions_take_precedence_over_unbound_bindings() -> None:
     found = find(*UNBOUND, definition("ws3", WIDGETS, "v1"))
     assert (found.status, found.cluster) == (OwnerStatus.LOCAL, "ws3")
-
-
-def test_unbound_bindings_do_not_affect_other_resources() -> None:
-    assert find(*UNBOUND, resource="gadgets").status is OwnerStatus.LOCAL
 
 
 def test_exports_of_v1alpha1_name_schemas() -> None:

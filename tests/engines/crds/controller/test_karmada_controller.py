@@ -28,7 +28,7 @@ from fleethook.model.operator import KARMADA
 from fleethook.patch import merge_patch
 from fleethook.tracing.spans import StartRoot
 from tests.cluster.object_server import ObjectServer
-from tests.engines.crds.origin import Asked, Connection, Origin, hangs_up, says, serving, tarball
+from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
 from tests.waiting import NET
 
@@ -223,15 +223,6 @@ async def test_warnings_about_an_instance_are_in_its_condition(origin: Origin, c
     assert "plain http without sha256" in messages[0]
 
 
-async def test_an_instance_suspended_meanwhile_is_not_reconciled(origin: Origin, cache: Cache) -> None:
-    made = bench(origin, cache)
-    made.api.write({"spec": {"suspend": True}})
-    made.see()
-    assert await made.look()
-    assert made.api.asked == []
-    assert origin.asked == []
-
-
 async def test_a_default_that_had_to_be_written_brings_it_back_by_its_event(origin: Origin, cache: Cache) -> None:
     made = Bench(Api({"crdTarball": {"httpSource": {"url": origin.url}}}), cache, FetchOptions(env_proxies=False))
     assert await made.look()
@@ -240,17 +231,6 @@ async def test_a_default_that_had_to_be_written_brings_it_back_by_its_event(orig
     assert made.api.stored["spec"]["crdTarball"]["crdDownloadPolicy"] == "IfNotPresent"
     assert await made.look()
     assert made.api.condition("Ready") == ("True", "Completed")
-
-
-@pytest.mark.parametrize(("answer", "done"), [(hangs_up, False), (says(status="404 Not Found"), True)])
-async def test_permanent_errors_are_retried_slowly(
-    origin: Origin, cache: Cache, monkeypatch: pytest.MonkeyPatch, answer: Any, done: bool
-) -> None:
-    monkeypatch.setattr("fleethook.engines.crds.download.transfer.RETRY.total", 0)
-    made = bench(origin, cache)
-    origin.answer = answer
-    assert await made.look() is done
-    assert made.api.condition("Ready") == ("False", "Failed")
 
 
 async def test_an_invalid_spec_is_not_retried(cache: Cache) -> None:

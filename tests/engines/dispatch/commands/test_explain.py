@@ -109,13 +109,6 @@ def test_a_conversion_webhook_is_not_called(write_yaml: WriteYAML) -> None:
     assert "needs a conversion webhook, which is not called here" in out
 
 
-def test_each_item_of_a_list_is_explained(write_yaml: WriteYAML) -> None:
-    listed = {"apiVersion": "v1", "kind": "List", "items": [widget("one"), widget("two")]}
-    manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook(rules=[WIDGETS])))
-    _, out, _ = explain("--request", write_yaml("l.yaml", listed), "--cluster", "c", "-f", manifests)
-    assert out.count("CREATE of widgets.example.org") == 2
-
-
 def test_the_object_of_a_plain_cluster_needs_no_option_for_the_cluster(
     cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML
 ) -> None:

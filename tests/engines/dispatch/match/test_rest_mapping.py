@@ -7,13 +7,10 @@ import pytest
 from fleethook.engines.dispatch.match.rest_mapping import (
     Destination,
     DestinationError,
-    ResourceName,
     choose_destination,
-    guess_plural,
     list_operations,
     map_kind,
     needs_metadata,
-    parse_resource,
 )
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
 from tests.engines.dispatch.builders import binding, definition, in_cluster, store_of
@@ -104,14 +101,6 @@ def test_only_kinds_that_are_never_stored_need_no_metadata() -> None:
         assert needs_metadata(GroupKind(*text.split("/"))) is needed
 
 
-@pytest.mark.parametrize(
-    ("singular", "plural"),
-    [("widget", "widgets"), ("policy", "policies"), ("class", "classes"), ("endpoints", "endpoints")],
-)
-def test_plurals_are_guessed_as_by_apimachinery(singular: str, plural: str) -> None:
-    assert guess_plural(singular) == plural
-
-
 BODIES = [
     ("autoscaling/v1 Scale", "", "deployments.apps/scale or replicasets.apps/scale or replicationcontrollers/scale or"),
     ("autoscaling/v1 Scale", "/status", r"Scale is sent to deployments\.apps/scale .*, not to /status"),
@@ -173,18 +162,3 @@ def test_a_kind_has_its_resource_and_operation(kind: str, wanted: str, destinati
 )
 def test_guesses_and_requests_without_admission_are_noted(kind: str, wanted: str, operation: str, note: str) -> None:
     assert choose(kind, wanted, operation)[2] == (note,)
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("pods", ResourceName("", "pods")),
-        ("deployments.apps/scale", ResourceName("apps", "deployments", "", "scale")),
-        ("deployments.v1.apps", ResourceName("apps", "deployments", "v1")),
-        ("pods.v1", ResourceName("", "pods", "v1")),
-        ("widgets.v1alpha1.example.org/status", ResourceName("example.org", "widgets", "v1alpha1", "status")),
-        ("widgets.vendor.example.org", ResourceName("vendor.example.org", "widgets")),
-    ],
-)
-def test_a_name_of_a_resource_has_its_parts(text: str, name: ResourceName) -> None:
-    assert parse_resource(text) == name

@@ -36,9 +36,10 @@ def certificate(name: str) -> dict[str, Any]:
     return {"subject": ((("commonName", name),),)}
 
 
-def of(cluster: str, **spec: Any) -> dict[str, Any]:
+def of(cluster: str | None, **spec: Any) -> dict[str, Any]:
     made = widget(**spec)
-    made["metadata"]["annotations"] = {"kcp.io/cluster": cluster}
+    if cluster is not None:
+        made["metadata"]["annotations"] = {"kcp.io/cluster": cluster}
     return made
 
 
@@ -104,18 +105,6 @@ async def test_a_deletion_goes_to_the_cluster_of_the_stored_object(app: Fleethoo
     assert [one.review["request"]["oldObject"]["metadata"]["annotations"] for one in server.calls] == [
         {"kcp.io/cluster": "ws3"}
     ]
-
-
-@pytest.mark.parametrize("verb", VERBS)
-async def test_an_update_that_moves_an_object_is_refused(
-    app: Fleethook, server: Webhooks, lines: list[dict[str, Any]], verb: str
-) -> None:
-    made = review(of("ws2"), old=of("ws3"), operation="UPDATE")
-    response = (await ask(app, verb, made)).json()["response"]
-    assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u-1", False, 400)
-    assert "an update cannot move an object" in response["status"]["message"]
-    assert server.calls == []
-    assert (lines[0]["cluster"], lines[0]["allowed"]) == ("ws2", False)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -195,13 +184,6 @@ async def test_a_request_counts_for_the_cluster_of_its_objects(app: Fleethook, v
     assert f'fleethook_dispatch_requests_total{{cluster="ws1",outcome="denied",route="{verb}"}} 1.0' in text
 
 
-def annotated_of(cluster: str | None, **spec: Any) -> dict[str, Any]:
-    made = widget(**spec)
-    if cluster is not None:
-        made["metadata"]["annotations"] = {"kcp.io/cluster": cluster}
-    return made
-
-
 def refuse(made: dict[str, Any]) -> str:
     with pytest.raises(StatusError) as caught:
         find_annotated_cluster(request_of(made))
@@ -209,26 +191,9 @@ def refuse(made: dict[str, Any]) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        review(annotated_of("ws3")),
-        review(annotated_of("ws3", size=2), old=annotated_of("ws3", size=1), operation="UPDATE"),
-        review(annotated_of("ws3"), old=annotated_of("ws3"), operation="UPDATE", subResource="status"),
-        review(None, old=annotated_of("ws3"), operation="DELETE"),
-    ],
-)
-def test_stored_objects_name_their_cluster(made: dict[str, Any]) -> None:
-    assert find_annotated_cluster(request_of(made)) == "ws3"
-
-
-def test_system_clusters_are_names() -> None:
-    assert find_annotated_cluster(request_of(review(annotated_of("system:admin")))) == "system:admin"
-
-
 @pytest.mark.parametrize(("before", "after"), [("ws2", "ws3"), ("ws2", None), (None, "ws3")])
 def test_updates_cannot_move_an_object_to_another_cluster(before: str | None, after: str | None) -> None:
-    text = refuse(review(annotated_of(after), old=annotated_of(before), operation="UPDATE"))
+    text = refuse(review(of(after), old=of(before), operation="UPDATE"))
     assert text == (
         f"request.object is in logical cluster {after or ''!r} and request.oldObject in {before or ''!r} (annotation "
         "kcp.io/cluster): an update cannot move an object; do not change the annotation"
@@ -238,10 +203,10 @@ def test_updates_cannot_move_an_object_to_another_cluster(before: str | None, af
 @pytest.mark.parametrize(
     ("made", "member"),
     [
-        (review(annotated_of(None)), "object"),
-        (review(annotated_of("")), "object"),
-        (review(annotated_of(None), old=annotated_of(None), operation="UPDATE"), "object"),
-        (review(None, old=annotated_of(None), operation="DELETE"), "oldObject"),
+        (review(of(None)), "object"),
+        (review(of("")), "object"),
+        (review(of(None), old=of(None), operation="UPDATE"), "object"),
+        (review(None, old=of(None), operation="DELETE"), "oldObject"),
     ],
 )
 def test_objects_without_the_annotation_are_refused(made: dict[str, Any], member: str) -> None:
@@ -253,14 +218,14 @@ def test_objects_without_the_annotation_are_refused(made: dict[str, Any], member
 
 
 def test_deletions_without_old_object_are_refused() -> None:
-    made = review(annotated_of("ws3"), operation="DELETE")
+    made = review(of("ws3"), operation="DELETE")
     made["request"]["object"] = None
     assert refuse(made).startswith("the review has no request.oldObject, so the logical cluster is unknown")
 
 
 @pytest.mark.parametrize("name", ["root:ws3", "*", "Upper", "a/b"])
 def test_annotations_must_be_names_not_paths(name: str) -> None:
-    text = refuse(review(annotated_of(name)))
+    text = refuse(review(of(name)))
     assert text.startswith(
         f"request.object has the annotation kcp.io/cluster: {name!r}, which is not a logical cluster name"
     )
@@ -268,12 +233,12 @@ def test_annotations_must_be_names_not_paths(name: str) -> None:
 
 
 def test_bodies_that_are_not_stored_are_refused() -> None:
-    options = {"apiVersion": "v1", "kind": "PodExecOptions", "metadata": annotated_of("ws3")["metadata"]}
+    options = {"apiVersion": "v1", "kind": "PodExecOptions", "metadata": of("ws3")["metadata"]}
     assert refuse(review(options, operation="CONNECT")) == (
         "a CONNECT review carries no stored object, so the logical cluster is unknown: leave CONNECT out of the "
         "rules, or send such reviews to /clusters/NAME/{mutate,validate}"
     )
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": annotated_of("ws3")["metadata"]}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": of("ws3")["metadata"]}
     resource = {"group": "", "version": "v1", "resource": "pods"}
     assert refuse(review(eviction, resource=resource, subResource="eviction")) == (
         "the body of a CREATE of pods/eviction is not stored, so the logical cluster is unknown: leave "
