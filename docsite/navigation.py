@@ -13,7 +13,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "How-to": ("how-to/*",),
     DEFAULT_SECTION: (),
     "Reference": ("reference/*", "bundle.md", "conventions.md", "python.md", "clients.md"),
-    "Explanations": ("explanation/*", "failure-policy.md", "who-calls-dispatch.md"),
+    "Explanations": ("explanation/*", "failure-policy.md"),
     "Project": ("project/*",),
 }
 """Titles in their order, with patterns of paths below docs/. Other pages are in the default section."""

@@ -1,4 +1,4 @@
-"""Recipe A of docs/who-calls-dispatch.md on a real kube-apiserver: one registration for many logical clusters."""
+"""The recipe of docs/who-calls-dispatch.md on a real kube-apiserver: one registration for many logical clusters."""
 
 import asyncio
 import base64
