@@ -15,14 +15,6 @@ FilenameOption = Annotated[
         help="Manifest file or directory, '-' for standard input; may be repeated.",
     ),
 ]
-EditOption = Annotated[
-    list[Path] | None,
-    Option(
-        "--filename",
-        "-f",
-        help="Manifest file or directory to apply, '-' for standard input; may be repeated.",
-    ),
-]
 NamespaceOption = Annotated[
     str, Option("--namespace", "-n", help="Read only this namespace. Objects that name no namespace belong to it.")
 ]

@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, get_args
+from typing import Annotated, Final, NamedTuple, get_args
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.doctor.doctor_checks import (
@@ -22,7 +21,7 @@ from fleethook.cli.doctor.kcp_checks import examine_export, examine_kcp
 from fleethook.cli.doctor.webhook_calls import CallExaminer, list_probes
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import Right, describe_rules, list_missing
-from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
+from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import ConsumersOption, KcpCacheOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
@@ -82,13 +81,23 @@ def doctor(
     if kcp_cache_kubeconfig is not None and not kcp:
         fail("--kcp-cache-kubeconfig needs --kcp")
     target = examined.find()
-    if kcp_export is not None:
-        examination = _examine_export(target, kcp_export)
-    elif kcp:
-        examination = _examine_kcp(target, kcp_cache_kubeconfig)
-    else:
-        examination = _examine(target, namespace, service_account)
-    found = _run(examination)
+
+    async def examine() -> list[Diagnosis]:
+        async with contextlib.AsyncExitStack() as stack:
+            connection = await stack.enter_async_context(target.connect(export=kcp_export))
+            if kcp_export is not None:
+                findings = examine_export(connection, kcp_export)
+            elif kcp:
+                cache = None if kcp_cache_kubeconfig is None else Connection(kcp_cache_kubeconfig)
+                findings = examine_kcp(connection, cache and await stack.enter_async_context(cache))
+            else:
+                findings = Doctor(connection, namespace=namespace, account=service_account).examine()
+            return [one async for one in findings]
+
+    try:
+        found = asyncio.run(examine())
+    except (APIError, UnreachableError) as error:
+        fail(f"cannot examine the cluster: {error}")
     if output is Output.JSON:
         write_json([one._asdict() for one in found])
     else:
@@ -96,32 +105,6 @@ def doctor(
     failing = ("error", "warning", "unknown") if strict else ("error",)
     if any(one.level in failing for one in found):
         raise SystemExit(CHECK_FAILED)
-
-
-async def _examine(target: KubeconfigContext, namespace: str, account: str | None) -> list[Diagnosis]:
-    async with target.connect() as connection:
-        examined = Doctor(connection, namespace=namespace, account=account).examine()
-        return [one async for one in examined]
-
-
-async def _examine_kcp(target: KubeconfigContext, cache: Path | None) -> list[Diagnosis]:
-    async with contextlib.AsyncExitStack() as stack:
-        connection = await stack.enter_async_context(target.connect())
-        behind = None if cache is None else await stack.enter_async_context(Connection(cache))
-        return [one async for one in examine_kcp(connection, behind)]
-
-
-async def _examine_export(target: KubeconfigContext, export: str) -> list[Diagnosis]:
-    async with target.connect(export=export) as connection:
-        return [one async for one in examine_export(connection, export)]
-
-
-def _run(examination: Coroutine[Any, Any, list[Diagnosis]]) -> list[Diagnosis]:
-    """Return all findings. Exits with a message if the cluster cannot be read."""
-    try:
-        return asyncio.run(examination)
-    except (APIError, UnreachableError) as error:
-        fail(f"cannot examine the cluster: {error}")
 
 
 def _print(found: Sequence[Diagnosis]) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -201,18 +202,13 @@ def _explain(error: OSError, host: object, port: object) -> OSError:
     return OSError(error.errno, f"cannot listen on {host}:{port}: {reason}")
 
 
-def _listen_on(family: int, address: tuple[str | int, ...]) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
+def _listen_on(family: int, address: tuple[Any, ...]) -> socket.socket:
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
-        listener.close()
-        raise _explain(error, *address[:2]) from None
-    return listener
+        # Python adds the address to the text of the system.
+        plain = OSError(error.errno, os.strerror(error.errno or errno.EINVAL))
+        raise _explain(plain, *address[:2]) from None
 
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)

@@ -12,7 +12,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import InputObjects, SourceOptions, read_source
 from fleethook.cli.options import (
     ContextOption,
-    EditOption,
+    FilenameOption,
     FilesArgument,
     InClusterOption,
     InputOptions,
@@ -151,7 +151,7 @@ RUNNING: Final = tuple(one._replace(decode=_decode_workload, decode_first=None) 
 
 def diff(
     files: FilesArgument = None,
-    filename: EditOption = None,
+    filename: FilenameOption = None,
     against: Annotated[
         list[Path] | None,
         Option(
