@@ -8,6 +8,7 @@ import pytest
 
 from fleethook.admission import Denied, mutate, validate
 from fleethook.admission.rule import build_request
+from fleethook.admission.served_rule import TimedWork, run_in_time
 from tests.admission.test_rule import POD, default_seccomp, needs_owner
 
 
@@ -111,6 +112,23 @@ def test_a_rule_that_hangs_in_a_test_has_the_answer_of_a_server() -> None:
     release.set()
     assert (refused.allowed, refused.message.endswith(": no answer after 1 s")) == (False, True)
     assert (admitted.allowed, admitted.warnings[0].endswith(": no answer after 1 s")) == (True, True)
+
+
+def test_a_call_that_hangs_ends_no_other_call_of_the_same_thread() -> None:
+    release = threading.Event()
+
+    async def answer(text: str, *, hangs: bool = False) -> str:
+        if hangs:
+            release.wait()
+        return text
+
+    works: list[TimedWork[str]] = [
+        (answer("a"), 60, False),
+        (answer("b", hangs=True), 0.05, False),
+        (answer("c"), 60, True),
+    ]
+    assert run_in_time(works) == ["a", None, "c"]
+    release.set()
 
 
 def test_an_error_with_an_empty_text_has_its_class_alone() -> None:

@@ -21,7 +21,7 @@ REFUSALS: Final = ("Forbidden", "Invalid")
 """The reasons of responses with which a rule refuses an object; a rule that fails has another one."""
 
 
-MAX_CHANGES: Final = 500
+MAX_CHANGES: Final = 250
 """Elements and members of an update about which a rule is asked alone. An update with more answers for all of them."""
 
 
