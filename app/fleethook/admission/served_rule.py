@@ -6,10 +6,9 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from contextvars import copy_context
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
 from fleethook.admission.declaration import Declaration, RuleError
@@ -228,34 +227,32 @@ class _Batch(Generic[_T]):
     def __init__(self, works: Sequence["TimedWork[_T]"]) -> None:
         self._works: Final = works
         self._context: Final = copy_context()
-        self._results: Final[list[_T]] = []
-        self._ended: Final[Future[None]] = Future()
+        self._results: Final[SimpleQueue[_T | BaseException]] = SimpleQueue()
         self.is_given_up = False
 
     def run(self) -> None:
-        try:
-            for work, _, is_async in self._works:
-                run: Callable[[Coroutine[Any, Any, _T]], _T] = asyncio.run if is_async else _run_at_once
-                result = self._context.copy().run(run, work)
-                if self.is_given_up:
-                    return
-                self._results.append(result)
-            self._ended.set_result(None)
-        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-            self._ended.set_exception(error)
+        for work, _, is_async in self._works:
+            if self.is_given_up:
+                return
+            run: Callable[[Coroutine[Any, Any, _T]], _T] = asyncio.run if is_async else _run_at_once
+            try:
+                self._results.put(self._context.copy().run(run, work))
+            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+                self._results.put(error)
 
     def wait(self) -> list[_T | None]:
         """Return the results, with None for the last one if it takes too long."""
-        while True:
-            done = len(self._results)
+        found: list[_T | None] = []
+        for _, seconds, _ in self._works:
             try:
-                self._ended.result(self._works[min(done, len(self._works) - 1)][1])
-            except TimeoutError:
-                if done == len(self._results):
-                    self.is_given_up = True
-                    return [*self._results[:done], None]
-            else:
-                return [*self._results]
+                result = self._results.get(timeout=seconds)
+            except Empty:
+                self.is_given_up = True
+                return [*found, None]
+            if isinstance(result, BaseException):
+                raise result
+            found.append(result)
+        return found
 
 
 TimedWork = tuple[Coroutine[Any, Any, _T], float, bool]
