@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
+from fleethook.cluster.certificates.certificate_files import issue_serving, new_authority
 from fleethook.cluster.certificates.secret_store import (
     RotationPolicy,
     SecretName,

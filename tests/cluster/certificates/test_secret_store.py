@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.certificates.certificate_authority import KeyPair, issue_serving, new_authority
+from fleethook.cluster.certificates.certificate_files import KeyPair, issue_serving, new_authority
 from fleethook.cluster.certificates.secret_store import (
     RotationPolicy,
     SecretName,

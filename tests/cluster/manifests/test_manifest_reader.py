@@ -145,8 +145,6 @@ def test_documents_that_are_no_objects_are_skipped_beside_objects(text: str, rea
         ("apiVersion: v1\nkind: A\nmetadata: {name: 5}", 7, "metadata.name of A must be text, not 5: quote it"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, labels: [x]}", 7, "metadata.labels of A x must be a mapping"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: n}", 7, "metadata.namespace of A x must be text, not false: quote it"),
-        ("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: null}", 7, "metadata.namespace of A x must be text, not null: quote it"),
-        ("{apiVersion: v1, kind: A, metadata: {name: x, namespace: Null}}", 5, "metadata.namespace of A x must be text, not null: quote it"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: null}", 5, "A has no metadata.name"),
         ("apiVersion: v1\nkind: A\nmetadata:\n  name: x\n  labels: {a.b/c: 1.10}", 9, "metadata.labels.a.b/c of A x must be text, not 1.1: quote it"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, annotations: {kcp.io/cluster: 007}}", 7, "metadata.annotations.kcp.io/cluster of A x must be text, not 7: quote it"),

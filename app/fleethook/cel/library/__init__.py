@@ -6,9 +6,8 @@ They are CEL's standard functions, cel-go's extensions (package ext), and Kubern
 
 from typing import Final
 
-from fleethook.cel.library.formats import FORMAT_FUNCTIONS
 from fleethook.cel.library.lists import EXTENSION_FUNCTIONS, LIST_FUNCTIONS
-from fleethook.cel.library.network import ADDRESS_FUNCTIONS, URL_FUNCTIONS
+from fleethook.cel.library.network import ADDRESS_FUNCTIONS, FORMAT_FUNCTIONS, URL_FUNCTIONS
 from fleethook.cel.library.quantities import QUANTITY_FUNCTIONS, SEMVER_FUNCTIONS
 from fleethook.cel.library.standard import CONVERSION_FUNCTIONS, STANDARD_FUNCTIONS
 from fleethook.cel.library.strings import REGEX_FUNCTIONS, STRING_FUNCTIONS

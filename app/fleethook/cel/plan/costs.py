@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fleethook.cel.evaluation import spend
-from fleethook.cel.library.formats import get_regex_size
-from fleethook.cel.library.network import measure_address
+from fleethook.cel.library.network import get_regex_size, measure_address
 from fleethook.cel.values.values import NONE, CelError, Foreign, Optional
 
 CostOfArguments: TypeAlias = Callable[[Sequence[Any]], int]

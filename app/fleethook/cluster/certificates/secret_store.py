@@ -22,15 +22,16 @@ from typing import Final, NamedTuple
 from cryptography import x509
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.certificate_authority import (
+from fleethook.cluster.certificates.certificate_files import (
     SERVING_LIFETIME,
+    CertificateFiles,
     KeyPair,
     find_renewal_time,
     is_current,
     issue_serving,
     new_authority,
+    write_file,
 )
-from fleethook.cluster.certificates.certificate_files import CertificateFiles, write_file
 from fleethook.cluster.connection import Connection
 from fleethook.model.json import JSONObject, as_object
 

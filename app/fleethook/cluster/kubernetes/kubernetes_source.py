@@ -181,13 +181,9 @@ class KubernetesSource:
                 if informer.stored_version(key) <= before:
                     self._store.remove(key)
                 return
-            if informer.resource == resource:
-                informer.ask_again()
-                raise
-        if informer.resource != resource:
-            # The informer has changed to another version.
-            await self.read_one(group_kind, cluster=cluster, namespace=namespace, name=name)
-            return
+            # The version is no longer served: the caller tries again, or the watch has the object soon.
+            informer.ask_again()
+            raise
         informer.learn(resource.decode(text))
 
     async def read_namespace(self, group_kind: GroupKind, *, cluster: str, namespace: str) -> None:

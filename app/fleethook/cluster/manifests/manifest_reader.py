@@ -280,7 +280,7 @@ def _add_objects(value: Value, source: str, found: Manifest) -> None:
     lines = FieldLines()
     for one, pointer, path in _expand_list(value.value, "", ()):
         document = _make_document(value._replace(value=one), source, path)
-        if found_problem := _find_problem(one) or _find_unquoted(one) or _find_null_namespace(document, lines):
+        if found_problem := _find_problem(one) or _find_unquoted(one):
             field, reason = found_problem
             text = f"{pointer}: {reason}" if pointer else reason
             found.errors.append(ManifestError(source, lines.line(document, field), text))
@@ -349,17 +349,6 @@ def _find_unquoted(value: JSONObject) -> tuple[str, str] | None:
             field = f"{member}.{name}"
             return field, f"{field} of {kind}{called} must be text, not {json.dumps(found)}: quote it"
     return None
-
-
-def _find_null_namespace(document: Document, lines: FieldLines) -> tuple[str, str] | None:
-    """Return the field and the problem of a namespace ``null`` in YAML; without a value, it is absent, as in JSON."""
-    metadata = document.object["metadata"]
-    if metadata.get("namespace", "") is not None or '"namespace"' in document.text:
-        return None
-    field = "metadata.namespace"
-    if lines.written(document, field).lower() != "null":
-        return None
-    return field, f"{field} of {document.object['kind']} {metadata['name']} must be text, not null: quote it"
 
 
 def read_python(path: Path) -> Manifest:

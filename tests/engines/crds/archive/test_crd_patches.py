@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.cluster.certificates.certificate_authority import new_authority
+from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.archive.crd_patches import (

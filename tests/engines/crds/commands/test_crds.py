@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.certificates.certificate_authority import new_authority
+from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.engines.crds.commands.crds import parse_age, parse_size
 from fleethook.engines.crds.instance.tarball_validation import find_problems
 from fleethook.engines.crds.tarball_source import TarballSource

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import ProtocolError
 
-from fleethook.cluster.certificates.certificate_authority import issue_serving, new_authority
+from fleethook.cluster.certificates.certificate_files import issue_serving, new_authority
 from fleethook.engines.crds.download import http_requests
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import (

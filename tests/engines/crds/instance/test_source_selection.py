@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from fleethook.cluster.certificates.certificate_authority import new_authority
+from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource
 from tests.engines.crds.anything import TARBALLS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.admission.declaration import NOT_DELETED
-from fleethook.cluster.certificates.certificate_authority import new_authority
+from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.lint.configuration_validation import CODES, WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
