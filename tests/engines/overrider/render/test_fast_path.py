@@ -1,4 +1,4 @@
-"""Tests of the patch of workloads that match their template. test_properties.py compares it with rendering."""
+"""Tests of the patch of workloads that match their template."""
 
 import copy
 from typing import Any
@@ -17,8 +17,6 @@ from tests.builders import (
     images,
     mutate_workload,
     overrider,
-    patch,
-    pod_spec,
     pod_template,
     rendered,
     request,
@@ -51,18 +49,6 @@ def test_a_rendered_workload_with_its_hash_is_not_rendered_again() -> None:
     assert fast.is_settled(stored, last_render, next_render=last_render, values=HANGZHOU)
     stored["spec"]["replicas"] = 8
     assert not fast.is_settled(stored, last_render, next_render=last_render, values=HANGZHOU)
-
-
-def test_a_settled_workload_without_an_element_of_the_template_is_admitted() -> None:
-    """The overrider replaces all variables by one that the template has, with another source, further back."""
-    source = {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    template = pod_template(containers=[container(env=[{"name": "A", "value": "1"}, source])])
-    subject = yurt_app_set(template=template)
-    whole = [{"name": "B", "value": "whole"}]
-    rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/0/env", whole)]))
-    stored = rendered(workload(template=copy.deepcopy(template)), subject, rule)
-    assert pod_spec(stored)["containers"][0]["env"] == whole
-    assert rendered(stored, subject, rule, operation="UPDATE", old=stored) == stored
 
 
 def test_a_drifted_workload_with_the_template_of_a_new_one_is_rendered() -> None:

@@ -1,12 +1,10 @@
 """Tests of rendering by a plan."""
 
-import copy
 from typing import Any
 
 import pytest
 
 from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION
-from fleethook.model.openyurt import RENDERED_ANNOTATION
 from tests.builders import (
     NEW_IMAGE,
     container,
@@ -14,22 +12,11 @@ from tests.builders import (
     images,
     overrider,
     patch,
-    pod_spec,
     rendered,
     review,
     workload,
     yurt_app_set,
 )
-
-
-def test_an_addition_to_a_list_that_the_template_lacks_keeps_elements_of_other_writers() -> None:
-    rule = overrider(entry("*", patches=[patch("add", "/spec/template/spec/volumes/-", {"name": "mine"})]))
-    living = workload()
-    pod_spec(living)["volumes"] = [{"name": "theirs"}]
-    first = rendered(living, yurt_app_set(), rule)
-    assert {volume["name"] for volume in pod_spec(first)["volumes"]} == {"theirs", "mine"}
-    again = rendered(first, yurt_app_set(), rule, operation="UPDATE", old=first)
-    assert again == first
 
 
 @pytest.mark.parametrize(
@@ -50,33 +37,10 @@ def test_invalid_or_protected_changes_are_denied(operations: Any, text: str) -> 
     assert text in answer.message
 
 
-def test_members_that_the_template_does_not_name_survive() -> None:
-    living = workload(paused=True, progressDeadlineSeconds=77)
-    living["metadata"]["annotations"]["other.example.com/seen"] = "yes"
-    living["spec"]["template"]["metadata"]["annotations"] = {"kubectl.kubernetes.io/restartedAt": "now"}
-    pod_spec(living)["containers"][0]["imagePullPolicy"] = "Always"
-    pod_spec(living)["containers"].append(container("sidecar"))
-    pod_spec(living)["terminationGracePeriodSeconds"] = 30
-    result = rendered(living, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=living)
-    expected = copy.deepcopy(living)
-    pod_spec(expected)["containers"][0]["image"] = "nginx:2.0"
-    for key in (RENDERED_ANNOTATION, UNDO_ANNOTATION):
-        if key in result["metadata"]["annotations"]:
-            expected["metadata"]["annotations"][key] = result["metadata"]["annotations"][key]
-    assert result == expected
-
-
 def test_replicas_that_an_autoscaler_set_survive_an_update_and_the_pools_are_set_on_create() -> None:
     scaled = workload(replicas=7)
     assert rendered(scaled, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=scaled)["spec"]["replicas"] == 7
     assert rendered(scaled, yurt_app_set(), NEW_IMAGE)["spec"]["replicas"] == 2
-
-
-def test_containers_of_the_template_precede_those_of_other_webhooks() -> None:
-    living = workload()
-    pod_spec(living)["containers"].insert(0, container("sidecar", "s"))
-    rule = overrider(entry("*", patches=[patch("replace", "/spec/template/spec/containers/0/image", "nginx:9")]))
-    assert images(rendered(living, yurt_app_set(), rule)) == {"nginx": "nginx:9", "sidecar": "s"}
 
 
 def test_immutable_members_are_left_alone_on_update() -> None:
@@ -84,31 +48,6 @@ def test_immutable_members_are_left_alone_on_update() -> None:
     subject = yurt_app_set(kind="StatefulSet", serviceName="new")
     assert rendered(living, subject, NEW_IMAGE, operation="UPDATE", old=living)["spec"]["serviceName"] == "old"
     assert rendered(living, subject, NEW_IMAGE)["spec"]["serviceName"] == "new"
-
-
-APPENDING = overrider(
-    entry(
-        "*",
-        items=[{"replicas": 5}],
-        patches=[
-            patch("add", "/spec/template/spec/volumes", [{"name": "mine", "emptyDir": {}}]),
-            patch("add", "/spec/template/spec/containers/0/args", ["a"]),
-            patch("add", "/spec/template/spec/containers/0/args/-", "b"),
-            patch("add", "/spec/template/spec/containers/0/env", [{"name": "P", "value": "{{nodepool}}"}]),
-            patch("add", "/spec/template/spec/nodeSelector", {"z": "1"}),
-            patch("add", "/spec/template/spec/tolerations", [{"key": "t"}]),
-            patch("replace", "/spec/template/spec/containers/0/image", "nginx:9"),
-        ],
-    )
-)
-
-
-def test_defaults_that_the_apiserver_added_do_not_make_a_second_render_differ() -> None:
-    first = rendered(workload(), yurt_app_set(), APPENDING)
-    pod_spec(first)["containers"][0]["terminationMessagePath"] = "/dev/termination-log"
-    pod_spec(first)["volumes"][0]["emptyDir"]["sizeLimit"] = "1Gi"
-    pod_spec(first)["restartPolicy"] = "Always"
-    assert rendered(first, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
 
 
 @pytest.mark.parametrize(

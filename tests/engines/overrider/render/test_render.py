@@ -1,13 +1,10 @@
 """Rendering: members that survive, repeated renders, and undo."""
 
-import copy
 from typing import Any
 
 import pytest
 
 from fleethook.engines.overrider.commands.workload_restoration import Restorer
-from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION
-from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.patch import apply
 from tests.builders import (
     API_V1BETA1,
@@ -31,36 +28,12 @@ from tests.builders import (
     yurt_app_set_v1beta1,
 )
 from tests.e2e.openyurt_v1beta1 import V1Beta1
-from tests.engines.overrider.render.test_plan_patch import APPENDING
 
 
 def test_a_workload_kind_the_subject_has_no_template_for_is_a_warning() -> None:
     answer = review(workload("StatefulSet"), yurt_app_set(), NEW_IMAGE)
     assert is_unchanged(answer)
     assert "has no spec.workloadTemplate.statefulSetTemplate" in answer.warnings[0]
-
-
-def test_the_memory_of_a_render_is_found_on_the_stored_object_when_a_client_lost_it() -> None:
-    first = rendered(workload(), yurt_app_set(), APPENDING)
-    stripped = copy.deepcopy(first)
-    for key in (RENDERED_ANNOTATION, UNDO_ANNOTATION):
-        del stripped["metadata"]["annotations"][key]
-    assert rendered(stripped, yurt_app_set(), APPENDING, operation="UPDATE", old=first) == first
-
-
-def test_the_hash_changes_only_with_the_rendered_workload() -> None:
-    def digest(*objects: dict[str, Any]) -> str:
-        return str(rendered(workload(), *objects)["metadata"]["annotations"][RENDERED_ANNOTATION])
-
-    base = digest(yurt_app_set(), NEW_IMAGE)
-    elsewhere = overrider(*NEW_IMAGE["entries"], entry("beijing", items=[{"replicas": 1}]))
-    assert digest(yurt_app_set(), elsewhere) == base
-    in_two = overrider(
-        entry("hangzhou", items=NEW_IMAGE["entries"][0]["items"]), entry("beijing", items=[{"replicas": 1}])
-    )
-    assert digest(yurt_app_set(), in_two) == base
-    assert digest(yurt_app_set(), overrider(entry("*", items=[image("nginx", "nginx:3")]))) != base
-    assert digest(yurt_app_set(minReadySeconds=1), NEW_IMAGE) != base
 
 
 APP = "/spec/template/spec/containers/[name=nginx]"

@@ -144,21 +144,6 @@ def with_sidecar(position: int = 1) -> dict[str, Any]:
     return document
 
 
-def test_an_index_never_selects_a_container_of_another_webhook() -> None:
-    rule = overrider(
-        entry(
-            "*",
-            patches=[
-                patch("add", f"{SPEC}/containers/-", container("side", "side:1")),
-                patch("replace", f"{SPEC}/containers/1/image", "side:2"),
-            ],
-        )
-    )
-    result = rendered(with_sidecar(), yurt_app_set(template=NGINX), rule, operation="UPDATE", old=with_sidecar())
-    found = {made["name"]: made["image"] for made in pod_spec(result)["containers"]}
-    assert found == {"nginx": "nginx:1", "istio-proxy": "istio:1", "side": "side:2"}
-
-
 @pytest.mark.parametrize("position", [0, 1])
 def test_adding_a_container_with_the_name_of_a_foreign_one_is_an_error(position: int) -> None:
     rule = overrider(entry("*", patches=[patch("add", f"{SPEC}/containers/-", container("istio-proxy", "mine:1"))]))
