@@ -18,7 +18,7 @@ from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.shared_plan import SharedPlan
 from fleethook.engines.overrider.subject.owner_index import subject_of
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
-from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, SubjectError
+from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind

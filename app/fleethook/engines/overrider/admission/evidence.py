@@ -35,7 +35,7 @@ from fleethook.engines.overrider.render.plan_patch import has_template
 from fleethook.engines.overrider.render.render import RenderTarget, select_plan
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
-from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text

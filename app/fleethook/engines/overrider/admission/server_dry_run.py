@@ -20,7 +20,7 @@ from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.subject.subject_members import workload_kinds
-from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer
 

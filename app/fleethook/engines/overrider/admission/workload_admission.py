@@ -16,7 +16,7 @@ from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.render.last_render import NEVER_RENDERED, LastRender, read_last_render
 from fleethook.engines.overrider.render.render import RenderTarget, SelectedPlan, render_selected, select_plan
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner
-from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSONObject, as_object

@@ -48,7 +48,7 @@ from fleethook.engines.overrider.rollout.preview import (
     preview,
 )
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
-from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind, guess_plural
 from fleethook.model.json import JSON, JSONObject

@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.member_differences import MemberDifferen
 from fleethook.engines.overrider.render.plan_patch import compute_patch
 from fleethook.engines.overrider.render.render import NOTHING_TO_RENDER, Rendering, RenderTarget, render
 from fleethook.engines.overrider.subject.owner_index import Binding, Owner, find_owner, pool_of
-from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.patch import apply

@@ -32,7 +32,7 @@ from fleethook.engines.overrider.pages.matrix import (
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.preview import CellKey
-from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.work.threads import Worker
 

@@ -14,7 +14,7 @@ from fleethook.engines.overrider.render.fast_path import (
     PrecompiledPatch,
 )
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path
-from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY
+from fleethook.engines.overrider.template.pool_template import CREATE_ONLY
 from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.patch import format_pointer, identical
 from fleethook.workload_schema.value_marks import has_mark

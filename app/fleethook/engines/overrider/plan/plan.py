@@ -36,7 +36,7 @@ from fleethook.engines.overrider.render.delta import (
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1
-from fleethook.engines.overrider.template.node_affinity import (
+from fleethook.engines.overrider.template.pool_template import (
     CREATE_ONLY,
     REQUIRED,
     PoolSettings,

@@ -18,7 +18,7 @@ from fleethook.engines.overrider.plan.shared_plan import LongCompilation, PlanCo
 from fleethook.engines.overrider.render.fast_path import PrecompiledPatch
 from fleethook.engines.overrider.render.last_render import LastRender
 from fleethook.engines.overrider.subject.subject_members import same_input
-from fleethook.engines.overrider.template.node_affinity import SubjectError
+from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL

@@ -28,7 +28,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     topology,
     tweaks_of,
 )
-from fleethook.engines.overrider.template.node_affinity import (
+from fleethook.engines.overrider.template.pool_template import (
     PoolSettings,
     SubjectError,
     encode_settings,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.render.last_render import RENDER_ANNOTATIONS, LastRender, read_last_render
 from fleethook.engines.overrider.render.overlay import Path, matches, value_of
-from fleethook.engines.overrider.template.node_affinity import PoolTemplate, is_placed
+from fleethook.engines.overrider.template.pool_template import PoolTemplate, is_placed
 from fleethook.model.admission import find_template
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import format_pointer

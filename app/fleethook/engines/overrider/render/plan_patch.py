@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.undo import (
     select_restored,
     undo_of,
 )
-from fleethook.engines.overrider.template.node_affinity import CREATE_ONLY, place, shape_problem
+from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, place, shape_problem
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import diff

@@ -20,7 +20,7 @@ import msgspec
 
 from fleethook.engines.overrider.render.member_differences import MemberDifference, find_differences, fingerprint
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, templates_of
-from fleethook.engines.overrider.template.node_affinity import tolerate
+from fleethook.engines.overrider.template.pool_template import tolerate
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.openyurt import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.admission.dry_run import Subject
-from fleethook.engines.overrider.rollout.guard import Edit, EditEffects, predict_edit
+from fleethook.engines.overrider.rollout.rollout_warning import Edit, EditEffects, predict_edit
 from fleethook.model.admission import Response
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.template.node_affinity import (
+from fleethook.engines.overrider.template.pool_template import (
     encode_settings,
     mark_settings,
     shape_problem,
