@@ -26,20 +26,6 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "document",
-    [
-        pod(),
-        pod(restartPolicy="Never", activeDeadlineSeconds=5),
-        pod(restartPolicy="OnFailure", securityContext={"seccompProfile": {"type": "RuntimeDefault"}}),
-        pod() | {"status": {"phase": "Running"}},
-        {"apiVersion": "v1", "kind": "Pod"} | {"spec": pod()["spec"], "metadata": {"name": "a", "labels": {"a": "b"}}},
-    ],
-)
-def test_a_valid_pod_has_no_faults(document: Any) -> None:
-    assert find_faults(POD, document, None) == []
-
-
-@pytest.mark.parametrize(
     ("patch", "expected"),
     [
         ({"path": "/spec/containers/0/image", "value": "b"}, []),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from fleethook.admission.members import Members
 from fleethook.admission.typed_objects import PLAIN, carry_over, describe_misfit, find_codec, follow_changes
-from fleethook.patch import diff
 from tests.hypothesis_profiles import examples
 
 
@@ -22,11 +21,6 @@ class Spec(msgspec.Struct):
 
 
 class Deployment(msgspec.Struct):
-    spec: Spec
-
-
-@dataclass
-class PlainDeployment:
     spec: Spec
 
 
@@ -59,18 +53,6 @@ def test_a_number_of_a_typed_object_that_json_does_not_have_is_an_error(annotati
     assert codec.encode(annotation()) == {}
     with pytest.raises(ValueError, match="JSON has no number"):
         codec.encode(annotation(share=math.nan))
-
-
-@pytest.mark.parametrize("annotation", [Deployment, PlainDeployment, ModelDeployment])
-def test_changes_of_a_typed_object_keep_the_members_that_its_type_lacks(annotation: Any) -> None:
-    codec = find_codec(annotation)
-    assert codec is not None
-    stored = {"kind": "Deployment", "spec": {"replicas": 3, "selector": {"a": "b"}}}
-    value = codec.decode(msgspec.json.encode(stored))
-    before = codec.encode(value)
-    value.spec.replicas = 5
-    changed = carry_over(before, codec.encode(value), stored)
-    assert diff(stored, changed) == [{"op": "replace", "path": "/spec/replicas", "value": 5}]
 
 
 def test_a_default_of_the_type_is_no_change() -> None:

@@ -22,12 +22,10 @@ class Replay(NamedTuple):
     """The output of the command.
 
     Attributes:
-        reviews: The number of replayed reviews.
         changes: The reviews that are decided differently.
         text: The output.
     """
 
-    reviews: int
     changes: list[JSONObject]
     text: str
 
@@ -64,7 +62,7 @@ def run_replay(
     output = json.loads(found.stdout)
     assert found.returncode == bool(output["changes"]), found.stderr
     assert output["summary"]["complete"]
-    return Replay(output["summary"]["reviews"], output["changes"], found.stdout)
+    return Replay(output["changes"], found.stdout)
 
 
 def read_records(records: Path) -> Iterator[RecordEntry]:
@@ -105,8 +103,3 @@ def copy_records(records: Path, directory: Path, reviews: list[tuple[str, JSONOb
 
 def find_changed(before: Answers, after: Answers) -> set[str]:
     return {uid for uid, response in before.items() if after[uid] != response}
-
-
-def describe(name: str, predicted: Replay, changed: set[str]) -> str:
-    undecidable = f", {len(predicted.undecidable)} undecidable" if predicted.undecidable else ""
-    return f"{name} | {len(predicted.uids)} of {predicted.reviews} reviews change{undecidable} | {len(changed)} changed"

@@ -200,7 +200,6 @@ async def test_each_retained_object_is_accepted(api: Api, chain: Chain) -> None:
             elif answer.get("status") != observed.get("status"):
                 wrong.append((kind, number, "the status is lost", observed, desired))
         api.delete(own)
-    print(dict(counts))  # noqa: T201 - the counts of a run
     assert not wrong, (len(wrong), sorted({(one[0].kind, one[2]) for one in wrong})[:20], wrong[:2])
     assert counts["retained"] > counts["not created"]
 

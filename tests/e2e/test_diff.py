@@ -101,7 +101,6 @@ class Edits:
         demo.settle(*([overrider] if overrider else []))
         wait_for(lambda: demo.controller.has_settled("demo"), what="OpenYurt's controller is done")
         after = read_states(demo.api, demo.namespace, "demo")
-        print(f"\n{prediction.summary}")  # noqa: T201 - quoted in reports
         assert find_mismatches(prediction, before, after) == []
 
 

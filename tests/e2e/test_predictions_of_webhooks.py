@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.e2e.cluster import Api, ControlPlane
-from tests.e2e.replays import Recording, ask, copy_records, describe, find_changed, run_replay
+from tests.e2e.replays import Recording, ask, copy_records, find_changed, run_replay
 from tests.engines.dispatch.builders import WIDGETS, binding, configuration, export, review, webhook, widget
 from tests.engines.dispatch.webhook_server import Call, Webhooks, allow, webhooks
 from tests.serving import Server
@@ -130,7 +130,6 @@ def check_widgets(
         wait_for_webhooks(server, edit.called)
         hooks.calls.clear()
         changed = find_changed(before, ask(server, reviews))
-        print(describe(edit.name, predicted, changed))  # noqa: T201 - quoted in reports
         assert predicted.uids == changed
         assert len(changed) == edit.changed
         assert predicted.undecidable == {name_review(one) for one in hooks.calls if one.path == "/new"}

@@ -86,11 +86,9 @@ def await_template(demo: Scenario) -> None:
 
 
 def expect(demo: Scenario, *, overridden: int, others: int, subject: str = "demo") -> None:
-    """Assert the number of pod templates and ReplicaSets of each pool, and print it for reports."""
+    """Assert the number of pod templates and ReplicaSets of each pool."""
     wanted = {pool: (number, number) for pool, number in zip(POOLS, (overridden, overridden, others), strict=True)}
-    found = demo.counts(subject)
-    print(f"\ntemplates and ReplicaSets by pool: minimum {wanted}, found {found}")  # noqa: T201 - quoted in reports
-    assert found == wanted
+    assert demo.counts(subject) == wanted
 
 
 def test_an_overrider_that_is_created_later_rolls_out_its_pools_once(make: Make, instance: Installation) -> None:

@@ -114,7 +114,6 @@ def test_an_edited_overrider_rolls_out_its_pool_and_an_edited_tweak_every_pool(m
         demo.settle("demo")
         tables.append([demo.rollouts.replica_sets("demo")[pool] for pool in FIVE])
         assert demo.counts() == {pool: (count, count) for pool, count in zip(FIVE, tables[-1], strict=True)}
-    print(f"\nReplicaSets of five pools: created {tables[0]}, overrider edited {tables[1]}, tweak edited {tables[2]}")  # noqa: T201 - quoted in docs/openyurt-versions.md
     assert tables == [[1, 1, 1, 1, 1], [2, 1, 1, 1, 1], [3, 2, 2, 2, 2]]
 
 

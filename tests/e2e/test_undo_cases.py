@@ -6,7 +6,6 @@ A person's edit of a member that no entry names is kept, or a warning says that 
 """
 
 import copy
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -364,10 +363,6 @@ def test_nothing_is_left_of_an_overrider(
         one for one in cases_of(Server(api, base_workload("default", world.kind)), world.kind) if world.copies(one)
     ]
     found = Run(storage, world, cases).found
-    outcomes = Counter((one.scenario, one.result.partition(":")[0]) for one in found)
-    print(f"\n{world.name}: {len(cases)} cases")  # noqa: T201 - quoted in reports
-    for (scenario, result), count in sorted(outcomes.items()):
-        print(f"{count:6} {result:16} {scenario}")  # noqa: T201 - as above
     wrong = [one for one in found if one.result != "equal" and not one.result.startswith("skipped")]
     assert len(cases) > 3000
     assert not wrong, f"{len(wrong)} faults\n" + "\n".join(

@@ -112,18 +112,6 @@ async def test_a_failing_rule_names_its_line_and_harms_no_other(tmp_path: Path) 
         assert (await ask(app, "/rules/mutate/default-seccomp", review("Pod", spec={})))["allowed"]
 
 
-async def test_a_rule_reads_other_objects_and_settings(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (app, _):
-        found = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "texts", "namespace": "n"},
-            "data": {"text": "hi"},
-        }
-        app.store.put(found)
-        assert (await ask(app, "/rules/validate/reads", review("Pod")))["warnings"] == ["hi"]
-
-
 async def test_metrics_traces_and_logs_name_the_rule_and_no_unknown_one(tmp_path: Path) -> None:
     lines: list[Any] = []
     spans: list[Noted] = []
@@ -163,27 +151,6 @@ async def test_reviews_of_rules_are_recorded(tmp_path: Path) -> None:
 async def test_rules_have_the_limits_of_the_server(tmp_path: Path) -> None:
     async with serving(tmp_path, body_limit=100) as (app, _):
         assert (await call(app, "/rules/validate/needs-owner", review("Deployment", "apps"))).status == 413
-
-
-async def test_a_slow_rule_never_holds_the_event_loop(tmp_path: Path) -> None:
-    """The loop answers another rule while all threads that one rule may use are blocked."""
-    started, release = threading.Event(), threading.Event()
-    slow = '\n@validate("v1", "Pod", timeout=30)\ndef slow(settings):\n    settings["wait"]()\n'
-
-    def wait() -> None:
-        started.set()
-        release.wait()
-
-    async with serving(tmp_path, RULES + slow) as (app, server):
-        server._settings.rule_settings["wait"] = wait
-        waiting = [asyncio.create_task(ask(app, "/rules/validate/slow", review("Pod"))) for _ in range(20)]
-        try:
-            await until(started.is_set)
-            assert await ask_for_owner(app) == MISSING
-            assert not any(one.done() for one in waiting)
-        finally:
-            release.set()
-        assert all(one["allowed"] for one in await asyncio.gather(*waiting))
 
 
 async def test_a_rule_whose_objects_are_not_read_has_failed(tmp_path: Path) -> None:
@@ -307,14 +274,8 @@ async def test_a_removed_rule_decides_until_its_webhook_is_removed(tmp_path: Pat
         await server.reload()
         answer = await ask(app, "/rules/validate/added", review("Pod"))
         assert answer["status"]["message"] == "again"
-
-
-async def test_a_removed_rule_does_not_decide_about_other_kinds(tmp_path: Path) -> None:
-    async with serving(tmp_path, MORE) as (app, server):
-        (tmp_path / "rules.py").write_text(RULES)
-        await server.reload()
-        answer = await ask(app, "/rules/validate/added", review("ConfigMap"))
-        assert (answer["allowed"], answer["status"]["code"]) == (False, 400)
+        # It does not decide about other kinds.
+        assert (await ask(app, "/rules/validate/added", review("ConfigMap")))["status"]["code"] == 400
 
 
 async def test_the_failure_policy_decides_about_a_rule_that_the_replica_does_not_have(

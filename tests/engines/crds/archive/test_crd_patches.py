@@ -256,20 +256,3 @@ def test_the_trial_refuses_each_tarball_that_an_instance_refuses(lines: list[str
     except CRDsError:
         with pytest.raises(CRDsError):
             render_tree(tree)
-
-
-@pytest.mark.parametrize(
-    ("patch", "text"),
-    [
-        (b"[", "cannot be read"),
-        (b"- a", "is no object"),
-        (b"a: '{{other}}'", "has the placeholder {{other}}"),
-        (b"spec: [1]", "does not fit"),
-    ],
-)
-def test_a_patch_that_cannot_be_rendered_is_named(patch: bytes, text: str) -> None:
-    _, tree = archive.read_tree(build({**small(), PATCH: patch}))
-    with pytest.raises(CRDsError, match=text) as caught:
-        render_tree(tree)
-    assert caught.value.exit is Exit.ARCHIVE
-    assert PATCH in str(caught.value)

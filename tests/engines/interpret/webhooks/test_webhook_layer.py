@@ -160,32 +160,11 @@ async def broken(_: web.Request) -> web.StreamResponse:
     return web.Response(status=503, text="overloaded")
 
 
-async def elsewhere(_: web.Request) -> web.StreamResponse:
-    return web.Response(status=307, headers={"Location": "https://127.0.0.1:1/"})
-
-
-async def endless(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    for _ in range(1_000):
-        await response.write(b" " * 1_000_000)
-    return response
-
-
-async def cut(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()
-
-
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
         (garbage, "the body is not JSON"),
         (broken, "failed to call webhook: the server is currently unable to handle the request"),
-        (elsewhere, "redirect to https://127.0.0.1:1 refused: webhooks must answer themselves"),
-        (endless, "the response is larger than 8,388,608 bytes"),
-        (cut, "failed to call webhook"),
     ],
 )
 async def test_misbehaving_hook_fails_only_its_own_review(app: Fleethook, hook: Hook, answer: Any, text: str) -> None:
@@ -212,19 +191,6 @@ async def test_hanging_hook_is_abandoned_at_its_timeout(app: Fleethook, hook: Ho
     found = await others
     forever.set()
     assert found["message"].endswith('/hook?timeout=1s": context deadline exceeded')
-
-
-async def test_certificate_of_another_authority_is_not_trusted(app: Fleethook, hook: Hook, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    async with run_hook(tmp_path / "other") as other:
-        app.store.put(
-            make_configuration(
-                hook, clientConfig={"url": f"https://127.0.0.1:{other.port}/hook", "caBundle": hook.ca_bundle}
-            )
-        )
-        found = await explore(app, "ExploreHealthy")
-        assert "x509: certificate signed by unknown authority" in found["message"]
-        assert other.reviews == []
 
 
 async def test_failure_policy_ignore_asks_the_next_layer(app: Fleethook, hook: Hook) -> None:
