@@ -12,7 +12,7 @@ from tests.waiting import settled
 from tests.work.clock import FakeClock
 
 
-async def test_sleep_uses_the_time_of_the_scheduler() -> None:
+async def test_a_sleep_uses_a_timer_of_the_scheduler() -> None:
     clock = FakeClock()
     sleeping = asyncio.create_task(sleep(clock, 30.0))
     await asyncio.sleep(0)
@@ -21,6 +21,11 @@ async def test_sleep_uses_the_time_of_the_scheduler() -> None:
     assert not sleeping.done()
     clock.advance(1.0)
     await asyncio.wait_for(sleeping, 60)
+    cancelled = asyncio.create_task(sleep(clock, 30.0))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    assert clock.next() == float("inf"), "its timer is cancelled, too"
 
 
 async def test_the_loop_scheduler_uses_the_running_loop() -> None:

@@ -87,18 +87,6 @@ def test_interpreters_that_cannot_be_loaded_exit_2(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in err
 
 
-def test_a_customization_that_does_not_compile_exits_2(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path)
-    file = bundle / "games.example.com" / "v1" / "Game" / "customizations.yaml"
-    file.write_text(CUSTOMIZATION.replace("return observed", "retrun observed"))
-    code, _, err = run("test", str(bundle))
-    assert code == 2
-    line = file.read_text().splitlines().index("      luaScript: |") + 1
-    place = f"{file}:{line}: ResourceInterpreterCustomization game: spec.customizations.healthInterpretation.luaScript"
-    assert err.count("Lua script error: line 3") == 1
-    assert f"{place}: Lua script error: line 3" in err
-
-
 def test_a_failing_script_is_reported_with_its_line(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
     file = bundle / "games.example.com" / "v1" / "Game" / "customizations.yaml"
@@ -165,12 +153,6 @@ def test_an_invalid_fixture_exits_2(tmp_path: Path, text: str, problem: str) -> 
     code, _, err = run("test", str(file))
     assert code == 2
     assert problem in err
-
-
-def test_a_directory_in_the_format_of_karmadas_bundle(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path)
-    code, out, _ = run("test", str(bundle))
-    assert (code, out) == (0, "ok   InterpretHealth      lua      ready\n1 passed, 0 failed\n")
 
 
 def test_fixtures_share_objects() -> None:

@@ -50,12 +50,6 @@ function F(a) look(a) return a end
 """
 
 
-@given(OBJECTS)
-@settings(max_examples=examples(300))
-def test_reading_a_document_changes_nothing(document: dict[str, Any]) -> None:
-    assert is_identical(call(LOOKED_INTO, document, machine=MACHINE), document)
-
-
 @given(OBJECTS, NAMES)
 @settings(max_examples=examples(300))
 def test_setting_a_member_changes_only_that_member(document: dict[str, Any], name: str) -> None:
