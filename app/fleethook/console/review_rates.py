@@ -115,12 +115,12 @@ def estimate_quantile(rank: float, buckets: Mapping[float, float]) -> float | No
     total = buckets.get(math.inf, 0.0)
     if total <= 0:
         return None
-    wanted, lower, below = rank * total, 0.0, 0.0
+    target, lower, below = rank * total, 0.0, 0.0
     for bound, count in sorted(buckets.items()):
         if math.isinf(bound):
             break
-        if count >= wanted:
-            share = 1.0 if count == below else (wanted - below) / (count - below)
+        if count >= target:
+            share = 1.0 if count == below else (target - below) / (count - below)
             return lower + (bound - lower) * share
         lower, below = bound, count
     return lower

@@ -293,8 +293,8 @@ class LeaseWatch:
         """Return the watch of the Lease in another namespace."""
         if namespace == self.namespace:
             return self
-        made = LeaseWatch(self._get, self._find_path, namespace=namespace, clock=self._clock)
-        return self._others.setdefault(namespace, made)
+        other = LeaseWatch(self._get, self._find_path, namespace=namespace, clock=self._clock)
+        return self._others.setdefault(namespace, other)
 
     async def find(self) -> LeaseState:
         """Return the last answer. An old one is replaced in the background, for which the caller waits a moment."""

@@ -96,8 +96,8 @@ class Watch(Generic[T]):
 
     async def get(self) -> Watched[T]:
         """Return the value of the objects that are present now, or the problem."""
-        wanted = self._version
-        while self._computed < wanted:
+        version = self._version
+        while self._computed < version:
             self.find()
             assert self._task is not None
             await asyncio.wait([self._task])

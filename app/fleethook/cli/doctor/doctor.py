@@ -252,7 +252,7 @@ class Doctor:
         yield check_clock(difference)
         configurations = [*await self._list_configurations(MUTATING), *await self._list_configurations(VALIDATING)]
         registered = find_registered(configurations)
-        engines = {one.wanted.engine for one in registered}
+        engines = {one.own.engine for one in registered}
         contributed = [load_reference(one.doctor) for one in enabled_engines(engines) if one.doctor]
         for found in (
             check_registration(registered),

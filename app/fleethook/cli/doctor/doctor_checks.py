@@ -43,13 +43,14 @@ class RegisteredWebhook(NamedTuple):
 
     configuration: str
     """Kind and name."""
-    wanted: OwnWebhook
-    found: Mapping[str, Any]
+    own: OwnWebhook
+    """Its definition in this version."""
+    stored: Mapping[str, Any]
 
     @property
     def client_config(self) -> Mapping[str, Any]:
         """The address and the CA of the server."""
-        return as_object(self.found.get("clientConfig"))
+        return as_object(self.stored.get("clientConfig"))
 
     @property
     def service(self) -> Mapping[str, Any]:
@@ -81,10 +82,10 @@ def check_registration(registered: Sequence[RegisteredWebhook]) -> Iterator[Diag
         )  # fmt: skip
         return
     upgrade = "upgrade the chart to the version of this program, or restart the server that registers itself"
-    names = [one.wanted.name for one in registered]
-    engines = {one.wanted.engine for one in registered}
+    names = [one.own.name for one in registered]
+    engines = {one.own.engine for one in registered}
     faults = 0
-    has_lists = any(find_conditions(dict(one.found)) for one in registered)
+    has_lists = any(find_conditions(dict(one.stored)) for one in registered)
     for webhook in list_webhooks():
         # Without a leader that lists subjects, installers register no optional webhooks.
         is_expected = has_lists or not webhook.advises or not webhook.gets_selected
@@ -93,9 +94,9 @@ def check_registration(registered: Sequence[RegisteredWebhook]) -> Iterator[Diag
             yield Diagnosis("error", "registration", f"the webhook {webhook.name} is missing", upgrade)
         if names.count(webhook.name) > 1:
             faults += 1
-            where = " and ".join(one.configuration for one in registered if one.wanted == webhook)
+            where = " and ".join(one.configuration for one in registered if one.own == webhook)
             yield Diagnosis("error", "registration", f"{webhook.name} is registered in {where}", "delete one of them")
-    waiting = [one for one in registered if one.wanted.gets_selected and not one.found.get("rules")]
+    waiting = [one for one in registered if one.own.gets_selected and not one.stored.get("rules")]
     if waiting and not has_lists:
         faults += 1
         text = (
@@ -109,10 +110,10 @@ def check_registration(registered: Sequence[RegisteredWebhook]) -> Iterator[Diag
         yield Diagnosis("error", "registration", text, remedy)
     for one in registered:
         # A webhook that fails closed has no rules while no subject needs it.
-        is_idle = one in waiting and not (has_lists and one.wanted.advises)
+        is_idle = one in waiting and not (has_lists and one.own.advises)
         if not is_idle and not _has_rules(one):
             faults += 1
-            yield Diagnosis("error", "registration", f"{one.wanted.name} lacks this version's rules", upgrade)
+            yield Diagnosis("error", "registration", f"{one.own.name} lacks this version's rules", upgrade)
     if not faults:
         where = ", ".join(dict.fromkeys(one.configuration for one in registered))
         text = f"{len(registered)} webhooks of {', '.join(sorted(engines))} in {where}"
@@ -121,18 +122,18 @@ def check_registration(registered: Sequence[RegisteredWebhook]) -> Iterator[Diag
 
 def _has_rules(one: RegisteredWebhook) -> bool:
     """Return whether a webhook is called for the objects and operations of its definition."""
-    wanted = one.wanted
-    if wanted.name.endswith(SUFFIX):
+    own = one.own
+    if own.name.endswith(SUFFIX):
         return True  # Only its server knows the rules.
     return all(
         is_called(
-            one.found,
+            one.stored,
             operation,
-            GroupVersionResource(wanted.group, wanted.version, resource),
-            namespaced=wanted.scope == "Namespaced",
+            GroupVersionResource(own.group, own.version, resource),
+            namespaced=own.scope == "Namespaced",
         )
-        for operation in wanted.operations
-        for resource in wanted.resources
+        for operation in own.operations
+        for resource in own.resources
     )
 
 
@@ -146,8 +147,8 @@ def is_called(
 
 def check_policies(registered: Sequence[RegisteredWebhook]) -> Iterator[Diagnosis]:
     """Compare failure policies with those of this version, and look for a server that blocks its own start."""
-    opened = [one for one in registered if not one.wanted.advises and one.found.get("failurePolicy") == "Ignore"]
-    closed = [one for one in registered if one.wanted.advises and one.found.get("failurePolicy") != "Ignore"]
+    opened = [one for one in registered if not one.own.advises and one.stored.get("failurePolicy") == "Ignore"]
+    closed = [one for one in registered if one.own.advises and one.stored.get("failurePolicy") != "Ignore"]
     if opened:
         text = f"{_list_names(opened)}: failurePolicy Ignore admits objects unchecked while no server answers"
         yield Diagnosis("warning", "failure-policy", text, "set the chart's webhooks.failurePolicy to Fail")
@@ -165,9 +166,9 @@ def check_policies(registered: Sequence[RegisteredWebhook]) -> Iterator[Diagnosi
 
 def _blocks_itself(one: RegisteredWebhook) -> bool:
     namespace = one.service.get("namespace")
-    if not namespace or one.wanted.scope == "Cluster" or one.found.get("failurePolicy") == "Ignore":
+    if not namespace or one.own.scope == "Cluster" or one.stored.get("failurePolicy") == "Ignore":
         return False
-    return compile_selector(one.found.get("namespaceSelector") or {})({_NAMESPACE_LABEL: namespace})
+    return compile_selector(one.stored.get("namespaceSelector") or {})({_NAMESPACE_LABEL: namespace})
 
 
 def check_version(major: str, minor: str, git_version: str) -> Diagnosis:
@@ -196,5 +197,5 @@ def name_configuration(configuration: JSONObject) -> str:
 
 
 def _list_names(webhooks: Sequence[RegisteredWebhook]) -> str:
-    names = list(dict.fromkeys(one.wanted.name for one in webhooks))
+    names = list(dict.fromkeys(one.own.name for one in webhooks))
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

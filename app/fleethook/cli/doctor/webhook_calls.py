@@ -193,7 +193,7 @@ def find_address(webhook: RegisteredWebhook) -> _Address:
 
 def make_rule_probe(webhook: RegisteredWebhook, resource: ServedResource) -> Probe:
     """Return the dry run that a rule's webhook refuses."""
-    selector = as_object(webhook.found.get("objectSelector"))
+    selector = as_object(webhook.stored.get("objectSelector"))
     labels = {**as_object(selector.get("matchLabels"))}
     for each in list_objects(selector.get("matchExpressions")):
         if each.get("operator") in ("In", "Exists"):
@@ -202,13 +202,13 @@ def make_rule_probe(webhook: RegisteredWebhook, resource: ServedResource) -> Pro
     metadata = {"name": NAME, "labels": labels, "annotations": {PROBE_ANNOTATION: _name_rule(webhook)}}
     body = {"apiVersion": version, "kind": resource.kind, "metadata": metadata, **_MEMBERS.get(resource.kind, {})}
     return Probe(
-        "rules", webhook.wanted.name, resource.group, resource.version, resource.plural, namespaced=resource.namespaced,
+        "rules", webhook.own.name, resource.group, resource.version, resource.plural, namespaced=resource.namespaced,
         body=body,
     )  # fmt: skip
 
 
 def _name_rule(one: RegisteredWebhook) -> str:
-    return str(one.wanted.name).removesuffix(SUFFIX)
+    return str(one.own.name).removesuffix(SUFFIX)
 
 
 class CallExaminer:
@@ -229,15 +229,15 @@ class CallExaminer:
         """
         asked = {probe.webhook: await self._ask(probe, self._namespace) for probe in probes}
         for one in self._registered:
-            if one.wanted.name.endswith(SUFFIX):
-                asked[one.wanted.name] = await self._ask_rule(one)
+            if one.own.name.endswith(SUFFIX):
+                asked[one.own.name] = await self._ask_rule(one)
         ok = {name for name, each in asked.items() if each.diagnosis.level == "ok"}
         silent = {name for name, each in asked.items() if each.is_silent}
         broken = self._find_addresses({each.failed for each in asked.values()})
         called = await self._call_others(broken | self._find_addresses(ok), self._find_addresses(silent))
         broken |= {address for address, result in called.items() if result.level == "error"}
         # The failed call of the same address has the reason.
-        hidden = {one.wanted.name for one in self._registered if find_address(one) in broken} & silent
+        hidden = {one.own.name for one in self._registered if find_address(one) in broken} & silent
         broken |= self._find_addresses(silent)
         results = sorted(asked.items(), key=lambda each: not each[1].failed)
         for found in (*called.values(), *_sum_up(one.diagnosis for name, one in results if name not in hidden)):
@@ -248,11 +248,11 @@ class CallExaminer:
             yield line
 
     def _find_addresses(self, names: Container[str]) -> set[_Address]:
-        return {find_address(one) for one in self._registered if one.wanted.name in names}
+        return {find_address(one) for one in self._registered if one.own.name in names}
 
     def _describe_outage(self, broken: Container[_Address]) -> Iterator[Diagnosis]:
         """Yield the writes that the apiserver refuses or admits unchecked now."""
-        lines = describe_outage(one.found for one in self._registered if find_address(one) in broken)
+        lines = describe_outage(one.stored for one in self._registered if find_address(one) in broken)
         for line in lines[:_MAX_OUTAGES]:
             yield Diagnosis("note", "outage", f"now {line}")
         if len(lines) > _MAX_OUTAGES:
@@ -280,10 +280,10 @@ class CallExaminer:
         metadata = {"name": NAME, "annotations": {PROBE_ANNOTATION: _name_rule(one)}}
         request = {
             "uid": NAME, "operation": "CREATE", "dryRun": True, "object": {"metadata": metadata},
-            "kind": {"group": one.wanted.group, "version": one.wanted.version, "kind": ""},
+            "kind": {"group": one.own.group, "version": one.own.version, "kind": ""},
             "resource": {
-                "group": one.wanted.group, "version": one.wanted.version,
-                "resource": next(iter(one.wanted.resources), ""),
+                "group": one.own.group, "version": one.own.version,
+                "resource": next(iter(one.own.resources), ""),
             },
         }  # fmt: skip
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
@@ -306,7 +306,7 @@ class CallExaminer:
 
     async def _ask_rule(self, one: RegisteredWebhook) -> _Asked:
         """Return the result of the dry run for a rule."""
-        name = one.wanted.name
+        name = one.own.name
         try:
             resource = await self._find_resource(one)
         except APIError as error:
@@ -320,7 +320,7 @@ class CallExaminer:
         found = await self._ask(make_rule_probe(one, resource), namespace)
         if found.diagnosis.level != "error" or found.failed:
             return found
-        if {str(each.get("name")) for each in list_objects(one.found.get("matchConditions"))} - DEFAULT_CONDITIONS:
+        if {str(each.get("name")) for each in list_objects(one.stored.get("matchConditions"))} - DEFAULT_CONDITIONS:
             text = f"{name}: the apiserver did not send the object of the dry run, perhaps because of matchConditions"
             return _Asked(unknown(text, ""))
         text = f"the apiserver did not call {name} about a new {resource.kind} in {namespace}, and admitted it"
@@ -329,7 +329,7 @@ class CallExaminer:
 
     async def _find_resource(self, one: RegisteredWebhook) -> ServedResource | None:
         """Return a resource whose creation a webhook gets; raises APIError."""
-        for rule in list_objects(one.found.get("rules")):
+        for rule in list_objects(one.stored.get("rules")):
             named = [each for each in list_texts(rule.get("resources")) if "/" not in each]
             if not named or not {"CREATE", EVERY} & {*list_texts(rule.get("operations"))}:
                 continue
@@ -370,7 +370,7 @@ class CallExaminer:
                 items = [{"metadata": {"name": self._namespace, "labels": {NAMESPACE_LABEL: self._namespace}}}]
             named = [as_object(each.get("metadata")) for each in items]
             self._namespaces = {str(each.get("name")): as_object(each.get("labels")) for each in named}
-        selects = compile_selector(one.found.get("namespaceSelector") or {})
+        selects = compile_selector(one.stored.get("namespaceSelector") or {})
         found = sorted(name for name, labels in self._namespaces.items() if selects(labels))
         return self._namespace if self._namespace in found else next(iter(found), "")
 

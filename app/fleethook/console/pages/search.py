@@ -73,7 +73,7 @@ async def find_hits(store: Store, kind: GroupKind, text: str, find_address: Find
         text: A part of ``NAMESPACE/NAME``.
         find_address: Returns the page of an object.
     """
-    wanted = text.casefold()
+    part = text.casefold()
     first: list[ObjectKey] = []
     total = 0
     for cluster, namespace in store.namespaces(kind):
@@ -83,7 +83,7 @@ async def find_hits(store: Store, kind: GroupKind, text: str, find_address: Find
             matching = [
                 ObjectKey(cluster, kind, namespace, name)
                 for name in names[start : start + _NAMES_IN_A_SLICE]
-                if wanted in f"{before}{name}".casefold()
+                if part in f"{before}{name}".casefold()
             ]
             total += len(matching)
             first = heapq.nsmallest(MAX_HITS, [*first, *matching], key=_rank)
@@ -93,10 +93,10 @@ async def find_hits(store: Store, kind: GroupKind, text: str, find_address: Find
 
 async def find_names(kind: str, names: Iterable[Hit], text: str) -> Hits:
     """Return the names that contain a text, in any case, short ones first. Other requests are answered meanwhile."""
-    wanted = text.casefold()
+    part = text.casefold()
     matching: list[Hit] = []
     for number, one in enumerate(names, 1):
-        if wanted in one.title.casefold():
+        if part in one.title.casefold():
             matching.append(one)
         if number % _NAMES_IN_A_SLICE == 0:
             await asyncio.sleep(0)

@@ -109,9 +109,9 @@ def _download_from_any(job: Job, addresses: list[RequestAddress], validators: Va
 
 
 def _check_digest(job: Job, received: TransferResult) -> TransferResult:
-    wanted, found = job.source.sha256.strip().lower(), job.file.sha256
-    if received.changed and wanted and wanted != found:
-        raise AttemptError(Exit.INTEGRITY, f"{redact(received.url)}: its sha256 is {found}, but should be {wanted}")
+    expected, found = job.source.sha256.strip().lower(), job.file.sha256
+    if received.changed and expected and expected != found:
+        raise AttemptError(Exit.INTEGRITY, f"{redact(received.url)}: its sha256 is {found}, but should be {expected}")
     return received
 
 

@@ -84,7 +84,7 @@ def _read_kind(kind: GroupVersionKind, definition: Stored | None) -> Conventiona
 
 def assemble_chain(
     customizations: Customizations,
-    hooks: Layer,
+    webhooks: Layer,
     interpreters: Sequence[Interpreter],
     runner: Runner,
     *,
@@ -93,11 +93,11 @@ def assemble_chain(
     observe: Observe = ignore_call,
     traces: bool = False,
 ) -> Chain:
-    """Return the chain: Lua customizations, hooks, Python interpreters, the bundle, native interpreters, conventions.
+    """Return the chain: customizations in Lua, webhooks, Python interpreters, bundle, native interpreters, conventions.
 
     Args:
         customizations: The customizations in a store, which has CustomResourceDefinitions, too.
-        hooks: The webhooks of hook configurations.
+        webhooks: The webhooks of hook configurations.
         interpreters: Python interpreters of users.
         runner: Runs the scripts.
         bundle: Whether to include the bundle.
@@ -107,7 +107,7 @@ def assemble_chain(
     """
     layers: Final[list[Layer]] = [
         LuaLayer("lua", customizations.rules, runner, observe=observe),
-        hooks,
+        webhooks,
         PythonLayer(interpreters),
     ]
     if bundle:

@@ -420,7 +420,7 @@ def test_this_server_does_not_ask_itself(name: str, asked: bool) -> None:
     config["metadata"] = {"name": name}
     store.put(config)
     layer = WebhookLayer(store, HookClient(allow_private=True), observe=lambda *_: None)
-    assert bool(layer.list_hooks()) is asked
+    assert bool(layer.list_webhooks()) is asked
     assert list(layer.answers()) == []
 
 

@@ -157,13 +157,13 @@ def find_foreign_webhooks(patches: Sequence[Patch], values: Mapping[str, str]) -
 
     Releases before 1.13 have no ``{{name}}`` and ``{{namespace}}``: conversion works for one instance only.
     """
-    wanted = f"{values.get(NAME, '')}.{values.get(NAMESPACE, '')}.svc"
+    own_host = f"{values.get(NAME, '')}.{values.get(NAMESPACE, '')}.svc"
     return {
-        patch.crd: f"{patch.path} converts {patch.crd} at {host}, but the instance's webhook is {wanted}: releases "
+        patch.crd: f"{patch.path} converts {patch.crd} at {host}, but the instance's webhook is {own_host}: releases "
         "before 1.13 have this fixed address; use a later release, or an instance named karmada in karmada-system"
         for patch in patches
         if (host := _read_host(patch.body))
-        and not f"{host}.".startswith(f"{wanted}.")
+        and not f"{host}.".startswith(f"{own_host}.")
         and values.keys() >= {NAME, NAMESPACE}
     }
 

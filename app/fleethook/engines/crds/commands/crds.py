@@ -174,11 +174,11 @@ def parse_size(text: str) -> int:
     return _parse(text, _BYTES, "a size such as 200MiB")
 
 
-def _parse(text: str, units: dict[str, int], wanted: str) -> int:
+def _parse(text: str, units: dict[str, int], form: str) -> int:
     match = _NUMBER.fullmatch(text.strip())
     unit = None if match is None else units.get(match[2].lower())
     if match is None or unit is None:
-        raise ValueError(f"{text!r} is not {wanted}")
+        raise ValueError(f"{text!r} is not {form}")
     return int(match[1]) * unit
 
 
@@ -312,28 +312,28 @@ def _read_manifest(manifest: Path) -> JSONObject:
     return found[0].object
 
 
-def _select_source(url: str | None, instance: JSONObject | None, wanted: DownloadOptions) -> SelectedSource:
+def _select_source(url: str | None, instance: JSONObject | None, options: DownloadOptions) -> SelectedSource:
     if instance is None:
-        (chosen,) = select_sources(url, None, wanted)
+        (chosen,) = select_sources(url, None, options)
         return chosen
     if url is not None:
         raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
-    version, follow = wanted.version or "", wanted.follow_instance
-    return select_source(instance, version=version, follow_instance=follow, strict=wanted.strict)
+    version, follow = options.version or "", options.follow_instance
+    return select_source(instance, version=version, follow_instance=follow, strict=options.strict)
 
 
-def _fetch_tree(kept: Cache, chosen: SelectedSource, wanted: DownloadOptions) -> Tree:
-    fetched = fetch_chosen(kept, chosen, wanted)
+def _fetch_tree(kept: Cache, chosen: SelectedSource, options: DownloadOptions) -> Tree:
+    fetched = fetch_chosen(kept, chosen, options)
     found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
         raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
     return archive.read_tree(found[1])[1]
 
 
-def _read_tarball(tarball: Path, wanted: DownloadOptions) -> Tree:
-    manifest, tree = archive.read_tree(tarball, strict=wanted.strict)
-    if wanted.sha256 and manifest.sha256 != wanted.sha256:
-        raise CRDsError(Exit.INTEGRITY, f"{tarball} has digest {manifest.sha256}, and {wanted.sha256} is expected")
+def _read_tarball(tarball: Path, options: DownloadOptions) -> Tree:
+    manifest, tree = archive.read_tree(tarball, strict=options.strict)
+    if options.sha256 and manifest.sha256 != options.sha256:
+        raise CRDsError(Exit.INTEGRITY, f"{tarball} has digest {manifest.sha256}, and {options.sha256} is expected")
     warn(manifest.warnings)
     return tree
 

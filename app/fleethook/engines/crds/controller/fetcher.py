@@ -94,8 +94,8 @@ def _read_credentials(secrets: Mapping[str, SecretData], name: str) -> Credentia
             client_certificate_pem=_read_key(secrets, name, _CERTIFICATE), client_key_pem=_read_key(secrets, name, _KEY)
         )
     if credentials == Credentials():
-        wanted = f"{_USERNAME} and {_PASSWORD}, {_TOKEN}, or {_CERTIFICATE} and {_KEY}"
-        raise CRDsError(Exit.USAGE, f"the Secret {name} has none of {wanted}")
+        keys = f"{_USERNAME} and {_PASSWORD}, {_TOKEN}, or {_CERTIFICATE} and {_KEY}"
+        raise CRDsError(Exit.USAGE, f"the Secret {name} has none of {keys}")
     return credentials
 
 

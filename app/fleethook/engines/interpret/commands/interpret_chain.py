@@ -114,7 +114,7 @@ def build_chain(
     """
     store = Store([DEFINITIONS_BY_KIND])
     customizations = Customizations(store, namespace=InterpretSettings.model_fields["karmada_namespace"].default)
-    hooks = WebhookLayer(store, client)
+    webhooks = WebhookLayer(store, client)
     loaded, errors = load_interpreters(interpreters)
     lines = FieldLines()
     for document in objects:
@@ -122,7 +122,7 @@ def build_chain(
         errors += problems
         if not problems:
             store.put(document.object)
-    chain = assemble_chain(customizations, hooks, loaded, runner, bundle=bundle, conventions=conventions)
+    chain = assemble_chain(customizations, webhooks, loaded, runner, bundle=bundle, conventions=conventions)
     return chain, errors
 
 

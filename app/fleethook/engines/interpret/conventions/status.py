@@ -329,20 +329,20 @@ def _aggregate_conditions(reports: Sequence[_Report], clusters: int, rule: Healt
                 found.setdefault(kind, []).append((rank, report.cluster, one))
     for kind, ranked in found.items():
         rank, _, worst = max(ranked, key=lambda one: one[0])  # the first of equals
-        made = {name: value for name, value in worst.items() if name != "observedGeneration"}
+        merged = {name: value for name, value in worst.items() if name != "observedGeneration"}
         messages = [
             f"{cluster}: {one.get('message') or one.get('reason') or one.get('status')}"
             for place, cluster, one in ranked
             if place > 0
         ]
         if rank == 0 and len(ranked) < clusters and not is_bad_if_true(kind, rule):
-            made["status"] = "Unknown"
-            if "reason" in made:  # Some definitions have no such member.
-                made["reason"] = "NotReported"
+            merged["status"] = "Unknown"
+            if "reason" in merged:  # Some definitions have no such member.
+                merged["reason"] = "NotReported"
             messages = [f"{len(ranked)} of {clusters} clusters report it"]
         if messages:
-            made["message"] = "; ".join(messages)[:_MAX_MESSAGE]
-        yield made
+            merged["message"] = "; ".join(messages)[:_MAX_MESSAGE]
+        yield merged
 
 
 def is_bad_if_true(kind: str, rule: HealthRule) -> bool:

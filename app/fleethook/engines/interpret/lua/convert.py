@@ -155,7 +155,7 @@ class DocumentExchange:
         values = [builder.value(tags[index], tags[index + 1]) for index in range(0, len(tags), 2)]
         if builder.unknown:
             kinds = _ReferenceTypes(references)
-            return [_type_empty_tables(value, (), kinds, builder.made) for value in values]
+            return [_type_empty_tables(value, (), kinds, builder.created) for value in values]
         return values
 
 
@@ -170,7 +170,7 @@ class _Builder:
         self._used: Final[set[int]] = set()
         self._size = 0
         self.unknown = False
-        self.made: Final[set[int]] = set()
+        self.created: Final[set[int]] = set()
         """The ids of the containers that were built; other containers belong to documents."""
         position = 0
         while position < len(flat):
@@ -207,7 +207,7 @@ class _Builder:
             raise OutputLimitError
         self._nodes.append(built)
         self._sizes.append(self._size)
-        self.made.add(id(built))
+        self.created.add(id(built))
         return end
 
     def value(self, tag: int, value: Any) -> Any:
@@ -275,17 +275,17 @@ def _flatten_lists(values: Sequence[JSON]) -> Iterator[JSON]:
             yield value
 
 
-def _type_empty_tables(value: Any, path: tuple[str, ...], kinds: _ReferenceTypes, made: set[int]) -> Any:
+def _type_empty_tables(value: Any, path: tuple[str, ...], kinds: _ReferenceTypes, created: set[int]) -> Any:
     """Return ``value`` with typed empty tables, without those of unknown type."""
     if value is _UNKNOWN:
         return kinds.at(path) if path else value
-    if id(value) not in made:
+    if id(value) not in created:
         return value
     if isinstance(value, dict):
-        members = {name: _type_empty_tables(member, (*path, name), kinds, made) for name, member in value.items()}
+        members = {name: _type_empty_tables(member, (*path, name), kinds, created) for name, member in value.items()}
         return {name: member for name, member in members.items() if member is not None or value[name] is None}
     if isinstance(value, list):
-        elements = [_type_empty_tables(element, path, kinds, made) for element in value]
+        elements = [_type_empty_tables(element, path, kinds, created) for element in value]
         return [now for now, was in zip(elements, value, strict=True) if now is not None or was is None]
     return value
 

@@ -366,5 +366,5 @@ class ExpressionParser(Cursor, abc.ABC):
             if not (self._accept(",") or self._accept(";")):
                 break
         end = self._expect("}", opened=opened).end
-        told = {"empty": empty, "computed": computed or (holes and bool(keys))}
-        self._edits.table(opened, end, keys, **told, holes=elements if holes else 0)
+        content = {"empty": empty, "computed": computed or (holes and bool(keys))}
+        self._edits.table(opened, end, keys, **content, holes=elements if holes else 0)

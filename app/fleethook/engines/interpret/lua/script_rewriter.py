@@ -160,8 +160,8 @@ class Rewriter:
             self.replace(opened.start, opened.end, f"{PREFIX}t({{")
             self._closing.append((end, ")"))
         elif keys or computed:
-            told = f"{'true' if computed else 'false'},{','.join(keys) or 'nil'}"
-            self.wrap(opened.start, end, f"{PREFIX}o(", f",{told})")
+            arguments = f"{'true' if computed else 'false'},{','.join(keys) or 'nil'}"
+            self.wrap(opened.start, end, f"{PREFIX}o(", f",{arguments})")
         elif holes:
             self.wrap(opened.start, end, f"{PREFIX}h(", f",{holes})")
         else:

@@ -93,11 +93,11 @@ def pod(document: JSONObject) -> list[JSONObject]:
 
 def stateful_set(document: JSONObject) -> list[JSONObject]:
     """List the dependencies of the Pods of a StatefulSet, without claims of its own volumeClaimTemplates."""
-    made = {text(template, "metadata", "name") for template in objects(document, "spec", "volumeClaimTemplates")}
+    claims = {text(template, "metadata", "name") for template in objects(document, "spec", "volumeClaimTemplates")}
     return [
         reference
         for reference in workload(document)
-        if reference["kind"] != "PersistentVolumeClaim" or reference["name"] not in made
+        if reference["kind"] != "PersistentVolumeClaim" or reference["name"] not in claims
     ]
 
 

@@ -138,15 +138,15 @@ def build_interpreters(
     """
     store = Store([DEFINITIONS_BY_KIND])
     customizations = Customizations(store, namespace=namespace)
-    hooks = WebhookLayer(store, HookClient(allow_private=False))
+    webhooks = WebhookLayer(store, HookClient(allow_private=False))
     for document in documents:
         store.put(document)
-    chain = assemble_chain(customizations, hooks, interpreters, Runner(), bundle=bundle, conventions=conventions)
+    chain = assemble_chain(customizations, webhooks, interpreters, Runner(), bundle=bundle, conventions=conventions)
     defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
     refused, answers = _list_refused(customizations), chain.answers()
     own = {kind for name in ("lua", "python") for kind, _ in answers[name]} | set(_list_rule_kinds(store))
     own |= {one.kind for one in refused if one.kind}
-    own |= defined if hooks.list_hooks() else set()
+    own |= defined if webhooks.list_webhooks() else set()
     kinds = {kind for pairs in answers.values() for kind, _ in pairs} | defined | own
     return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), refused)
 
@@ -194,7 +194,7 @@ def _list_rule_kinds(view: StoreView) -> Iterator[GroupVersionKind]:
     for group_kind in CONFIGURATIONS:
         for configuration in view.each("", group_kind):
             if isinstance(configuration, dict):
-                for rule in (rule for hook in parse_webhooks(group_kind, configuration) for rule in hook.rules):
+                for rule in (rule for webhook in parse_webhooks(group_kind, configuration) for rule in webhook.rules):
                     yield from (
                         GroupVersionKind(group, version, kind)
                         for group in _names(rule.get("apiGroups"))

@@ -1,4 +1,4 @@
-"""Parses, matches, validates and builds hook configurations, with the index of the definitions of their kinds.
+"""Parses, matches, validates and builds webhook configurations, with the index of the definitions of their kinds.
 
 ResourceExploringWebhookConfiguration is the kind of Karmada's proposal of 2021; Karmada shipped
 ResourceInterpreterWebhookConfiguration instead (karmada v1.16 pkg/util/interpreter).
@@ -75,7 +75,7 @@ class InterpretedKind(NamedTuple):
 
 
 def parse_webhooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator[InterpreterWebhook]:
-    """Yield the hooks of a configuration; a member of a wrong type counts as missing."""
+    """Yield the webhooks of a configuration; a member of a wrong type counts as missing."""
     name = configuration["metadata"]["name"]
     proposed = group_kind == EXPLORING_CONFIGURATION
     webhooks = configuration.get("webhooks")
@@ -96,7 +96,7 @@ def parse_webhooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator
 
 
 def versions_member(*, proposed: bool) -> str:
-    """Return the name of the member that lists the review versions of a hook."""
+    """Return the name of the member that lists the review versions of a webhook."""
     return "exploreReviewVersions" if proposed else "interpreterContextVersions"
 
 
@@ -111,14 +111,14 @@ def _parse_endpoint(config: Any) -> WebhookEndpoint:
     return WebhookEndpoint(url if isinstance(url, str) else "", "", ca_bundle)
 
 
-def is_own(hook: InterpreterWebhook) -> bool:
-    """Return whether a hook belongs to the configuration that this server registers."""
-    return not hook.proposed and hook.uid.partition("/")[0] == karmada.OWN_CONFIGURATION
+def is_own(webhook: InterpreterWebhook) -> bool:
+    """Return whether a webhook belongs to the configuration that this server registers."""
+    return not webhook.proposed and webhook.uid.partition("/")[0] == karmada.OWN_CONFIGURATION
 
 
-def matches(hook: InterpreterWebhook, operation: Operation, target: InterpretedKind) -> bool:
-    """Return whether any rule of a hook matches an operation on a target."""
-    return any(_rule_matches(rule, operation, target, proposed=hook.proposed) for rule in hook.rules)
+def matches(webhook: InterpreterWebhook, operation: Operation, target: InterpretedKind) -> bool:
+    """Return whether any rule of a webhook matches an operation on a target."""
+    return any(_rule_matches(rule, operation, target, proposed=webhook.proposed) for rule in webhook.rules)
 
 
 def _rule_matches(rule: JSONObject, operation: Operation, target: InterpretedKind, *, proposed: bool) -> bool:
@@ -218,12 +218,12 @@ def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[FieldEr
 
 
 def _is_configurable(operation: Operation, *, proposed: bool) -> bool:
-    # The proposal has a hook for Prune and none for InterpretComponent; Karmada shipped the opposite.
+    # The proposal has a webhook for Prune and none for InterpretComponent; Karmada shipped the opposite.
     return operation is not (Operation.COMPONENT if proposed else Operation.PRUNE)
 
 
 def validate_configuration(request: AdmissionRequest) -> Response:
-    """Answer the review of a hook configuration with all of its problems."""
+    """Answer the review of a webhook configuration with all of its problems."""
     answer = not_for_review(request, CONFIGURATIONS)
     if answer is not None:
         return answer
@@ -326,27 +326,28 @@ def select(answers: Answers, others: Sequence[InterpreterWebhook]) -> Interprete
         answers: The kinds and operations that this server answers.
         others: The webhooks that Karmada knows, with or without those of this server.
     """
-    rivals = [hook for hook in others if not hook.proposed and not is_own(hook)]
-    wanted: dict[GroupVersionKind, set[Operation]] = {}
+    rivals = [webhook for webhook in others if not webhook.proposed and not is_own(webhook)]
+    answered: dict[GroupVersionKind, set[Operation]] = {}
     left_out = []
     for kind, operation in sorted(answers):
         if operation not in _OPERATIONS:
             continue
         rival = next(
-            (hook for hook in rivals if matches(hook, operation, InterpretedKind(kind, "", namespaced=True))), None
+            (webhook for webhook in rivals if matches(webhook, operation, InterpretedKind(kind, "", namespaced=True))),
+            None,
         )
         if rival is None:
-            wanted.setdefault(kind, set()).add(operation)
+            answered.setdefault(kind, set()).add(operation)
         else:
             what = f"{operation} of {kind.api_version} {kind.kind}"
             left_out.append(f"{what} is not registered: webhook {rival.uid} already has it")
-    return InterpreterRules(_group_rules(wanted), left_out)
+    return InterpreterRules(_group_rules(answered), left_out)
 
 
-def _group_rules(wanted: dict[GroupVersionKind, set[Operation]]) -> list[JSONObject]:
+def _group_rules(answered: dict[GroupVersionKind, set[Operation]]) -> list[JSONObject]:
     """Return one rule for all kinds of a version with the same operations, because rules match every combination."""
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for kind, found in sorted(wanted.items()):
+    for kind, found in sorted(answered.items()):
         operations = tuple(operation.value for operation in _OPERATIONS if operation in found)
         alike.setdefault((kind.group, kind.version, operations), []).append(kind.kind)
     return [
@@ -381,5 +382,5 @@ def select_from_store(store: Store, layers: Mapping[str, Answers], choice: Inter
     """Return the rules for the chosen kinds and operations that no other configuration in the store names."""
     kind = INTERPRETER_CONFIGURATION
     answers = choose_answers(layers, choice, read_karmada_interpreters())
-    others = [hook for one in store.each("", kind) for hook in parse_webhooks(kind, one)]
-    return select(answers, sorted(others, key=lambda hook: hook.uid))  # the order in which Karmada matches them
+    others = [webhook for one in store.each("", kind) for webhook in parse_webhooks(kind, one)]
+    return select(answers, sorted(others, key=lambda webhook: webhook.uid))  # the order in which Karmada matches them

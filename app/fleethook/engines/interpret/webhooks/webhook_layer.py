@@ -1,4 +1,4 @@
-"""The webhook layer: calls the hooks of configurations and validates their responses.
+"""The webhook layer: calls the webhooks of configurations and validates their responses.
 
 The messages are those of karmada v1.16 pkg/resourceinterpreter/customized/webhook.
 """
@@ -49,7 +49,7 @@ _SMALL_OBJECT: Final = 10_000
 
 
 class _Response(NamedTuple):
-    """The response of a hook, independent of the kind of its review."""
+    """The response of a webhook, independent of the kind of its review."""
 
     uid: str
     successful: bool
@@ -67,97 +67,100 @@ class WebhookLayer:
 
         Args:
             store: Configurations and CustomResourceDefinitions; indexed by `DEFINITIONS_BY_KIND`.
-            client: Calls the hooks.
+            client: Calls the webhooks.
             observe: Called after each call.
         """
         self._store: Final = store
         self._client: Final = client
         self._observe: Final = observe
-        self._hooks: list[InterpreterWebhook] | None = None
+        self._webhooks: list[InterpreterWebhook] | None = None
         self._worker: Final = Worker()
         store.subscribe(self._drop_hooks)
 
     def _drop_hooks(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
         if key.group_kind in CONFIGURATIONS:
-            self._hooks = None
+            self._webhooks = None
 
-    def list_hooks(self) -> list[InterpreterWebhook]:
-        """Return the hooks by name, without those of this server."""
-        if self._hooks is None:
+    def list_webhooks(self) -> list[InterpreterWebhook]:
+        """Return the webhooks by name, without those of this server."""
+        if self._webhooks is None:
             found = [
-                hook
+                webhook
                 for group_kind in CONFIGURATIONS
                 for configuration in self._store.each("", group_kind)
-                for hook in parse_webhooks(group_kind, configuration)
+                for webhook in parse_webhooks(group_kind, configuration)
                 # Otherwise this server would call itself.
-                if not is_own(hook)
+                if not is_own(webhook)
             ]
-            self._hooks = sorted(found, key=lambda hook: hook.uid)
-        return self._hooks
+            self._webhooks = sorted(found, key=lambda webhook: webhook.uid)
+        return self._webhooks
 
     def _find_definition(self, group_kind: GroupKind) -> JSONObject | None:
         found = self._store.find(DEFINITIONS_BY_KIND, "", tuple(group_kind))
         return found[0] if found else None
 
     def answers(self) -> tuple[()]:
-        """Return nothing, because Karmada calls these hooks itself."""
+        """Return nothing, because Karmada calls these webhooks itself."""
         return ()
 
     def find(self, question: Question) -> Handler | None:
-        """Return the first hook by name with a matching rule, None if there is none."""
-        hooks = self.list_hooks()
-        if not hooks:
+        """Return the first webhook by name with a matching rule, None if there is none."""
+        webhooks = self.list_webhooks()
+        if not webhooks:
             return None
         target = find_target(question.kind, question.object, self._find_definition)
-        for hook in hooks:
-            if matches(hook, question.operation, target):
+        for webhook in webhooks:
+            if matches(webhook, question.operation, target):
                 return Handler(
-                    hook.uid, partial(self._ask, hook), describe=partial(_describe_hook, hook), place=hook.uid
+                    webhook.uid,
+                    partial(self._ask, webhook),
+                    describe=partial(_describe_webhook, webhook),
+                    place=webhook.uid,
                 )
         return None
 
-    async def _ask(self, hook: InterpreterWebhook, question: Question) -> Answer:
+    async def _ask(self, webhook: InterpreterWebhook, question: Question) -> Answer:
         started = time.perf_counter()
         outcome = "failed"
         try:
-            with child_span("call webhook", "client", {"fleethook.webhook": hook.uid}):
-                answer = await self._call(hook, question)
+            with child_span("call webhook", "client", {"fleethook.webhook": webhook.uid}):
+                answer = await self._call(webhook, question)
             outcome = "answered"
         except (CallError, InterpretError) as error:
-            text = f'failed calling webhook "{hook.uid}": {error}'
-            if hook.ignore_failures:
+            text = f'failed calling webhook "{webhook.uid}": {error}'
+            if webhook.ignore_failures:
                 outcome = "ignored"
                 raise IgnoredError(text) from error
             raise InterpretError(text, code=500) from error
         finally:
-            self._observe(hook.uid, outcome, time.perf_counter() - started)
+            self._observe(webhook.uid, outcome, time.perf_counter() - started)
         return answer
 
-    async def _call(self, hook: InterpreterWebhook, question: Question) -> Answer:
-        kind = EXPLORE_REVIEW if hook.proposed else INTERPRETER_CONTEXT
-        if VERSION not in hook.versions:
+    async def _call(self, webhook: InterpreterWebhook, question: Question) -> Answer:
+        kind = EXPLORE_REVIEW if webhook.proposed else INTERPRETER_CONTEXT
+        if VERSION not in webhook.versions:
             raise InterpretError(
                 f"could not create {kind} objects: webhook does not accept known {kind} versions ({VERSION})"
             )
         uid = str(uuid.uuid4())
-        body = msgspec.json.encode(build_review(question, uid=uid, proposed=hook.proposed))
-        text = await self._client.post(hook.endpoint, body, seconds=hook.timeout)
-        answered = partial(read_response, text, question, uid=uid, proposed=hook.proposed)
+        body = msgspec.json.encode(build_review(question, uid=uid, proposed=webhook.proposed))
+        text = await self._client.post(webhook.endpoint, body, seconds=webhook.timeout)
+        answered = partial(read_response, text, question, uid=uid, proposed=webhook.proposed)
         try:
             if len(text) <= _SHORT_ANSWER and count_values(question.object, limit=_SMALL_OBJECT) <= _SMALL_OBJECT:
                 return answered()
-            return await self._worker.run(hook.uid, answered)
+            return await self._worker.run(webhook.uid, answered)
         except InterpretError as error:
             raise InterpretError(f"received invalid webhook response: {error}", code=error.code) from error
 
 
-def _describe_hook(hook: InterpreterWebhook) -> AskedCall:
-    configuration, _, name = hook.uid.partition("/")
+def _describe_webhook(webhook: InterpreterWebhook) -> AskedCall:
+    configuration, _, name = webhook.uid.partition("/")
     return AskedCall("webhook", name, "", configuration)
 
 
 def build_review(question: Question, *, uid: str, proposed: bool) -> JSONObject:
-    """Return the review for a hook, in the kind that it accepts."""
+    """Return the review for a webhook, in the kind that it accepts."""
     document = question.object
     metadata = as_object(document.get("metadata"))
     request: JSONObject = {
@@ -180,7 +183,7 @@ def build_review(question: Question, *, uid: str, proposed: bool) -> JSONObject:
 
 
 def read_response(text: bytes, question: Question, *, uid: str, proposed: bool) -> Answer:
-    """Return the answer in the response of a hook.
+    """Return the answer in the response of a webhook.
 
     Raises:
         InterpretError: The response does not answer the question. Rules and messages are Karmada's.
@@ -259,9 +262,9 @@ def _apply_patch(document: JSONObject, members: JSONObject) -> JSONObject:
 class RecordedWebhookLayer(WebhookLayer):
     """Finds the webhooks of interpreters as a server does, and answers as they did."""
 
-    async def _ask(self, hook: InterpreterWebhook, question: Question) -> Answer:
-        configuration, _, name = hook.uid.partition("/")
-        calls, key = find_current(), f"{question.operation.value}/{hook.uid}"
+    async def _ask(self, webhook: InterpreterWebhook, question: Question) -> Answer:
+        configuration, _, name = webhook.uid.partition("/")
+        calls, key = find_current(), f"{question.operation.value}/{webhook.uid}"
         call = calls.take("webhook", name, key, cluster="", configuration=configuration)
         if call is None:
             raise InterpretError(UNRECORDED, code=500)
