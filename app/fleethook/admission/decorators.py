@@ -75,13 +75,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     Raises:
         RuleError: An argument cannot be used; raised when the decorator is applied.
     """
-    _check_arguments(api_version)
-    options = Options(
-        api_version, kind, on, subresource, scope, namespaces, namespace_selector, object_selector, match_conditions,
-        failure_policy, side_effects, timeout, order, follows, resource, name, inline, existing,
-        templates,
-    )  # fmt: skip
-    return lambda function: _make_rule(function, options, mutates=False, expression=expression, message=message)
+    return _decorate(locals(), mutates=False)
 
 
 def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
@@ -115,16 +109,20 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     Raises:
         RuleError: An argument cannot be used; raised when the decorator is applied.
     """
-    _check_arguments(api_version)
-    options = Options(
-        api_version, kind, on, subresource, scope, namespaces, namespace_selector, object_selector, match_conditions,
-        failure_policy, side_effects, timeout, order, follows, resource, name, inline, "refuse",
-        templates,
-    )  # fmt: skip
-    return lambda function: _make_rule(function, options, mutates=True, expression=None, message="")
+    return _decorate({**locals(), "existing": "refuse", "expression": None, "message": ""}, mutates=True)
 
 
-def _make_rule(function: Any, options: Options, *, mutates: bool, expression: str | None, message: str) -> Rule:
+def _decorate(arguments: Mapping[str, Any], *, mutates: bool) -> Decorator:
+    """Return the decorator for the arguments of `validate`."""
+    if callable(arguments["api_version"]):  # ``@validate`` without arguments gives the function as the first one.
+        raise RuleError(f"{_find_caller()}: the decorator has no arguments: give apiVersion and kind")
+    given = {name: arguments[name] for name in Options._fields}
+    return lambda function: _make_rule(
+        function, Options(**given), arguments["expression"], arguments["message"], mutates=mutates
+    )
+
+
+def _make_rule(function: Any, options: Options, expression: str | None, message: str, *, mutates: bool) -> Rule:
     if isinstance(function, Rule):
         raise RuleError(
             f"{_find_caller()}: {function.name!r} is a rule already: decorate another function, or for several "
@@ -143,12 +141,6 @@ def _make_rule(function: Any, options: Options, *, mutates: bool, expression: st
     if (collected := COLLECTED.get()) is not None:
         collected.append(made)
     return made
-
-
-def _check_arguments(api_version: Any) -> None:
-    """Refuse ``@validate`` without arguments, which would give the function as the first one."""
-    if callable(api_version):
-        raise RuleError(f"{_find_caller()}: the decorator has no arguments: give apiVersion and kind")
 
 
 def _find_caller() -> str:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from fleethook.admission.followed_objects import Lookup, find_among
+from fleethook.admission.followed_objects import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.invocation import Invocation
 from fleethook.admission.matching import choose_resource, find_mismatch
 from fleethook.admission.result_check import TOLERATED, list_added_faults
 from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_in_time
-from fleethook.api_schema import Definitions, read_definitions
+from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
@@ -62,11 +62,11 @@ class Surroundings(NamedTuple):
         settings: The settings of rules.
     """
 
-    namespace_labels: Mapping[str, str]
-    version: CustomVersion | None
-    definitions: Definitions
-    lookup: Lookup
-    settings: Mapping[str, Any]
+    namespace_labels: Mapping[str, str] = {}
+    version: CustomVersion | None = None
+    definitions: Definitions = NO_DEFINITIONS
+    lookup: Lookup = FIND_NOTHING
+    settings: Mapping[str, Any] = NO_SETTINGS
 
 
 class Rule(ServedRule):

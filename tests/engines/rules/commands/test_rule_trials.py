@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission.followed_objects import FIND_NOTHING
-from fleethook.admission.rule import Rule, build_request, show_request
+from fleethook.admission.rule import Rule, Surroundings, build_request, show_request
 from fleethook.admission.rules_file import load_rules
-from fleethook.api_schema import NO_DEFINITIONS
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.engines.rules.commands.rule_trials import Inventory, RuleTrials
 from fleethook.engines.rules.rule_fixtures import RuleFixture, run_rule_fixture
@@ -80,7 +78,7 @@ async def ask_server(app: Any, rule: Rule, document: dict[str, Any], resource: s
 async def test_all_four_say_the_same(document: dict[str, Any], resource: str, tmp_path: Path) -> None:
     async with serving(tmp_path, RULES) as (app, _):
         rules = load_rules([tmp_path / "rules.py"])
-        inventory = Inventory({}, lambda _: None, NO_DEFINITIONS, FIND_NOTHING, {}, {})
+        inventory = Inventory({}, lambda _: None, {}, Surroundings())
         for rule in rules:
             if resource == "deployments" and not rule.declaration.templates:
                 continue
@@ -122,7 +120,7 @@ def checks(one):
     raise Denied(f"{one.metadata.uid} {one.data.a}")
 """
     )
-    inventory = Inventory({}, lambda _: None, NO_DEFINITIONS, FIND_NOTHING, {}, {})
+    inventory = Inventory({}, lambda _: None, {}, Surroundings())
     trials = RuleTrials(load_rules([tmp_path / "rules.py"]), inventory)
     stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
     found = [*trials.try_object(stored, resource="configmaps", stored=True, locate=str)]

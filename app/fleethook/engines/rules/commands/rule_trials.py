@@ -1,12 +1,11 @@
 """Asks rules about objects that exist, each as a CREATE, and returns the outcomes of ``fleethook rules apply``."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.admission.declaration import Declaration
-from fleethook.admission.followed_objects import Lookup
 from fleethook.admission.matching import choose_resource, find_mismatch, find_rule_mismatch
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import (
@@ -18,7 +17,6 @@ from fleethook.admission.rule import (
     build_request,
     show_request,
 )
-from fleethook.api_schema import Definitions
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trials import Outcome, Trial, remove_stored
@@ -40,18 +38,14 @@ class Inventory(NamedTuple):
     Attributes:
         namespaces: The labels of namespaces by name.
         find_version: Returns the version of a custom resource that an object has, None for a built-in one.
-        definitions: The schemas of custom resources.
-        lookup: Finds the objects of ``store``.
-        settings: The settings of rules.
         user: The user of the requests.
+        around: The facts that do not depend on the object.
     """
 
     namespaces: Mapping[str, Mapping[str, str]]
     find_version: Callable[[JSONObject], CustomVersion | None]
-    definitions: Definitions
-    lookup: Lookup
-    settings: Mapping[str, Any]
     user: JSONObject
+    around: Surroundings
 
 
 class _AskedObject:
@@ -71,12 +65,9 @@ class _AskedObject:
         self._given: Final = {name: metadata[name] for name in _GIVEN if name in metadata}
         self._stored: Final = stored
         self.request = build_request(self._new, None, operation="CREATE", resource=resource, user=inventory.user)
-        self.around: Final = Surroundings(
-            inventory.namespaces.get(self.request.namespace, {}),
-            None if stored else inventory.find_version(document),
-            inventory.definitions,
-            inventory.lookup,
-            inventory.settings,
+        self.around: Final = inventory.around._replace(
+            namespace_labels=inventory.namespaces.get(self.request.namespace, {}),
+            version=None if stored else inventory.find_version(document),
         )
         self._shown: Final[dict[bool, AdmissionRequest]] = {}
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fleethook.admission.declaration import RuleError, is_control_plane
 from fleethook.admission.followed_objects import find_among
 from fleethook.admission.pod_templates import list_targets
-from fleethook.admission.rule import Rule
+from fleethook.admission.rule import Rule, Surroundings
 from fleethook.admission.rules_file import load_rules
-from fleethook.api_schema import NO_DEFINITIONS, read_definitions
+from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import describe_missing, stream_objects
@@ -139,10 +139,8 @@ def _apply_to_files(
     inventory = Inventory(
         {str(one["metadata"]["name"]): read_labels(one) for one in objects if one["kind"] == "Namespace"},
         lambda document: find_kind_version(definitions, document),
-        read_definitions(definitions),
-        find_among(objects),
-        settings,
         user,
+        Surroundings(definitions=read_definitions(definitions), lookup=find_among(objects), settings=settings),
     )
     trials = RuleTrials(rules, inventory)
     for one in (*read.documents, *read.selected):
@@ -224,7 +222,9 @@ async def _apply_to_cluster(
                 str(one["metadata"]["name"]): read_labels(one) for each in labelled async for one in read(each)
             }
             stored = [one for each in list_followed(rules) async for one in read(each)]
-            inventory = Inventory(namespaces, lambda _: None, NO_DEFINITIONS, find_among(stored), settings, user)
+            inventory = Inventory(
+                namespaces, lambda _: None, user, Surroundings(lookup=find_among(stored), settings=settings)
+            )
             trials = RuleTrials(rules, inventory)
             async for resource in _list_resources(connection, rules, errors, prefix):
                 async for document in read(resource, namespace):
