@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fleethook.cli.command_line import Argument, CommandGroup, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
@@ -34,6 +34,7 @@ from fleethook.cluster.manifests.manifest_reader import RULES
 from fleethook.engines.interpret.chain import ChainError, ChainStep, Explained
 from fleethook.engines.interpret.commands.interpret_chain import (
     INTERPRETERS,
+    FixtureSet,
     build_chain,
     describe_dropped,
     explain_error,
@@ -228,51 +229,43 @@ def run_tests(
 
     Exit codes: 0 success; 1 a fixture failed; 2 invalid arguments, unreadable input or an invalid fixture.
     """
-    subjects = _Subjects(interpreters or [], manifests or [], karmada, reading, conventions, _read_addresses(resolve))
+    addresses = _read_addresses(resolve)
 
     def run_once() -> list[FixtureResult]:
-        return _run_fixtures(paths, subjects, output)
+        subjects = _read_subjects(paths, manifests or [], karmada, reading)
+
+        async def run_all() -> list[FixtureResult]:
+            async with HookClient(allow_private=True, fixed=addresses) as client:
+                sources = [*subjects.interpreters, *(interpreters or ())]
+                chain, unusable = build_chain(client, Runner(), sources, subjects.objects, conventions=conventions)
+                subjects.errors.extend(unusable)
+                return [await run_fixture(chain, case, strict=reading.strict) for case in subjects.cases]
+
+        results = asyncio.run(run_all())
+        write_input_errors(subjects.errors)
+        # An unreadable document is a result without operation.
+        unreadable = [*map(make_error_result, subjects.errors)]
+        shown = [] if output is Output.TEXT else unreadable
+        print_results([*shown, *results], output, command="fleethook interpret", layer="layer")
+        return [*unreadable, *results]
 
     python = [Path(source) for source in interpreters or [] if source.endswith(".py")]
     run_and_exit(run_once, watch=[*paths, *(manifests or []), *python] if watch else None)
 
 
-class _Subjects(NamedTuple):
-    """The interpreters under test, beside those of the directories of fixtures."""
-
-    interpreters: Sequence[str]
-    manifests: Sequence[Path]
-    karmada: TargetOptions
-    reading: InputOptions
-    conventions: ConventionsMode
-    addresses: FixedAddresses
-
-
-def _run_fixtures(paths: Sequence[Path], subjects: _Subjects, output: Output) -> list[FixtureResult]:
-    """Run all fixtures and print the results. An unreadable document is a result without operation."""
-    rules = read_rules(subjects.karmada)
-    found = find_fixtures(paths, subjects.reading)
-    read = read_manifests(subjects.manifests, subjects.reading)
+def _read_subjects(
+    paths: Sequence[Path], manifests: Sequence[Path], karmada: TargetOptions, reading: InputOptions
+) -> FixtureSet:
+    """Return the fixtures, and the interpreters under test. Exits with a message without fixtures and errors."""
+    rules = read_rules(karmada)
+    found = find_fixtures(paths, reading)
+    read = read_manifests(manifests, reading)
     used = {one.source for one in read.documents if is_interpreter(one)} | {one.source for one in read.errors}
-    errors = [*found.errors, *read.errors, *find_unused(subjects.manifests, used, INTERPRETERS, subjects.reading)]
+    errors = [*found.errors, *read.errors, *find_unused(manifests, used, INTERPRETERS, reading)]
     if not found.cases and not errors:
         fail(f"no fixtures in {', '.join(map(str, paths))}")
-    objects = replace_objects(rules, [*found.objects, *read.documents])
-    kinds = {case.fixture.question.kind for case in found.cases}
-    write_error(*warn_untested(found.objects, kinds))
-
-    async def run_all() -> list[FixtureResult]:
-        async with HookClient(allow_private=True, fixed=subjects.addresses) as client:
-            sources = [*found.interpreters, *subjects.interpreters]
-            chain, unusable = build_chain(client, Runner(), sources, objects, conventions=subjects.conventions)
-            errors.extend(unusable)
-            return [await run_fixture(chain, case, strict=subjects.reading.strict) for case in found.cases]
-
-    fixture_results = asyncio.run(run_all())
-    write_input_errors(errors)
-    shown = [] if output is Output.TEXT else map(make_error_result, errors)
-    print_results([*shown, *fixture_results], output, command="fleethook interpret", layer="layer")
-    return [*map(make_error_result, errors), *fixture_results]
+    write_error(*warn_untested(found.objects, {case.fixture.question.kind for case in found.cases}))
+    return found._replace(objects=replace_objects(rules, [*found.objects, *read.documents]), errors=errors)
 
 
 interpret = CommandGroup(

@@ -332,10 +332,8 @@ def select(answers: Answers, others: Sequence[InterpreterWebhook]) -> Interprete
     for kind, operation in sorted(answers):
         if operation not in _OPERATIONS:
             continue
-        rival = next(
-            (webhook for webhook in rivals if matches(webhook, operation, InterpretedKind(kind, "", namespaced=True))),
-            None,
-        )
+        target = InterpretedKind(kind, "", namespaced=True)
+        rival = next((webhook for webhook in rivals if matches(webhook, operation, target)), None)
         if rival is None:
             answered.setdefault(kind, set()).add(operation)
         else:

@@ -75,9 +75,9 @@ class WebhookLayer:
         self._observe: Final = observe
         self._webhooks: list[InterpreterWebhook] | None = None
         self._worker: Final = Worker()
-        store.subscribe(self._drop_hooks)
+        store.subscribe(self._drop_webhooks)
 
-    def _drop_hooks(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
+    def _drop_webhooks(self, key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
         if key.group_kind in CONFIGURATIONS:
             self._webhooks = None
 
@@ -111,12 +111,8 @@ class WebhookLayer:
         target = find_target(question.kind, question.object, self._find_definition)
         for webhook in webhooks:
             if matches(webhook, question.operation, target):
-                return Handler(
-                    webhook.uid,
-                    partial(self._ask, webhook),
-                    describe=partial(_describe_webhook, webhook),
-                    place=webhook.uid,
-                )
+                ask, describe = partial(self._ask, webhook), partial(_describe_webhook, webhook)
+                return Handler(webhook.uid, ask, describe=describe, place=webhook.uid)
         return None
 
     async def _ask(self, webhook: InterpreterWebhook, question: Question) -> Answer:
