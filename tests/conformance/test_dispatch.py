@@ -32,7 +32,7 @@ from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.client import HookClient
 from fleethook.server.reviews.codec import find_budget
-from fleethook.work.threads import Worker
+from fleethook.work.threads import Worker, run_work
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.engines.dispatch.builders import (
     binding,
@@ -186,7 +186,7 @@ async def test_mutating_webhooks(case: dict[str, Any], server: Webhooks, client:
     if "labels" in case["expect"]:
         assert read_labels(run.mutating.attributes.object) == case["expect"]["labels"]
     for name, reinvoked in case["expect"].get("reinvoke", {}).items():
-        uid = next(hook.uid for hook in run.hooks.hooks if hook.name == name)
+        uid = next(hook.uid for hook in run.hooks.webhooks if hook.name == name)
         assert (uid in run.mutating._to_reinvoke) is reinvoked
 
 
@@ -344,7 +344,9 @@ async def test_timeouts(case: dict[str, Any], server: Webhooks, client: HookClie
     )
     made, expected = request_of(review()), case["expect"]
     for phase in ("mutating", "validating"):
-        found = await dispatcher(documents, client).dispatch(made, cluster="c", phase=phase, deadline=deadline)
+        found = await run_work(
+            dispatcher(documents, client).dispatch(made, cluster="c", phase=phase, deadline=deadline)
+        )
         if not found.response.allowed:
             # Upstream's texts come from its own HTTP server, which finally ends the request.
             assert (found.response.code, "errorContainsAnyOf" in expected) == (504, True)
@@ -374,8 +376,10 @@ async def test_kcps_own_webhooks_are_called_only_in_their_workspace(server: Webh
             cowboy = {"apiVersion": f"{group}/{version}", "kind": "Cowboy", "metadata": metadata}
             asked_for = review(cowboy, resource={"group": group, "version": version, "resource": resource})
             deadline = Deadline(time.monotonic() + NET)
-            found = await dispatcher(documents, client).dispatch(
-                request_of(asked_for), cluster=step["cluster"], phase=phase, deadline=deadline
+            found = await run_work(
+                dispatcher(documents, client).dispatch(
+                    request_of(asked_for), cluster=step["cluster"], phase=phase, deadline=deadline
+                )
             )
             assert found.response.allowed
             calls = [one.object["metadata"]["annotations"]["kcp.io/cluster"] for one in server.calls[before:]]
@@ -408,10 +412,10 @@ async def test_kcps_example_denies_and_names_the_workspace(server: Webhooks, cli
     ]  # fmt: skip
     name, spec = case["object"]["name"], case["object"]["spec"]
     cowboy = {"apiVersion": "wildwest.dev/v1alpha1", "kind": "Cowboy", "metadata": {"name": name}, "spec": spec}
-    found = await dispatcher(documents, client).dispatch(
+    found = await run_work(dispatcher(documents, client).dispatch(
         request_of(review(cowboy, resource={"group": "wildwest.dev", "version": "v1alpha1", "resource": "cowboys"})),
         cluster="2b1n", phase="validating", deadline=Deadline(time.monotonic() + NET),
-    )  # fmt: skip
+    ))  # fmt: skip
     assert found.response.allowed is case["expect"]["allowed"]
     expected = case["expect"]["errorContains"].replace("<consumer logical cluster>", "2b1n")
     assert found.response.message == expected
