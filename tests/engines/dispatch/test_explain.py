@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
-from fleethook.engines.dispatch.explain import ExplainedHook, Explanation, explain
+from fleethook.engines.dispatch.explain import ExplainedWebhook, Explanation, explain
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
@@ -178,7 +178,7 @@ REQUESTS: Final = (
 def test_the_change_of_the_nearest_miss_makes_the_webhook_match(hook: dict[str, Any], made: dict[str, Any]) -> None:
     others = (definition("ws3", "widgets.example.org", "v1", "v2"), namespace("ws3", of="a"))
 
-    def run() -> ExplainedHook:
+    def run() -> ExplainedWebhook:
         found = run_explain(world(*others, configuration("ws3", "validating", hook)), made)
         return asyncio.run(found).validating[0]
 

@@ -153,7 +153,7 @@ class World:
         self, relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
     ) -> WebhookResponse:
         assert seconds > 0
-        hook = relevant.hook
+        hook = relevant.webhook
         told = {document["metadata"]["annotations"]["kcp.io/cluster"] for document in objects(attributes)}
         (seen_as,) = told
         url = hook.endpoint.url if hook.endpoint else ""

@@ -162,20 +162,20 @@ class Dispatcher:
     def find_relevant(self, target: MatchedRequest, cluster: str, phase: Phase) -> Work[tuple[RelevantWebhook, ...]]:
         """Return the webhooks of a cluster whose rules match a request; raises StatusError if it has too many."""
         attributes = target.attributes
-        hooks = yield from self._find_hooks(cluster, phase)
-        if hooks.problem:
+        webhooks = yield from self._find_webhooks(cluster, phase)
+        if webhooks.problem:
             where = f"logical cluster {cluster}" if cluster else "the cluster"
-            text = f"{where} has too many {phase} webhooks: {hooks.problem}"
+            text = f"{where} has too many {phase} webhooks: {webhooks.problem}"
             raise forbidden(attributes.resource_name, attributes.name, text)
-        return hooks.find_relevant(build_rule_attributes(attributes), attributes.kind, target.equivalents)
+        return webhooks.find_relevant(build_rule_attributes(attributes), attributes.kind, target.equivalents)
 
-    def _find_hooks(self, cluster: str, phase: Phase) -> Work[WebhookIndex]:
+    def _find_webhooks(self, cluster: str, phase: Phase) -> Work[WebhookIndex]:
         return self._configurations.find(cluster, phase, worker=self.worker)
 
-    async def find_hooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Webhook]:
+    async def find_webhooks(self, target: MatchedRequest, phase: Phase) -> Sequence[Webhook]:
         """Return all webhooks of the owner, including those whose rules do not match the request."""
         owner = target.ownership.cluster
-        return () if owner is None else (await run_work(self._find_hooks(owner, phase))).hooks
+        return () if owner is None else (await run_work(self._find_webhooks(owner, phase))).webhooks
 
     def dispatch(
         self, request: AdmissionRequest, *, cluster: str, phase: Phase, deadline: Deadline, cluster_exists: bool = False
@@ -276,11 +276,11 @@ class Dispatcher:
 
         patching = Patcher(self.worker, attributes.cluster)
         call_webhook = dependencies.call_webhook
-        hooks = [one.hook for one in target.relevant]
-        namespace = await self.find_namespace(attributes, hooks)
+        webhooks = [one.webhook for one in target.relevant]
+        namespace = await self.find_namespace(attributes, webhooks)
         if trace is not None:
             call_webhook = trace.watch_webhooks(call_webhook)
-            if any(needs_namespace(hook, attributes) for hook in hooks):
+            if any(needs_namespace(webhook, attributes) for webhook in webhooks):
                 trace.note_namespace(attributes, namespace)
         return RequestContext(
             namespace=namespace,
@@ -304,12 +304,12 @@ class Dispatcher:
             schema=schema,
         )
 
-    async def find_namespace(self, attributes: Attributes, hooks: Iterable[Webhook]) -> NamespaceLabels:
+    async def find_namespace(self, attributes: Attributes, webhooks: Iterable[Webhook]) -> NamespaceLabels:
         """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them.
 
         A namespace that is not in the store is read from the apiserver: it may be new.
         """
-        if not any(needs_namespace(hook, attributes) for hook in hooks):
+        if not any(needs_namespace(webhook, attributes) for webhook in webhooks):
             return NamespaceLabels({})
         cluster, name = attributes.cluster, attributes.namespace
         # kube-apiserver gives each Namespace this label.

@@ -51,7 +51,7 @@ class Predicate(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
 
 
-class ExplainedHook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ExplainedWebhook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One webhook, and the decision about its call."""
 
     configuration: str
@@ -88,8 +88,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     resource: str
     operation: str
     owner: ExplainedOwner
-    mutating: tuple[ExplainedHook, ...]
-    validating: tuple[ExplainedHook, ...]
+    mutating: tuple[ExplainedWebhook, ...]
+    validating: tuple[ExplainedWebhook, ...]
     shadowed: tuple[str, ...] = ()
     """The webhooks of the consumer's own cluster that match, but are replaced by the owner's webhooks."""
     notes: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ async def explain(
         msgspec.DecodeError: An object of the review is not JSON.
         StatusError: An object of the review cannot be forwarded.
     """
-    found: dict[Phase, tuple[ExplainedHook, ...]] = {}
+    found: dict[Phase, tuple[ExplainedWebhook, ...]] = {}
     for phase in PHASES:
         shown = validating if validating is not None and phase == "validating" else request
         target = await run_work(dispatcher.find_target(shown, cluster=cluster, phase=phase))
@@ -148,16 +148,16 @@ async def explain(
 
 async def _explain_phase(
     dispatcher: Dispatcher, target: MatchedRequest, context: RequestContext, phase: Phase, *, has_defaults: bool | None
-) -> tuple[ExplainedHook, ...]:
+) -> tuple[ExplainedWebhook, ...]:
     """Explain the webhooks of one phase."""
-    hooks = await dispatcher.find_hooks(target, phase)
-    context = context._replace(namespace=await dispatcher.find_namespace(target.attributes, hooks))
-    relevant = {one.hook.uid: one for one in target.relevant}
+    webhooks = await dispatcher.find_webhooks(target, phase)
+    context = context._replace(namespace=await dispatcher.find_namespace(target.attributes, webhooks))
+    relevant = {one.webhook.uid: one for one in target.relevant}
     equivalents = EquivalentIndex(target.equivalents)
     deciders = _Deciders(CallDecider(context), CallDecider(context), equivalents, has_defaults)
-    found: list[ExplainedHook] = []
-    for number, hook in enumerate(hooks, 1):
-        found.append(await _explain_hook(hook, relevant.get(hook.uid), target, deciders))
+    found: list[ExplainedWebhook] = []
+    for number, webhook in enumerate(webhooks, 1):
+        found.append(await _explain_webhook(webhook, relevant.get(webhook.uid), target, deciders))
         if number % _EXPLAINED_AT_ONCE == 0:
             await asyncio.sleep(0)
     return tuple(found)
@@ -172,18 +172,20 @@ class _Deciders(NamedTuple):
     has_defaults: bool | None
 
 
-async def _explain_hook(
-    hook: Webhook, relevant: RelevantWebhook | None, target: MatchedRequest, deciders: _Deciders
-) -> ExplainedHook:
+async def _explain_webhook(
+    webhook: Webhook, relevant: RelevantWebhook | None, target: MatchedRequest, deciders: _Deciders
+) -> ExplainedWebhook:
     attributes, namespace = target.attributes, deciders.dispatched.namespace
     nearest = ""
     if relevant is None:
-        answers = _explain_mismatch(hook, target, namespace, deciders.equivalents)
+        answers = _explain_mismatch(webhook, target, namespace, deciders.equivalents)
         barrier: Verdict | None = answers[0]
         # Conditions are evaluated on the object as it is: the user may be about to change a rule.
         invocation = WebhookInvocation(attributes.resource, attributes.subresource, attributes.kind, -1)
-        answers += (*await _evaluate(RelevantWebhook(hook, invocation), attributes, deciders.others),)
-        nearest = "" if target.exempt else _describe_nearest_miss(hook, attributes, answers[1:], deciders.equivalents)
+        answers += (*await _evaluate(RelevantWebhook(webhook, invocation), attributes, deciders.others),)
+        nearest = (
+            "" if target.exempt else _describe_nearest_miss(webhook, attributes, answers[1:], deciders.equivalents)
+        )
     else:
         rest = check_filters(relevant, attributes, namespace)
         answers = (_explain_match(relevant, attributes), *rest)
@@ -191,31 +193,31 @@ async def _explain_hook(
         conditions = await _evaluate(relevant, attributes, decider)
         barrier = find_barrier(rest) or find_barrier(conditions)
         answers += conditions
-    unset = _describe_unset(hook, attributes, barrier, has_defaults=deciders.has_defaults)
-    return ExplainedHook(
-        configuration=hook.configuration,
-        webhook=hook.name,
-        uid=hook.uid,
+    unset = _describe_unset(webhook, attributes, barrier, has_defaults=deciders.has_defaults)
+    return ExplainedWebhook(
+        configuration=webhook.configuration,
+        webhook=webhook.name,
+        uid=webhook.uid,
         decision="call" if barrier is None else "unknown" if unset else "skip" if barrier.error is None else "error",
         stage="" if barrier is None else barrier.stage,
         reason="all filters match" if barrier is None else unset or barrier.reason,
-        failure_policy="Ignore" if hook.fails_open else "Fail",
-        timeout_seconds=hook.seconds,
+        failure_policy="Ignore" if webhook.fails_open else "Fail",
+        timeout_seconds=webhook.seconds,
         predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
         nearest_miss=nearest,
         sent_as=_format_kind(relevant.invocation.kind) if relevant is not None else "",
-        notes=tuple(_list_hook_notes(hook, attributes)) if barrier is None else (),
+        notes=tuple(_list_webhook_notes(webhook, attributes)) if barrier is None else (),
     )
 
 
 def _describe_unset(
-    hook: Webhook, attributes: Attributes, barrier: Verdict | None, *, has_defaults: bool | None
+    webhook: Webhook, attributes: Attributes, barrier: Verdict | None, *, has_defaults: bool | None
 ) -> str:
     """Return which members kube-apiserver may set before it evaluates conditions without a result, ``""`` for none."""
     if has_defaults is None or barrier is None or barrier.stage != Stage.CONDITIONS:
         return ""
     objects = {"object": attributes.object, "oldObject": attributes.old_object}
-    reads = {one for condition in hook.conditions for one in list_reads(condition.expression)}
+    reads = {one for condition in webhook.conditions for one in list_reads(condition.expression)}
     members = {
         ".".join(one.path[1:])
         for one in reads
@@ -247,10 +249,10 @@ def _explain_match(relevant: RelevantWebhook, attributes: Attributes) -> Verdict
 
 
 def _describe_nearest_miss(
-    hook: Webhook, attributes: Attributes, answers: Sequence[Verdict], equivalents: EquivalentIndex
+    webhook: Webhook, attributes: Attributes, answers: Sequence[Verdict], equivalents: EquivalentIndex
 ) -> str:
     """Return the smallest change after which the rules match, and the filters that would still prevent a call."""
-    nearest = find_nearest_miss(hook, build_rule_attributes(attributes), equivalents)
+    nearest = find_nearest_miss(webhook, build_rule_attributes(attributes), equivalents)
     if nearest is None:
         return ""
     # Conditions may have another result on the object in the version of an equivalent resource.
@@ -263,22 +265,22 @@ def _describe_nearest_miss(
 
 
 def _explain_mismatch(
-    hook: Webhook, target: MatchedRequest, namespace: NamespaceLabels, equivalents: EquivalentIndex
+    webhook: Webhook, target: MatchedRequest, namespace: NamespaceLabels, equivalents: EquivalentIndex
 ) -> tuple[Verdict, ...]:
     attributes = target.attributes
     if target.exempt:
         reason = f"webhooks are never called for a {attributes.kind.kind}"
-    elif not hook.rules:
+    elif not webhook.rules:
         reason = "it has no rules"
     else:
         known = build_rule_attributes(attributes)
-        is_equivalent = any(equivalents.find_first(rule, known) is not None for rule in hook.rules)
+        is_equivalent = any(equivalents.find_first(rule, known) is not None for rule in webhook.rules)
         also = "; matchPolicy is Exact" if is_equivalent else ""
         reason = f"no rule matches {attributes.operation} of {_format_path(attributes)}{also}"
     return (
         Verdict(Stage.RULES, ok=False, reason=reason),
-        match_namespace(hook, attributes, namespace),
-        match_object(hook, attributes),
+        match_namespace(webhook, attributes, namespace),
+        match_object(webhook, attributes),
     )
 
 
@@ -292,10 +294,12 @@ def _format_path(attributes: Attributes) -> str:
 
 
 async def _evaluate(relevant: RelevantWebhook, attributes: Attributes, decider: CallDecider) -> tuple[Verdict, ...]:
-    if not relevant.hook.conditions or relevant.invocation.kind is None:
+    if not relevant.webhook.conditions or relevant.invocation.kind is None:
         return ()
     try:
-        return (await decider.evaluate_conditions(relevant.hook, await decider.build_versioned(relevant, attributes)),)
+        return (
+            await decider.evaluate_conditions(relevant.webhook, await decider.build_versioned(relevant, attributes)),
+        )
     except StatusError as error:
         return (Verdict(Stage.CONDITIONS, ok=False, reason=str(error), error=error),)
 
@@ -304,14 +308,14 @@ def _format_kind(kind: GroupVersionKind | None) -> str:
     return "" if kind is None else f"{kind.api_version}, Kind={kind.kind}"
 
 
-def _list_hook_notes(hook: Webhook, attributes: Attributes) -> list[str]:
+def _list_webhook_notes(webhook: Webhook, attributes: Attributes) -> list[str]:
     notes: list[str] = []
-    if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+    if attributes.dry_run and webhook.side_effects not in ("None", "NoneOnDryRun"):
         notes.append("it does not support dry runs (sideEffects), so the dry run is refused")
-    if hook.endpoint is None:
-        notes.append(hook.problem)
+    if webhook.endpoint is None:
+        notes.append(webhook.problem)
     try:
-        version = choose_review_version(hook.review_versions)
+        version = choose_review_version(webhook.review_versions)
     except ReviewError as error:
         notes.append(f"the call fails: {error}")
     else:
@@ -319,13 +323,13 @@ def _list_hook_notes(hook: Webhook, attributes: Attributes) -> list[str]:
     return notes
 
 
-def _list_notes(target: MatchedRequest, found: Mapping[Phase, Sequence[ExplainedHook]]) -> list[str]:
+def _list_notes(target: MatchedRequest, found: Mapping[Phase, Sequence[ExplainedWebhook]]) -> list[str]:
     notes: list[str] = []
     if target.ownership.cluster is None:
         unseen = target.ownership.status is OwnerStatus.UNSEEN
         notes.append(f"{'this is no answer' if unseen else 'the request is refused'}: {target.ownership.problem}")
-    for phase, hooks in found.items():
-        if sum(one.decision == "call" for one in hooks) > MAX_CALLS:
+    for phase, webhooks in found.items():
+        if sum(one.decision == "call" for one in webhooks) > MAX_CALLS:
             notes.append(
                 f"the request is refused in the {phase} phase: it matches more than {MAX_CALLS} webhooks, the limit "
                 "of one request"
@@ -344,7 +348,7 @@ async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tupl
         return ()
     return tuple(
         [
-            f"{phase}: {one.hook.uid}"
+            f"{phase}: {one.webhook.uid}"
             for phase in PHASES
             for one in await run_work(dispatcher.find_relevant(target, attributes.cluster, phase))
         ]

@@ -16,7 +16,7 @@ from fleethook.engines.dispatch.call.call import Observe, WebhookCaller
 from fleethook.engines.dispatch.call.call_trace import (
     decode_failure,
     decode_response,
-    name_hook,
+    name_webhook,
 )
 from fleethook.engines.dispatch.converter import ConversionError, NeedsWebhook, ObjectConverter
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
@@ -116,19 +116,19 @@ async def _call_webhook(
     kind: GroupVersionKind,  # noqa: ARG001 - as above
     seconds: float,  # noqa: ARG001 - nothing waits
 ) -> WebhookResponse:
-    hook, calls = relevant.hook, find_current()
-    key = name_hook(hook)
-    call = calls.take("webhook", hook.name, key, cluster=hook.cluster, configuration=hook.configuration)
+    webhook, calls = relevant.webhook, find_current()
+    key = name_webhook(webhook)
+    call = calls.take("webhook", webhook.name, key, cluster=webhook.cluster, configuration=webhook.configuration)
     if call is None:
-        raise CallingError(hook.name, UNRECORDED)
-    title = CallName("webhook", hook.configuration, hook.name)
+        raise CallingError(webhook.name, UNRECORDED)
+    title = CallName("webhook", webhook.configuration, webhook.name)
     try:
         if call.error:
-            raise decode_failure(hook.name, call.failure or {})
+            raise decode_failure(webhook.name, call.failure or {})
         return decode_response(as_object(read_answer(call)))
     except ValueError as error:
         calls.note_missing(title, f"its recorded answer cannot be read: {error}")
-        raise CallingError(hook.name, UNRECORDED) from error
+        raise CallingError(webhook.name, UNRECORDED) from error
 
 
 class _NamespaceReader:

@@ -23,7 +23,7 @@ def test_the_index_finds_the_same_webhooks_as_a_scan(made: Any, requests: Any) -
     for request, others in (*requests, *requests):
         expected = [
             (hook, invocation)
-            for hook in compiled.hooks
+            for hook in compiled.webhooks
             if (invocation := find_invocation(hook, request, KIND, EquivalentIndex(others))) is not None
         ]
         assert [tuple(one) for one in compiled.find_relevant(request, KIND, others)] == expected
@@ -33,9 +33,9 @@ def test_webhooks_of_the_same_name_have_different_uids() -> None:
     same = configuration("c", "validating", webhook("w"), webhook("v"), webhook("w"), name="x")
     other = configuration("c", "validating", webhook("w"), name="y")
     index = WebhookIndex(hook for one in (same, other) for hook in compile_webhooks("validating", "c", one))
-    assert [hook.uid for hook in index.hooks] == ["x/w/0", "x/v/0", "x/w/1", "y/w/0"]
+    assert [hook.uid for hook in index.webhooks] == ["x/w/0", "x/v/0", "x/w/1", "y/w/0"]
     request = RuleAttributes("CREATE", resource(), "", namespaced=True)
-    assert [one.hook.position for one in index.find_relevant(request, KIND, ())] == [0, 1, 2, 3]
+    assert [one.webhook.position for one in index.find_relevant(request, KIND, ())] == [0, 1, 2, 3]
 
 
 def _find(configurations: Configurations) -> WebhookIndex:
@@ -65,7 +65,7 @@ def test_incremental_changes_give_the_same_webhooks_as_a_fresh_start(changes: An
         fresh = _find(Configurations(store))
         one, other = (
             (
-                [(hook.uid, hook.rules) for hook in each.hooks],
+                [(hook.uid, hook.rules) for hook in each.webhooks],
                 [(hook.uid, hook.position, how) for hook, how in each.find_relevant(request, KIND, others)],
             )
             for each in (found, fresh)
@@ -76,7 +76,7 @@ def test_incremental_changes_give_the_same_webhooks_as_a_fresh_start(changes: An
 async def test_only_changed_configurations_are_compiled_again() -> None:
     world = World(store_of(*(configuration("a", "validating", webhook(f"{name}.b.c"), name=name) for name in "xy")))
     await world.dispatch(review(), cluster="a", phase="validating")
-    compiled = world.dispatcher._configurations._hooks["a", "validating"].hooks._by_configuration
+    compiled = world.dispatcher._configurations._webhooks["a", "validating"].webhooks._by_configuration
     before = dict(compiled)
     world.store.put(configuration("a", "validating", webhook("new.b.c"), name="x"))
     world.calls.clear()

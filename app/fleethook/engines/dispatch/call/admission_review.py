@@ -332,13 +332,13 @@ def patch_object(document: JSON, answer: WebhookResponse) -> PatchedObject:
     return PatchedObject(patched, operations, changed=not identical(patched, document))
 
 
-def check_patched(hook: str, patched: PatchedObject, resource: GroupVersionResource, kind: GroupVersionKind) -> None:
+def check_patched(webhook: str, patched: PatchedObject, resource: GroupVersionResource, kind: GroupVersionKind) -> None:
     """Refuse a patch of nothing, or one that yields an object of another kind, as kube-apiserver does.
 
     kube-apiserver decodes the answer next, and refuses members that do not fit their types.
 
     Args:
-        hook: The name of the webhook.
+        webhook: The name of the webhook.
         patched: The patched object.
         resource: The resource of the request.
         kind: The kind of the object before the patch.
@@ -350,13 +350,13 @@ def check_patched(hook: str, patched: PatchedObject, resource: GroupVersionResou
         return
     if patched.object is None:
         text = "attempted to modify the object, which is not supported for this operation"
-        raise internal(f'admission webhook "{hook}" {text}')
+        raise internal(f'admission webhook "{webhook}" {text}')
     if not isinstance(patched.object, dict):
-        raise internal(f'the patch of admission webhook "{hook}" replaces the object by another JSON type')
+        raise internal(f'the patch of admission webhook "{webhook}" replaces the object by another JSON type')
     problem = explain_wrong_kind(patched.object, kind, is_builtin=is_builtin(resource.group, resource.resource))
     if problem:
         text = "yields an object that does not fit its types: "
-        raise internal(f'the patch of admission webhook "{hook}" {text}{problem}')
+        raise internal(f'the patch of admission webhook "{webhook}" {text}{problem}')
 
 
 def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:

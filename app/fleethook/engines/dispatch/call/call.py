@@ -87,71 +87,75 @@ class WebhookCaller:
             CallingError: The call failed, or the response is invalid.
             StatusError: The webhook does not support the request, or this server has no capacity for the call.
         """
-        hook = relevant.hook
+        webhook = relevant.webhook
         if attributes.dry_run:
-            _check_dry_run(hook)
+            _check_dry_run(webhook)
         uid = str(uuid.uuid4())
         try:
-            version = choose_review_version(hook.review_versions)
+            version = choose_review_version(webhook.review_versions)
         except ReviewError as error:
-            raise CallingError(hook.name, f"could not create admission objects: {error}") from None
-        if hook.endpoint is None:
-            raise CallingError(hook.name, f"could not get REST client: {hook.problem}")
+            raise CallingError(webhook.name, f"could not create admission objects: {error}") from None
+        if webhook.endpoint is None:
+            raise CallingError(webhook.name, f"could not get REST client: {webhook.problem}")
         review = build_review(attributes, relevant.invocation, kind=kind, version=version, uid=uid)
         # Encoded when the call starts, so that waiting requests hold no second copy.
         encode: Encode = partial(msgspec.json.encode, review)
         if attributes.size > _SMALL_REVIEW:
             encode = partial(self._worker.run, attributes.cluster, msgspec.json.encode, review)
-        facts = {"fleethook.webhook": hook.uid, "fleethook.phase": hook.phase, "fleethook.cluster": hook.cluster}
+        facts = {
+            "fleethook.webhook": webhook.uid,
+            "fleethook.phase": webhook.phase,
+            "fleethook.cluster": webhook.cluster,
+        }
         with child_span("call webhook", "client", facts):
-            text = await self._post(hook, encode, consumer=attributes.cluster, seconds=seconds)
-        parse = partial(parse_response, text, uid=uid, version=version, mutating=hook.phase == "mutating")
+            text = await self._post(webhook, encode, consumer=attributes.cluster, seconds=seconds)
+        parse = partial(parse_response, text, uid=uid, version=version, mutating=webhook.phase == "mutating")
         try:
             if len(text) <= _SHORT_ANSWER:
                 return parse()
             return await self._worker.run(attributes.cluster, parse)
         except ReviewError as error:
-            raise CallingError(hook.name, f"received invalid webhook response: {error}") from None
+            raise CallingError(webhook.name, f"received invalid webhook response: {error}") from None
         except PatchError as error:
-            raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
+            raise internal(f'the patch of admission webhook "{webhook.name}" does not apply: {error}') from None
 
-    async def _post(self, hook: Webhook, encode: Encode, *, consumer: str, seconds: float) -> bytes:
-        assert hook.endpoint is not None
+    async def _post(self, webhook: Webhook, encode: Encode, *, consumer: str, seconds: float) -> bytes:
+        assert webhook.endpoint is not None
         if seconds <= 0:
-            reason = f'failed to call webhook: Post "{hook.endpoint.url}": context deadline exceeded'
-            raise CallingError(hook.name, reason, cut_short=True)
+            reason = f'failed to call webhook: Post "{webhook.endpoint.url}": context deadline exceeded'
+            raise CallingError(webhook.name, reason, cut_short=True)
         started = time.perf_counter()
         outcome, code = "failed", 0
         try:
             text = await self._client.post(
-                hook.endpoint,
+                webhook.endpoint,
                 encode,
-                seconds=hook.seconds,
+                seconds=webhook.seconds,
                 within=seconds,
-                parties=Parties(hook.cluster, consumer),
+                parties=Parties(webhook.cluster, consumer),
             )
             outcome, code = "answered", 200
         except OverloadedError as error:
             outcome = "refused"
-            refused = f'admission webhook "{hook.name}" was not called: {error}; try again later'
+            refused = f'admission webhook "{webhook.name}" was not called: {error}; try again later'
             raise too_many_requests(refused) from error
         except CallError as error:
             outcome, code = "timed out" if error.timed_out else "failed", error.code
             if not (code or error.timed_out or isinstance(error, NotCalledError)):
-                where = f" of logical cluster {hook.cluster}" if hook.cluster else ""
-                line = f'webhook "{hook.name}"{where} breaks its connections: {error.reason}'
-                self._client.failures.note(hook.cluster, f"{hook.phase} {hook.uid}", line)
-            raise CallingError(hook.name, str(error), cut_short=error.cut_short) from error
+                where = f" of logical cluster {webhook.cluster}" if webhook.cluster else ""
+                line = f'webhook "{webhook.name}"{where} breaks its connections: {error.reason}'
+                self._client.failures.note(webhook.cluster, f"{webhook.phase} {webhook.uid}", line)
+            raise CallingError(webhook.name, str(error), cut_short=error.cut_short) from error
         finally:
-            self._observe(hook, outcome=outcome, code=code, seconds=time.perf_counter() - started)
+            self._observe(webhook, outcome=outcome, code=code, seconds=time.perf_counter() - started)
         return text
 
 
-def _check_dry_run(hook: Webhook) -> None:
-    if hook.side_effects is None:
-        raise CallingError(hook.name, "Webhook SideEffects is nil")
-    if hook.side_effects not in _WITHOUT_EFFECTS:
-        raise StatusError(400, "BadRequest", f'admission webhook "{hook.name}" does not support dry run')
+def _check_dry_run(webhook: Webhook) -> None:
+    if webhook.side_effects is None:
+        raise CallingError(webhook.name, "Webhook SideEffects is nil")
+    if webhook.side_effects not in _WITHOUT_EFFECTS:
+        raise StatusError(400, "BadRequest", f'admission webhook "{webhook.name}" does not support dry run')
 
 
 _MUTATION: Final = "mutation.webhook.admission.k8s.io"
@@ -174,16 +178,16 @@ class Audit:
         self.annotations: Final[dict[str, str]] = {}
         self._patches = 0
 
-    def record_call(self, hook: Webhook, *, round_number: int, mutated: bool) -> None:
+    def record_call(self, webhook: Webhook, *, round_number: int, mutated: bool) -> None:
         """Record the call of a mutating webhook."""
-        value = {"configuration": hook.configuration, "webhook": hook.name, "mutated": mutated}
-        self._add(f"{_MUTATION}/round_{round_number}_index_{hook.position}", _encode(value))
+        value = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": mutated}
+        self._add(f"{_MUTATION}/round_{round_number}_index_{webhook.position}", _encode(value))
 
-    def record_patch(self, hook: Webhook, operations: list[JSON], *, size: int, round_number: int) -> None:
+    def record_patch(self, webhook: Webhook, operations: list[JSON], *, size: int, round_number: int) -> None:
         """Record the patch of a mutating webhook, up to a total size.
 
         Args:
-            hook: The webhook.
+            webhook: The webhook.
             operations: The operations of the patch.
             size: The size of the patch in bytes.
             round_number: The round of the call.
@@ -192,20 +196,23 @@ class Audit:
         if self._patches > _MAX_PATCHES:
             return
         value = {
-            "configuration": hook.configuration, "webhook": hook.name, "patch": operations, "patchType": "JSONPatch"
-        }  # fmt: skip
-        self._add(f"{_PATCH}/round_{round_number}_index_{hook.position}", _encode(value))
+            "configuration": webhook.configuration,
+            "webhook": webhook.name,
+            "patch": operations,
+            "patchType": "JSONPatch",
+        }
+        self._add(f"{_PATCH}/round_{round_number}_index_{webhook.position}", _encode(value))
 
-    def record_fail_open(self, hook: Webhook, *, round_number: int = 0, index: int) -> None:
+    def record_fail_open(self, webhook: Webhook, *, round_number: int = 0, index: int) -> None:
         """Record an ignored failure; ``index`` counts all webhooks, but only called ones in the validating phase."""
-        prefix = _MUTATION if hook.phase == "mutating" else _VALIDATING
-        self._add(f"{_FAILED_OPEN}.{prefix}/round_{round_number}_index_{index}", hook.name)
+        prefix = _MUTATION if webhook.phase == "mutating" else _VALIDATING
+        self._add(f"{_FAILED_OPEN}.{prefix}/round_{round_number}_index_{index}", webhook.name)
 
-    def record_annotations(self, hook: Webhook, annotations: dict[str, str]) -> None:
+    def record_annotations(self, webhook: Webhook, annotations: dict[str, str]) -> None:
         """Record the audit annotations of a webhook's response, prefixed by its name. Invalid keys are left out."""
         for name, value in annotations.items():
-            key = f"{hook.name}/{name}"
-            if is_dns1123_subdomain(hook.name) and "/" not in name and label_key_problem(key) is None:
+            key = f"{webhook.name}/{name}"
+            if is_dns1123_subdomain(webhook.name) and "/" not in name and label_key_problem(key) is None:
                 self._add(key, value)
 
     def _add(self, key: str, value: str) -> None:

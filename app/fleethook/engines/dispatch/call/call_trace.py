@@ -40,8 +40,8 @@ class CallTrace:
         async def call_and_note(
             relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
         ) -> WebhookResponse:
-            hook = relevant.hook
-            noted = AskedCall("webhook", hook.name, name_hook(hook), hook.configuration, hook.cluster)
+            webhook = relevant.webhook
+            noted = AskedCall("webhook", webhook.name, name_webhook(webhook), webhook.configuration, webhook.cluster)
             try:
                 response = await call(relevant, attributes, kind=kind, seconds=seconds)
             except (CallingError, StatusError) as error:
@@ -85,9 +85,9 @@ def note_refusal(name: str, problem: str) -> AskedCall:
     return AskedCall("read", name, "", error=problem)
 
 
-def name_hook(hook: Webhook) -> str:
+def name_webhook(webhook: Webhook) -> str:
     """Return the key under which the answers of a webhook are noted."""
-    return f"{hook.phase}/{hook.uid}"
+    return f"{webhook.phase}/{webhook.uid}"
 
 
 def decode_response(members: Mapping[str, JSON]) -> WebhookResponse:

@@ -72,7 +72,7 @@ class MutatingPhase:
             for relevant in self._relevant:
                 if not await self._decider.should_call(relevant, self.attributes):
                     continue
-                if number == 0 or relevant.hook.uid in self._to_reinvoke:
+                if number == 0 or relevant.webhook.uid in self._to_reinvoke:
                     versioned = await self._decider.build_versioned(relevant, self.attributes)
                     await self._call(versioned, number)
         finally:
@@ -82,45 +82,45 @@ class MutatingPhase:
         self._to_reinvoke |= self._invoked
 
     async def _call(self, versioned: VersionedRequest, number: int) -> None:
-        hook = versioned.relevant.hook
+        webhook = versioned.relevant.webhook
         self._calls += 1
         if self._calls > MAX_CALLS:
             raise _refuse_calls(self.attributes)
         try:
             changed = await self._call_and_patch(versioned, number)
         except CallingError as error:
-            self._context.audit.record_call(hook, round_number=number, mutated=False)
-            self._record_invocation(hook)
-            if not hook.fails_open:
+            self._context.audit.record_call(webhook, round_number=number, mutated=False)
+            self._record_invocation(webhook)
+            if not webhook.fails_open:
                 raise internal(str(error)) from error
-            self._context.audit.record_fail_open(hook, round_number=number, index=hook.position)
+            self._context.audit.record_fail_open(webhook, round_number=number, index=webhook.position)
             if self._context.deadline.remaining <= 0 or error.cut_short:
                 raise timed_out() from error
             return
         except StatusError:
-            self._context.audit.record_call(hook, round_number=number, mutated=False)
+            self._context.audit.record_call(webhook, round_number=number, mutated=False)
             raise
         if changed:
             self._require_reinvocation()
             self.needs_reinvocation = True
-        self._record_invocation(hook)
+        self._record_invocation(webhook)
 
-    def _record_invocation(self, hook: Webhook) -> None:
-        if hook.reinvoke_if_needed:
-            self._invoked.add(hook.uid)
+    def _record_invocation(self, webhook: Webhook) -> None:
+        if webhook.reinvoke_if_needed:
+            self._invoked.add(webhook.uid)
 
     async def _call_and_patch(self, versioned: VersionedRequest, number: int) -> bool:
         """Call a webhook and apply its patch; return whether the patch changed the object."""
         relevant, kind, attributes = versioned
-        hook, context = relevant.hook, self._context
+        webhook, context = relevant.webhook, self._context
         answer = await context.call_webhook(relevant, attributes, kind=kind, seconds=context.deadline.remaining)
-        context.audit.record_annotations(hook, answer.audit_annotations)
+        context.audit.record_annotations(webhook, answer.audit_annotations)
         context.warnings.extend(answer.warnings)
         if not answer.allowed:
-            raise answer.denial(hook.name)
-        made, operations, changed = await self._patch(hook, attributes.object, answer, kind=kind)
+            raise answer.denial(webhook.name)
+        made, operations, changed = await self._patch(webhook, attributes.object, answer, kind=kind)
         if not operations:
-            context.audit.record_call(hook, round_number=number, mutated=False)
+            context.audit.record_call(webhook, round_number=number, mutated=False)
             return False
         if changed:
             # kube-apiserver sets defaults after each patch, so that the next webhook sees them
@@ -132,23 +132,23 @@ class MutatingPhase:
             changed = await context.patching.differ(made, self.attributes.object)
         if changed:
             self.attributes = self.attributes._replace(object=made)
-        context.audit.record_call(hook, round_number=number, mutated=changed)
+        context.audit.record_call(webhook, round_number=number, mutated=changed)
         if self.attributes.resource_name != "secrets":
             # An apiserver records patches from the audit level Request on. The level is unknown here, and the content
             # of a Secret must not reach a log.
-            context.audit.record_patch(hook, operations, size=len(answer.patch), round_number=number)
+            context.audit.record_patch(webhook, operations, size=len(answer.patch), round_number=number)
         return changed
 
     async def _patch(
-        self, hook: Webhook, document: JSON, answer: WebhookResponse, *, kind: GroupVersionKind
+        self, webhook: Webhook, document: JSON, answer: WebhookResponse, *, kind: GroupVersionKind
     ) -> PatchedObject:
         try:
             patched = await self._context.patching.patch(document, answer)
         except ReviewError as error:
-            raise CallingError(hook.name, str(error)) from None
+            raise CallingError(webhook.name, str(error)) from None
         except PatchError as error:
-            raise internal(f'the patch of admission webhook "{hook.name}" does not apply: {error}') from None
-        check_patched(hook.name, patched, self.attributes.resource, kind)
+            raise internal(f'the patch of admission webhook "{webhook.name}" does not apply: {error}') from None
+        check_patched(webhook.name, patched, self.attributes.resource, kind)
         return patched
 
 
@@ -199,18 +199,18 @@ def _evaluate_result(
     position: int,
 ) -> StatusError | None:
     """Record the result of a call, and return the denial of the request, if any."""
-    hook = versioned.relevant.hook
+    webhook = versioned.relevant.webhook
     if isinstance(result, StatusError):
         return result
     if isinstance(result, CallingError):
-        if not hook.fails_open:
+        if not webhook.fails_open:
             return internal(str(result))
         if result.cut_short:
             # An apiserver could no longer store the object. Admitting it would let a caller with a short timeout
             # bypass every webhook with failurePolicy Ignore.
             return timed_out()
-        context.audit.record_fail_open(hook, index=position)
+        context.audit.record_fail_open(webhook, index=position)
         return None
-    context.audit.record_annotations(hook, result.audit_annotations)
+    context.audit.record_annotations(webhook, result.audit_annotations)
     context.warnings.extend(result.warnings)
-    return None if result.allowed else result.denial(hook.name)
+    return None if result.allowed else result.denial(webhook.name)

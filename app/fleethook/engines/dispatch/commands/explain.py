@@ -20,7 +20,7 @@ from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedHook, Explanation
+from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedWebhook, Explanation
 from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import (
@@ -254,11 +254,11 @@ async def _explain_all(dispatcher: Dispatcher, requests: Sequence[InputRequest])
 
 def _is_refused(explanation: Explanation) -> bool:
     """Return whether a request is refused before any webhook is called."""
-    hooks = (*explanation.mutating, *explanation.validating)
+    webhooks = (*explanation.mutating, *explanation.validating)
     return (
         bool(explanation.refused)
         or explanation.owner.cluster is None
-        or any(one.decision in ("error", "unknown") for one in hooks)
+        or any(one.decision in ("error", "unknown") for one in webhooks)
     )
 
 
@@ -281,10 +281,10 @@ def _format_tree(explained: _Explained, *, verbose: bool) -> Iterator[Styled]:
     yield styled(f"owner: {'none' if owner.cluster is None else _name_cluster(owner.cluster)} ({owner.case})")
     for step in owner.trace:
         yield styled(f"  {step}", "bold red" if step == owner.problem else "cyan")
-    for phase, hooks in (("mutating", explanation.mutating), ("validating", explanation.validating)):
-        yield styled(f"{phase}:" if hooks else f"{phase}: no webhooks")
-        for hook in hooks:
-            yield from _format_hook(hook, verbose=verbose)
+    for phase, webhooks in (("mutating", explanation.mutating), ("validating", explanation.validating)):
+        yield styled(f"{phase}:" if webhooks else f"{phase}: no webhooks")
+        for webhook in webhooks:
+            yield from _format_webhook(webhook, verbose=verbose)
     if explanation.shadowed:
         yield styled("shadowed, because the schema is not the cluster's own:")
         for one in explanation.shadowed:
@@ -297,15 +297,15 @@ def _name_cluster(name: str) -> str:
     return name or "the cluster"
 
 
-def _format_hook(hook: ExplainedHook, *, verbose: bool) -> Iterator[Styled]:
-    reason = f"{hook.stage}: {hook.reason}" if hook.stage else hook.reason
+def _format_webhook(webhook: ExplainedWebhook, *, verbose: bool) -> Iterator[Styled]:
+    reason = f"{webhook.stage}: {webhook.reason}" if webhook.stage else webhook.reason
     yield concatenate(
-        styled(f"  {hook.decision:<6}", _STYLES[hook.decision]), styled(" "), styled(f"{hook.uid}  {reason}")
+        styled(f"  {webhook.decision:<6}", _STYLES[webhook.decision]), styled(" "), styled(f"{webhook.uid}  {reason}")
     )
     if verbose:
-        for one in hook.predicates:
+        for one in webhook.predicates:
             yield styled(f"           {'yes' if one.ok else 'no ':<4}{one.stage}: {one.reason}", "dim")
-    if hook.nearest_miss:
-        yield styled(f"         nearest miss: {hook.nearest_miss}", "dim")
-    for note in hook.notes:
+    if webhook.nearest_miss:
+        yield styled(f"         nearest miss: {webhook.nearest_miss}", "dim")
+    for note in webhook.notes:
         yield styled(f"         note: {note}", "yellow")

@@ -278,7 +278,7 @@ async def try_webhooks(dispatcher: Dispatcher, planned: InputRequest, deadline: 
         context = await dispatcher.build_context(target, deadline, Audit(), [])
         decider = CallDecider(context)
         for one in target.relevant:
-            trial = describe(planned, one.hook.phase, f"{one.hook.configuration}/{one.hook.name}")
+            trial = describe(planned, one.webhook.phase, f"{one.webhook.configuration}/{one.webhook.name}")
             yield await _try(trial, one, target.attributes, decider, context)
 
 
@@ -297,7 +297,7 @@ def describe(planned: InputRequest, phase: str, asked: str) -> Trial:
 async def _try(
     trial: Trial, relevant: RelevantWebhook, attributes: Attributes, decider: CallDecider, context: RequestContext
 ) -> Trial:
-    hook = relevant.hook
+    webhook = relevant.webhook
     try:
         if not await decider.should_call(relevant, attributes):
             return trial
@@ -307,10 +307,10 @@ async def _try(
         )
         trial = trial._replace(warnings=answer.warnings)
         if not answer.allowed:
-            return trial._replace(outcome="refused", message=str(answer.denial(hook.name)))
+            return trial._replace(outcome="refused", message=str(answer.denial(webhook.name)))
         before = versioned.attributes.object
         patched = await context.patching.patch(before, answer)
-        check_patched(hook.name, patched, attributes.resource, versioned.kind)
+        check_patched(webhook.name, patched, attributes.resource, versioned.kind)
     except (CallingError, StatusError, PatchError, ReviewError) as error:
         return trial._replace(outcome="failed", message=str(error), warnings=())
     if not patched.changed:

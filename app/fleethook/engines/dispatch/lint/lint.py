@@ -102,19 +102,19 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
     return bool(owner.binding) and owner.schema is None
 
 
-def rule_findings(hook: Webhook, store: StoreView) -> Iterator[Issue]:
+def rule_findings(webhook: Webhook, store: StoreView) -> Iterator[Issue]:
     """Yield the rules of a webhook that cannot match."""
-    if not hook.rules:
+    if not webhook.rules:
         yield Issue("never-called", "it has no rules, so it is never called: add rules, or remove it")
-    for number, rule in enumerate(hook.rules):
+    for number, rule in enumerate(webhook.rules):
         place = f"rules[{number}]"
         if rule.groups == {GROUP}:
             text = f"{place}: webhooks are never called for resources of {GROUP}: remove the rule"
             yield Issue("never-called", text)
             continue
-        yield from _lint_scope(hook, rule, place, store)
-        yield from _lint_resources(hook, rule, place, store)
-        yield from _lint_owner(hook, rule, place, store)
+        yield from _lint_scope(webhook, rule, place, store)
+        yield from _lint_resources(webhook, rule, place, store)
+        yield from _lint_owner(webhook, rule, place, store)
 
 
 def _list_named(rule: RuleWithOperations) -> list[tuple[str, str]]:
@@ -125,13 +125,13 @@ def _list_named(rule: RuleWithOperations) -> list[tuple[str, str]]:
     return [(group, resource) for resource in resources for group in sorted(rule.groups)]
 
 
-def _lint_scope(hook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
+def _lint_scope(webhook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
     if rule.scope not in ("Namespaced", "Cluster"):
         return
     scopes: dict[str, set[bool]] = {}
     for group, resource in _list_named(rule):
         # A group without the resource does not count, if another group has it.
-        found = find_scopes(store, cluster=hook.cluster, group=group, resource=resource)
+        found = find_scopes(store, cluster=webhook.cluster, group=group, resource=resource)
         scopes[resource] = scopes.get(resource, set()) | found
     if scopes and all(found == {rule.scope == "Cluster"} for found in scopes.values()):
         other = "Cluster" if rule.scope == "Namespaced" else "Namespaced"
@@ -140,12 +140,12 @@ def _lint_scope(hook: Webhook, rule: RuleWithOperations, place: str, store: Stor
         yield Issue("never-called", text)
 
 
-def _lint_resources(hook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
+def _lint_resources(webhook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
     if EVERY in rule.groups or not rule.groups:
         return
     for resource in rule.resources:
         if resource[0] == EVERY or any(
-            serves(store, cluster=hook.cluster, group=group, resource=resource, versions=rule.versions)
+            serves(store, cluster=webhook.cluster, group=group, resource=resource, versions=rule.versions)
             for group in rule.groups
         ):
             continue
@@ -160,13 +160,13 @@ def _lint_resources(hook: Webhook, rule: RuleWithOperations, place: str, store: 
         )
 
 
-def _lint_owner(hook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
+def _lint_owner(webhook: Webhook, rule: RuleWithOperations, place: str, store: StoreView) -> Iterator[Issue]:
     for group, resource in _list_named(rule):
-        owner = find_owner(store, cluster=hook.cluster, group=group, resource=resource)
+        owner = find_owner(store, cluster=webhook.cluster, group=group, resource=resource)
         provider = owner.cluster or ("its provider" if owner.status is OwnerStatus.UNSEEN and owner.binding else None)
-        if provider in (None, hook.cluster):
+        if provider in (None, webhook.cluster):
             continue
-        if any(find_exported_schemas(store, cluster=hook.cluster, group=group, resource=resource)):
+        if any(find_exported_schemas(store, cluster=webhook.cluster, group=group, resource=resource)):
             # Consumers of this cluster's export send their objects to this webhook.
             continue
         named = f"{resource}.{group}" if group else resource
@@ -177,11 +177,11 @@ def _lint_owner(hook: Webhook, rule: RuleWithOperations, place: str, store: Stor
         )
 
 
-class LintedHook(NamedTuple):
+class LintedWebhook(NamedTuple):
     """A compiled webhook with its source."""
 
-    hook: Webhook
-    webhook: Mapping[str, JSON]
+    webhook: Webhook
+    document: Mapping[str, JSON]
     """The webhook in its configuration, with defaults."""
     key: ObjectKey
     """The key of its configuration."""
@@ -257,30 +257,29 @@ def lint(
 
 def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) -> Iterator[tuple[ObjectKey, str, Issue]]:
     keys = [key for key in store.keys(PHASES[phase]) if key.cluster == cluster]
-    chain: list[LintedHook] = []
+    chain: list[LintedWebhook] = []
     for key in sorted(keys, key=lambda key: key.name.encode()):
         configuration = set_defaults(dict(as_object(store.get(*key))))
         yield from ((key, "", one) for one in _lint_configuration(key, configuration))
         chain += _compile(phase, key, configuration)
     for one in chain:
-        hook, webhook, key, rule_expression = one
+        webhook, document, key, rule_expression = one
         each = (
-            rule_findings(hook, store),
-            condition_errors(hook, rule_expression),
-            call_findings(hook, webhook, store, now=now),
+            rule_findings(webhook, store),
+            condition_errors(webhook, rule_expression),
+            call_findings(webhook, document, store, now=now),
         )
-        yield from ((key, hook.name, finding) for findings in each for finding in findings)
-    if chain and (text := explain_excess([one.hook for one in chain])):
+        yield from ((key, webhook.name, finding) for findings in each for finding in findings)
+    if chain and (text := explain_excess([one.webhook for one in chain])):
         yield chain[-1].key, "", Issue("too-many-webhooks", f"its cluster has too many {phase} webhooks: {text}")
 
 
-def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedHook]:
-    webhooks = configuration.get("webhooks")
+def _compile(phase: Phase, key: ObjectKey, configuration: JSONObject) -> Iterator[LintedWebhook]:
     annotations = as_object(as_object(configuration.get("metadata")).get("annotations"))
     expression = as_text(annotations.get(EXPRESSION_ANNOTATION))
-    written = list_objects(webhooks)
-    for hook, webhook in zip(compile_webhooks(phase, key.cluster, configuration), written, strict=True):
-        yield LintedHook(hook, webhook, key, expression)
+    documents = list_objects(configuration.get("webhooks"))
+    for webhook, document in zip(compile_webhooks(phase, key.cluster, configuration), documents, strict=True):
+        yield LintedWebhook(webhook, document, key, expression)
 
 
 def _lint_configuration(key: ObjectKey, configuration: JSONObject) -> Iterator[Issue]:

@@ -26,15 +26,17 @@ _SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease")
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
-def call_findings(hook: Webhook, webhook: Mapping[str, JSON], store: StoreView, *, now: datetime) -> Iterator[Issue]:
+def call_findings(
+    webhook: Webhook, document: Mapping[str, JSON], store: StoreView, *, now: datetime
+) -> Iterator[Issue]:
     """Yield the issues of calling a webhook; ``now`` decides about expired certificates."""
-    service = as_object(webhook.get("clientConfig")).get("service")
-    yield from _authority_findings(hook, now)
-    yield from _control_plane_findings(hook, store)
-    if hook.endpoint is None and isinstance(service, dict):
-        yield Issue("service-in-logical-cluster", hook.problem)
+    service = as_object(document.get("clientConfig")).get("service")
+    yield from _authority_findings(webhook, now)
+    yield from _control_plane_findings(webhook, store)
+    if webhook.endpoint is None and isinstance(service, dict):
+        yield Issue("service-in-logical-cluster", webhook.problem)
     namespace = as_text(as_object(service).get("namespace"))
-    if hook.endpoint is not None and hook.endpoint.service and _locks_out(hook, namespace, store):
+    if webhook.endpoint is not None and webhook.endpoint.service and _locks_out(webhook, namespace, store):
         text = (
             f"it must admit its own pods in {namespace}, but cannot while it is down (failurePolicy Fail): "
             f"exclude the namespace with a namespaceSelector on {_NAME_LABEL}"
@@ -42,13 +44,13 @@ def call_findings(hook: Webhook, webhook: Mapping[str, JSON], store: StoreView, 
         yield Issue("self-lockout", text)
 
 
-def _authority_findings(hook: Webhook, now: datetime) -> Iterator[Issue]:
-    if hook.endpoint is None or not hook.endpoint.ca_bundle:
+def _authority_findings(webhook: Webhook, now: datetime) -> Iterator[Issue]:
+    if webhook.endpoint is None or not webhook.endpoint.ca_bundle:
         return
     from fleethook.outbound.trust import BundleError, read_bundle  # noqa: PLC0415 - cryptography takes long to import
 
     try:
-        ends = read_bundle(hook.endpoint.ca_bundle)
+        ends = read_bundle(webhook.endpoint.ca_bundle)
     except BundleError:
         return
     if any(start <= now <= end for start, end in ends):
@@ -134,38 +136,38 @@ _CONTROLLER: Final = {
 }
 
 
-def _control_plane_findings(hook: Webhook, store: StoreView) -> Iterator[Issue]:
+def _control_plane_findings(webhook: Webhook, store: StoreView) -> Iterator[Issue]:
     """Find webhooks that stop a control plane."""
-    if hook.cluster:
+    if webhook.cluster:
         return  # A logical cluster has no nodes.
-    selected = [one for one in _SYSTEM_NAMESPACES if _selects(hook, one, store)]
+    selected = [one for one in _SYSTEM_NAMESPACES if _selects(webhook, one, store)]
     matched = [
         one
         for one in _SYSTEM
-        if (not one.namespaces or selected) and _gets(hook, one, (*selected, "default")[0], _KUBELET)
+        if (not one.namespaces or selected) and _gets(webhook, one, (*selected, "default")[0], _KUBELET)
     ]
-    if matched and not hook.fails_open:
+    if matched and not webhook.fails_open:
         yield Issue("stops-control-plane", _describe_stop(matched))
-    elif _LEASES in matched and hook.seconds >= _LEASE_SECONDS and not _matches_everything(hook):
+    elif _LEASES in matched and webhook.seconds >= _LEASE_SECONDS and not _matches_everything(webhook):
         yield Issue(
             "stops-control-plane",
-            f"its rules match leases, and timeoutSeconds is {hook.seconds:g}: while the webhook is slow, "
+            f"its rules match leases, and timeoutSeconds is {webhook.seconds:g}: while the webhook is slow, "
             f"{_LEASES.effect}: exclude Leases, or the namespaces {' and '.join(_SYSTEM_NAMESPACES)}, or lower "
             f"timeoutSeconds below {_LEASE_SECONDS:g}",
         )
 
 
-def _matches_everything(hook: Webhook) -> bool:
+def _matches_everything(webhook: Webhook) -> bool:
     """Return whether a rule is for all resources: it delays all other requests as much as Leases."""
-    return any(resource == EVERY for rule in hook.rules for resource, _ in rule.resources)
+    return any(resource == EVERY for rule in webhook.rules for resource, _ in rule.resources)
 
 
-def _gets(hook: Webhook, one: _Resource, namespace: str, user: JSONObject) -> bool:
+def _gets(webhook: Webhook, one: _Resource, namespace: str, user: JSONObject) -> bool:
     """Return whether a webhook gets a request for a resource.
 
     Most members of its object are unknown, so an objectSelector, or a condition that reads them, excludes it.
     """
-    if not hook.object_selector.selects_everything:
+    if not webhook.object_selector.selects_everything:
         return False
     resource = GroupVersionResource(one.group, EVERY, one.plural)
     return any(
@@ -174,15 +176,15 @@ def _gets(hook: Webhook, one: _Resource, namespace: str, user: JSONObject) -> bo
                 rule._replace(versions=frozenset({EVERY})),
                 RuleAttributes(operation, resource, subresource, namespaced=one.namespaced),
             )
-            for rule in hook.rules
+            for rule in webhook.rules
         )
-        and _hold_conditions(hook, one, operation, subresource, namespace if one.namespaced else "", user)
+        and _hold_conditions(webhook, one, operation, subresource, namespace if one.namespaced else "", user)
         for operation, subresource in product(one.operations, one.subresources)
     )
 
 
 def _hold_conditions(
-    hook: Webhook, one: _Resource, operation: str, subresource: str, namespace: str, user: JSONObject
+    webhook: Webhook, one: _Resource, operation: str, subresource: str, namespace: str, user: JSONObject
 ) -> bool:
     document: JSONObject = {"kind": one.kind, "metadata": {"name": "a", "namespace": namespace}}
     request: JSONObject = {
@@ -197,7 +199,7 @@ def _hold_conditions(
         "options": {},
     }
     scope = Activation(object_=document, old_object=document if operation == "UPDATE" else None, request=request)
-    return evaluate_conditions(hook.conditions, scope, fail_open=False).matched
+    return evaluate_conditions(webhook.conditions, scope, fail_open=False).matched
 
 
 def _describe_stop(matched: Sequence[_Resource]) -> str:
@@ -211,16 +213,16 @@ def _describe_stop(matched: Sequence[_Resource]) -> str:
     )
 
 
-def _locks_out(hook: Webhook, namespace: str, store: StoreView) -> bool:
+def _locks_out(webhook: Webhook, namespace: str, store: StoreView) -> bool:
     """Return whether a webhook must admit the requests that it needs to start."""
-    is_selected = not hook.fails_open and _selects(hook, namespace, store)
-    return is_selected and any(_gets(hook, one, namespace, _CONTROLLER) for one in _OWN)
+    is_selected = not webhook.fails_open and _selects(webhook, namespace, store)
+    return is_selected and any(_gets(webhook, one, namespace, _CONTROLLER) for one in _OWN)
 
 
-def _selects(hook: Webhook, namespace: str, store: StoreView) -> bool:
+def _selects(webhook: Webhook, namespace: str, store: StoreView) -> bool:
     """Return whether the namespaceSelector of a webhook selects a namespace."""
-    found = store.get(hook.cluster, NAMESPACE, "", namespace)
-    return hook.namespace_selector.selects({**read_labels(found), _NAME_LABEL: namespace})
+    found = store.get(webhook.cluster, NAMESPACE, "", namespace)
+    return webhook.namespace_selector.selects({**read_labels(found), _NAME_LABEL: namespace})
 
 
 _OPERATIONS: Final = ("CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -235,27 +237,27 @@ _MAX_EXPRESSION: Final = 20_000
 _CONDITION_NULL: Final = "namespaceObject"
 
 
-def condition_errors(hook: Webhook, rule_expression: str = "") -> Iterator[Issue]:
+def condition_errors(webhook: Webhook, rule_expression: str = "") -> Iterator[Issue]:
     """Yield the expressions of a webhook that have an error.
 
     Args:
-        hook: The webhook.
+        webhook: The webhook.
         rule_expression: The expression of an admission rule in Python, ``""`` for another webhook.
     """
-    conditions = {f"matchConditions {one.name}": one.expression for one in hook.conditions}
+    conditions = {f"matchConditions {one.name}": one.expression for one in webhook.conditions}
     expressions = {**conditions, **({"expression": rule_expression} if rule_expression else {})}
     effect = "are refused (failurePolicy Fail)"
-    if hook.fails_open:
+    if webhook.fails_open:
         verb = "are admitted without the rule" if rule_expression else "are not sent to the webhook"
         effect = f"{verb} (failurePolicy Ignore)"
-    for (name, outcome), operations in _find_null_reads(hook, conditions, rule_expression).items():
+    for (name, outcome), operations in _find_null_reads(webhook, conditions, rule_expression).items():
         yield _describe(
             name, expressions[name], operations, f"{'' if outcome == 'always' else 'some of '}these requests {effect}"
         )
-    for name, operation in _find_unnamed(hook, expressions):
+    for name, operation in _find_unnamed(webhook, expressions):
         yield _describe_unnamed(name, operation, effect)
     for name, expression in expressions.items():
-        if hook.cluster and _AUTHORIZER.search(expression):
+        if webhook.cluster and _AUTHORIZER.search(expression):
             yield Issue(
                 "condition-error", f"{name}: no request has an authorizer, so these requests {effect}: remove it"
             )
@@ -267,11 +269,11 @@ def condition_errors(hook: Webhook, rule_expression: str = "") -> Iterator[Issue
 
 
 def _find_null_reads(
-    hook: Webhook, conditions: Mapping[str, str], rule_expression: str
+    webhook: Webhook, conditions: Mapping[str, str], rule_expression: str
 ) -> dict[tuple[str, str], list[str]]:
     """Return the operations for which an expression reads a member of a null, by its name and the outcome."""
     found: dict[tuple[str, str], list[str]] = {}
-    listed = frozenset[str]().union(*(rule.operations for rule in hook.rules))
+    listed = frozenset[str]().union(*(rule.operations for rule in webhook.rules))
     for operation in _OPERATIONS if EVERY in listed else sorted(listed & frozenset(_OPERATIONS)):
         if operation == "CONNECT" and EVERY in listed:
             continue  # Few resources support it.
@@ -287,10 +289,10 @@ def _find_null_reads(
     return found
 
 
-def _find_unnamed(hook: Webhook, expressions: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _find_unnamed(webhook: Webhook, expressions: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield expressions that need the name of a request, with an operation whose request may lack it."""
-    listed = frozenset[str]().union(*(rule.operations for rule in hook.rules))
-    for operation in ("CREATE", "DELETE") if hook.phase == "mutating" else ("DELETE",):
+    listed = frozenset[str]().union(*(rule.operations for rule in webhook.rules))
+    for operation in ("CREATE", "DELETE") if webhook.phase == "mutating" else ("DELETE",):
         if not listed & {EVERY, operation}:
             continue
         nulls = (_CONDITION_NULL,)

@@ -224,18 +224,18 @@ class EquivalentIndex:
 
 
 def find_invocation(
-    hook: Webhook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex
+    webhook: Webhook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex
 ) -> WebhookInvocation | None:
     """Return the invocation of a webhook, None if none of its rules matches the request.
 
     An exact match is preferred. With matchPolicy Equivalent, the first rule that matches an equivalent counts.
     """
-    for number, rule in enumerate(hook.rules):
+    for number, rule in enumerate(webhook.rules):
         if matches_rule(rule, attributes):
             return WebhookInvocation(attributes.resource, attributes.subresource, kind, number)
-    if not hook.matches_equivalents:
+    if not webhook.matches_equivalents:
         return None
-    for number, rule in enumerate(hook.rules):
+    for number, rule in enumerate(webhook.rules):
         equivalent = equivalents.find_first(rule, attributes)
         if equivalent is not None:
             return WebhookInvocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
@@ -270,15 +270,15 @@ def _describe_miss(axis: FieldMatch) -> str:
     return text
 
 
-def find_nearest_miss(hook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> NearMiss | None:
+def find_nearest_miss(webhook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> NearMiss | None:
     """Return the first rule with the fewest fields that do not match; None without rules, or if one of them matches."""
-    nearest = min(_list_misses(hook, attributes, equivalents), key=lambda miss: len(miss.missed), default=None)
+    nearest = min(_list_misses(webhook, attributes, equivalents), key=lambda miss: len(miss.missed), default=None)
     return nearest if nearest is not None and nearest.missed else None
 
 
-def _list_misses(hook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> Iterator[NearMiss]:
-    policy = () if hook.matches_equivalents else (FieldMatch("matchPolicy", False, ("Exact",), "Equivalent"),)
-    for number, rule in enumerate(hook.rules):
+def _list_misses(webhook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> Iterator[NearMiss]:
+    policy = () if webhook.matches_equivalents else (FieldMatch("matchPolicy", False, ("Exact",), "Equivalent"),)
+    for number, rule in enumerate(webhook.rules):
         yield NearMiss(number, _list_missed(rule, attributes))
         # An equivalent is nearer only if the rule names it.
         open_rule = rule._replace(operations=frozenset({EVERY}), scope=EVERY)

@@ -61,12 +61,12 @@ class ConditionEvaluator:
         self._worker: Final = worker
 
     async def evaluate(
-        self, hook: Webhook, scope: Activation, *, cluster: str, budget: Budget, deadline: Deadline
+        self, webhook: Webhook, scope: Activation, *, cluster: str, budget: Budget, deadline: Deadline
     ) -> ConditionsVerdict:
         """Evaluate the matchConditions of a webhook.
 
         Args:
-            hook: The webhook.
+            webhook: The webhook.
             scope: The variables of the request.
             cluster: The cluster of the request, for fair scheduling in the thread.
             budget: The remaining budget of the request.
@@ -76,8 +76,8 @@ class ConditionEvaluator:
             StatusError: The deadline has passed.
         """
         programs = {
-            one.expression: await self._find_program(hook.cluster, one.expression, cluster, budget)
-            for one in hook.conditions
+            one.expression: await self._find_program(webhook.cluster, one.expression, cluster, budget)
+            for one in webhook.conditions
         }
 
         def get_program(expression: str) -> Program:
@@ -89,7 +89,7 @@ class ConditionEvaluator:
             return program
 
         evaluate = partial(
-            evaluate_conditions, hook.conditions, scope, fail_open=hook.fails_open, get_program=get_program
+            evaluate_conditions, webhook.conditions, scope, fail_open=webhook.fails_open, get_program=get_program
         )
         if budget.held <= _MAX_HELD:
             trial = Budget(min(budget.remaining, _MAX_HELD))
@@ -162,9 +162,9 @@ def is_exempt(attributes: Attributes) -> bool:
     return attributes.kind.group == GROUP and attributes.kind.kind in EXEMPT_KINDS
 
 
-def needs_namespace(hook: Webhook, attributes: Attributes) -> bool:
+def needs_namespace(webhook: Webhook, attributes: Attributes) -> bool:
     """Return whether a webhook's namespaceSelector needs the labels of a request's namespace."""
-    if hook.namespace_selector.selects_everything or hook.namespace_selector.problem:
+    if webhook.namespace_selector.selects_everything or webhook.namespace_selector.problem:
         return False
     return (bool(attributes.namespace) or attributes.is_namespace) and not _is_own_namespace(attributes)
 
@@ -175,9 +175,9 @@ def _is_own_namespace(attributes: Attributes) -> bool:
     return attributes.is_namespace and not attributes.subresource and written
 
 
-def match_namespace(hook: Webhook, attributes: Attributes, namespace: NamespaceLabels) -> Verdict:
+def match_namespace(webhook: Webhook, attributes: Attributes, namespace: NamespaceLabels) -> Verdict:
     """Match a webhook's namespaceSelector (k8s.io/apiserver pkg/admission/plugin/webhook/predicates/namespace)."""
-    stage, selector = Stage.NAMESPACE_SELECTOR, hook.namespace_selector
+    stage, selector = Stage.NAMESPACE_SELECTOR, webhook.namespace_selector
     if selector.problem:
         return Verdict(stage, ok=False, reason=selector.problem, error=internal(selector.problem))
     if not attributes.namespace and not attributes.is_namespace:
@@ -197,9 +197,9 @@ def _build_verdict(stage: Stage, ok: bool, labels: Mapping[str, str]) -> Verdict
     return Verdict(stage, ok, f"{'selects' if ok else 'does not select'} the labels {shown}")
 
 
-def match_object(hook: Webhook, attributes: Attributes) -> Verdict:
+def match_object(webhook: Webhook, attributes: Attributes) -> Verdict:
     """Match a webhook's objectSelector: the new or the old object (upstream: predicates/object)."""
-    stage, selector = Stage.OBJECT_SELECTOR, hook.object_selector
+    stage, selector = Stage.OBJECT_SELECTOR, webhook.object_selector
     if selector.problem:
         return Verdict(stage, ok=False, reason=selector.problem, error=internal(selector.problem))
     if selector.selects_everything:
@@ -226,8 +226,8 @@ def check_filters(relevant: RelevantWebhook, attributes: Attributes, namespace: 
     """Return the verdicts of all filters except matchConditions, for a webhook whose rules match a request."""
     return (
         match_kind(relevant),
-        match_namespace(relevant.hook, attributes, namespace),
-        match_object(relevant.hook, attributes),
+        match_namespace(relevant.webhook, attributes, namespace),
+        match_object(relevant.webhook, attributes),
     )
 
 
@@ -299,10 +299,10 @@ class CallDecider:
             StatusError: The filters have no result; the request is refused.
         """
         barrier = find_barrier(check_filters(relevant, attributes, self._context.namespace))
-        if barrier is None and relevant.hook.conditions:
+        if barrier is None and relevant.webhook.conditions:
             versioned = await self.build_versioned(relevant, attributes)
-            with child_span("evaluate matchConditions", attributes={"fleethook.webhook": relevant.hook.uid}) as span:
-                verdict = await self.evaluate_conditions(relevant.hook, versioned)
+            with child_span("evaluate matchConditions", attributes={"fleethook.webhook": relevant.webhook.uid}) as span:
+                verdict = await self.evaluate_conditions(relevant.webhook, versioned)
                 if span is not None:
                     span.note({"fleethook.matched": verdict.ok})
             barrier = None if verdict.ok else verdict
@@ -330,12 +330,12 @@ class CallDecider:
         self._versions[kind] = (attributes, versioned)
         return versioned
 
-    async def evaluate_conditions(self, hook: Webhook, versioned: VersionedRequest) -> Verdict:
+    async def evaluate_conditions(self, webhook: Webhook, versioned: VersionedRequest) -> Verdict:
         """Evaluate a webhook's matchConditions."""
         _, kind, attributes = versioned
         scope = self._bind_scope(attributes, kind)
         verdict = await self._context.evaluator.evaluate(
-            hook, scope, cluster=attributes.cluster, budget=self._budget, deadline=self._context.deadline
+            webhook, scope, cluster=attributes.cluster, budget=self._budget, deadline=self._context.deadline
         )
         shown = "; ".join(f"{name}: {result}" for name, result in verdict.results)
         error = None

@@ -97,11 +97,11 @@ class DispatchMetrics:
         """Count one request beyond the quota of its cluster."""
         self._refused.add((self._find_label(cluster, is_known=is_known),))
 
-    def count_webhook_call(self, hook: Webhook, *, outcome: str, code: int, seconds: float) -> None:
+    def count_webhook_call(self, webhook: Webhook, *, outcome: str, code: int, seconds: float) -> None:
         """Count one call of a webhook that a review was dispatched to."""
-        cluster, name = self._webhook_names.add_label(hook.cluster, hook.uid)
-        self._webhooks.add((cluster, name, hook.phase, outcome, group_code(code)))
-        self._webhook_seconds.add((hook.phase,), seconds)
+        cluster, name = self._webhook_names.add_label(webhook.cluster, webhook.uid)
+        self._webhooks.add((cluster, name, webhook.phase, outcome, group_code(code)))
+        self._webhook_seconds.add((webhook.phase,), seconds)
 
     def collectors(
         self, requests: Callable[[], Mapping[str, int]], calls: Callable[[], Mapping[str, int]]

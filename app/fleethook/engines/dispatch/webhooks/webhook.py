@@ -91,16 +91,16 @@ def compile_webhooks(phase: Phase, cluster: str, configuration: JSONObject) -> I
     name = as_text(as_object(configuration.get("metadata")).get("name"))
     seen: dict[str, int] = {}
     for position, webhook in enumerate(list_objects(configuration.get("webhooks"))):
-        hook_name = as_text(webhook.get("name"))
-        same = seen.get(hook_name, 0)
-        seen[hook_name] = same + 1
+        webhook_name = as_text(webhook.get("name"))
+        same = seen.get(webhook_name, 0)
+        seen[webhook_name] = same + 1
         endpoint, problem = find_endpoint(as_object(webhook.get("clientConfig")), cluster)
         yield Webhook(
             phase=phase,
             cluster=cluster,
             configuration=name,
-            name=hook_name,
-            uid=f"{name}/{hook_name}/{same}",
+            name=webhook_name,
+            uid=f"{name}/{webhook_name}/{same}",
             position=position,
             rules=read_rules(webhook),
             matches_equivalents=webhook.get("matchPolicy") == "Equivalent",

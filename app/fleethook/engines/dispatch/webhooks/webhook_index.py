@@ -25,12 +25,12 @@ MAX_NAMES: Final = 10_000
 takes 30 ms."""
 
 
-def explain_excess(hooks: Sequence[Webhook]) -> str:
+def explain_excess(webhooks: Sequence[Webhook]) -> str:
     """Return why the webhooks of a logical cluster in a phase are too many, ``""`` if they are not."""
     limit = f"and fleethook compares requests with at most {MAX_WEBHOOKS} webhooks and {MAX_NAMES} names in their rules"
-    if len(hooks) > MAX_WEBHOOKS:
-        return f"there are {len(hooks)}, {limit}: remove some"
-    if sum(hook.weight for hook in hooks) > MAX_NAMES:
+    if len(webhooks) > MAX_WEBHOOKS:
+        return f"there are {len(webhooks)}, {limit}: remove some"
+    if sum(webhook.weight for webhook in webhooks) > MAX_NAMES:
         return f"their rules have too many names, {limit}: use wildcards"
     return ""
 
@@ -38,7 +38,7 @@ def explain_excess(hooks: Sequence[Webhook]) -> str:
 class RelevantWebhook(NamedTuple):
     """A webhook whose rules match a request."""
 
-    hook: Webhook
+    webhook: Webhook
     invocation: WebhookInvocation
 
 
@@ -48,7 +48,7 @@ _NONE: Final = frozenset[int]()
 class _State(NamedTuple):
     """The webhooks of all configurations at one time."""
 
-    hooks: tuple[Webhook, ...]
+    webhooks: tuple[Webhook, ...]
     problem: str
     groups: Mapping[str, set[int]]
     """The positions of the webhooks that have a rule with an API group or ``*``; none if there is a problem."""
@@ -59,19 +59,19 @@ class _State(NamedTuple):
 class WebhookIndex:
     """Webhooks in an apiserver's order: by configuration name, then as declared."""
 
-    def __init__(self, hooks: Iterable[Webhook] = ()) -> None:
+    def __init__(self, webhooks: Iterable[Webhook] = ()) -> None:
         """Hold webhooks; those of one configuration must be adjacent."""
         self._by_configuration: Final[dict[str, tuple[Webhook, ...]]] = {}
         self._built: _State | None = None
-        for name, group in groupby(hooks, key=lambda hook: hook.configuration):
+        for name, group in groupby(webhooks, key=lambda webhook: webhook.configuration):
             self.replace(name, tuple(group))
 
-    def replace(self, configuration: str, hooks: tuple[Webhook, ...]) -> None:
+    def replace(self, configuration: str, webhooks: tuple[Webhook, ...]) -> None:
         """Replace the webhooks of a configuration."""
         self._built = None
         self._by_configuration.pop(configuration, None)
-        if hooks:
-            self._by_configuration[configuration] = hooks
+        if webhooks:
+            self._by_configuration[configuration] = webhooks
 
     def __bool__(self) -> bool:
         """Return whether there are any webhooks."""
@@ -83,31 +83,31 @@ class WebhookIndex:
         return self._state.problem
 
     @property
-    def hooks(self) -> tuple[Webhook, ...]:
+    def webhooks(self) -> tuple[Webhook, ...]:
         """All webhooks, with their positions in their configurations."""
-        return self._state.hooks
+        return self._state.webhooks
 
     @property
     def _state(self) -> _State:
         """The present state: 1,000 webhooks take a millisecond after a change."""
         if self._built is None:
-            hooks = tuple(hook for _, each in sorted(self._by_configuration.items()) for hook in each)
+            webhooks = tuple(webhook for _, each in sorted(self._by_configuration.items()) for webhook in each)
             groups, resources = dict[str, set[int]](), dict[str, set[int]]()
-            problem = explain_excess(hooks)
-            for position, hook in enumerate(() if problem else hooks):
-                for rule in hook.rules:
+            problem = explain_excess(webhooks)
+            for position, webhook in enumerate(() if problem else webhooks):
+                for rule in webhook.rules:
                     for group in rule.groups:
                         groups.setdefault(group, set()).add(position)
                     for resource, _ in rule.resources:
                         resources.setdefault(resource, set()).add(position)
-            self._built = _State(hooks, problem, groups, resources)
+            self._built = _State(webhooks, problem, groups, resources)
         return self._built
 
     def find_relevant(
         self, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: tuple[Equivalent, ...]
     ) -> tuple[RelevantWebhook, ...]:
         """Return the webhooks whose rules match a request, in order."""
-        hooks, _, groups, resources = self._state
+        webhooks, _, groups, resources = self._state
         named = {(one.group, one.resource) for one in (attributes.resource, *(each.resource for each in equivalents))}
         candidates = {
             position
@@ -117,9 +117,9 @@ class WebhookIndex:
         }
         known = EquivalentIndex(equivalents)
         return tuple(
-            RelevantWebhook(hooks[position]._replace(position=position), invocation)
+            RelevantWebhook(webhooks[position]._replace(position=position), invocation)
             for position in sorted(candidates)
-            if (invocation := find_invocation(hooks[position], attributes, kind, known)) is not None
+            if (invocation := find_invocation(webhooks[position], attributes, kind, known)) is not None
         )
 
 
@@ -133,7 +133,7 @@ class _ClusterWebhooks:
     """The compiled webhooks of a logical cluster and a phase."""
 
     def __init__(self, documents: dict[str, JSONObject | None]) -> None:
-        self.hooks: Final = WebhookIndex()
+        self.webhooks: Final = WebhookIndex()
         # The configurations to compile, by name; None for a deleted one.
         self.changed: dict[str, JSONObject | None] = documents
         self.lock: Final = asyncio.Lock()
@@ -145,13 +145,13 @@ class Configurations:
     def __init__(self, store: Store) -> None:
         """Subscribe to a store."""
         self._store: Final = store
-        self._hooks: Final[dict[tuple[str, Phase], _ClusterWebhooks]] = {}
+        self._webhooks: Final[dict[tuple[str, Phase], _ClusterWebhooks]] = {}
         self._lasting: Final = GCFreezer()
         store.subscribe(self._record_change)
 
     def _record_change(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
         for phase, group_kind in PHASES.items():
-            if key.group_kind == group_kind and (known := self._hooks.get((key.cluster, phase))) is not None:
+            if key.group_kind == group_kind and (known := self._webhooks.get((key.cluster, phase))) is not None:
                 known.changed[key.name] = after
 
     def find(self, cluster: str, phase: Phase, *, worker: Worker) -> Work[WebhookIndex]:
@@ -160,30 +160,30 @@ class Configurations:
         The result includes every change that the store had at the time of the call. Without a large change, this waits
         for nothing.
         """
-        known = self._find_hooks(cluster, phase)
+        known = self._find_webhooks(cluster, phase)
         if known is None:
             return WebhookIndex()
         if sum(count_values(one, limit=_SMALL) for one in known.changed.values()) > _SMALL:
             yield self._compile_in_thread(known, cluster, phase, worker)
         elif known.changed:
             self._install(known, dict(known.changed), compile_configurations(known.changed, phase, cluster))
-        if not known.hooks and not known.changed:
-            self._hooks.pop((cluster, phase), None)
-        return known.hooks
+        if not known.webhooks and not known.changed:
+            self._webhooks.pop((cluster, phase), None)
+        return known.webhooks
 
     async def _compile_in_thread(self, known: _ClusterWebhooks, cluster: str, phase: Phase, worker: Worker) -> None:
         async with known.lock:
             taken = dict(known.changed)
             self._install(known, taken, await worker.run(cluster, compile_configurations, taken, phase, cluster))
 
-    def _find_hooks(self, cluster: str, phase: Phase) -> _ClusterWebhooks | None:
-        known = self._hooks.get((cluster, phase))
+    def _find_webhooks(self, cluster: str, phase: Phase) -> _ClusterWebhooks | None:
+        known = self._webhooks.get((cluster, phase))
         if known is None:
             documents = {one["metadata"]["name"]: one for one in self._store.each(cluster, PHASES[phase])}
             if not documents:
                 # Clusters without configurations are not stored: a caller can name any number of clusters.
                 return None
-            known = self._hooks[cluster, phase] = _ClusterWebhooks(dict(documents))
+            known = self._webhooks[cluster, phase] = _ClusterWebhooks(dict(documents))
         return known
 
     def _install(
@@ -193,11 +193,11 @@ class Configurations:
         compiled: Mapping[str, tuple[Webhook, ...]],
     ) -> None:
         """Take over compiled configurations, except those that have changed again."""
-        for name, hooks in compiled.items():
+        for name, webhooks in compiled.items():
             if known.changed.get(name, ABSENT) is taken[name]:
                 del known.changed[name]
-                known.hooks.replace(name, hooks)
-                self._lasting.add(_CONTAINERS * len(hooks))
+                known.webhooks.replace(name, webhooks)
+                self._lasting.add(_CONTAINERS * len(webhooks))
 
 
 def compile_configurations(
