@@ -200,43 +200,29 @@ def test_a_stored_object_may_have_an_optional_type() -> None:
     assert reads.review(POD, operation="UPDATE").message == "a a"
 
 
-def test_two_unknown_parameters_are_an_error() -> None:
-    def reads(pod: Any, extra: Any) -> None:
-        pass
+def two_unknown(pod: Any, extra: Any) -> None: ...
+def nameless(*pods: Any) -> None: ...
+def number(pod: int) -> None: ...
+def unresolved(pod: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def with_default(pod: Any, limit: int = 3) -> None: ...
 
-    with pytest.raises(RuleError, match="the parameters 'pod' and 'extra' are unknown"):
-        read_signature(reads)
 
-
-def test_parameters_without_a_name_are_an_error() -> None:
-    def reads(*pods: Any) -> None:
-        pass
-
-    with pytest.raises(RuleError, match="the parameter 'pods' has no name to pass it by"):
-        read_signature(reads)
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (two_unknown, "the parameters 'pod' and 'extra' are unknown"),
+        (nameless, "the parameter 'pods' has no name to pass it by"),
+        (number, "'pod' cannot be a <class 'int'>: annotate it with a msgspec Struct"),
+        (unresolved, "an annotation cannot be resolved: name 'Missing' is not defined"),
+    ],
+)
+def test_parameters_that_no_rule_can_get_are_an_error(function: Any, problem: str) -> None:
+    with pytest.raises(RuleError, match=problem):
+        read_signature(function)
 
 
 def test_a_parameter_with_a_default_is_left_alone() -> None:
-    def reads(pod: Any, limit: int = 3) -> None:
-        pass
-
-    assert read_signature(reads).object_name == "pod"
-
-
-def test_an_annotation_that_no_object_can_have_is_an_error() -> None:
-    def reads(pod: int) -> None:
-        pass
-
-    with pytest.raises(RuleError, match="'pod' cannot be a <class 'int'>: annotate it with a msgspec Struct"):
-        read_signature(reads)
-
-
-def test_an_annotation_that_cannot_be_resolved_is_an_error() -> None:
-    def reads(pod: "Missing") -> None:  # type: ignore[name-defined]  # noqa: F821
-        pass
-
-    with pytest.raises(RuleError, match="an annotation cannot be resolved: name 'Missing' is not defined"):
-        read_signature(reads)
+    assert read_signature(with_default).object_name == "pod"
 
 
 @pytest.mark.parametrize(

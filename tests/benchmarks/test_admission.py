@@ -5,7 +5,7 @@ from collections.abc import Callable
 from benchmarks.cases import admission
 from benchmarks.cases.admission import Rows
 from benchmarks.engines.admission_pairs import OPERATIONS, Found, Sample
-from benchmarks.engines.admission_rows import CHANGED, NONE, NOOP, PATCH, SETTLED, WITHOUT, list_rows
+from benchmarks.engines.admission_rows import CHANGED, NONE, NOOP, PATCH, SETTLED, WITHOUT
 
 PAIRS = 20
 
@@ -39,23 +39,7 @@ def test_a_slow_set_changes_no_difference() -> None:
     assert goals["fleethook, settled, CREATE: CPU of kube-apiserver, relative to no-op, Go"][0].startswith("1.02 ")
 
 
-def test_a_settled_workload_has_no_goal_for_an_update_that_changes_it() -> None:
-    assert not any("settled, UPDATE from the template" in goal for goal in list_goals(make_rows()))
-
-
 def test_one_read_in_a_converged_fleet_misses_the_goal() -> None:
     goal = "fleethook, settled: reads for each write"
     assert list_goals(make_rows())[goal][1]
     assert not list_goals(make_rows(reads=0.01))[goal][1]
-
-
-def test_the_table_has_a_line_for_each_row() -> None:
-    rows = make_rows()
-    lines = admission.tabulate(rows, "create").splitlines()
-    assert len(lines) == 2 + len(rows.found.samples)
-    assert lines[3].split(" | ")[3:5] == ["1.00 (1.00-1.00)", ""]
-
-
-def test_each_row_has_a_namespace_of_its_own() -> None:
-    namespaces = [row.world.namespace for row in list_rows().values()]
-    assert len(set(namespaces)) == len(namespaces)

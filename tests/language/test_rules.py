@@ -57,8 +57,3 @@ def test_only_help_and_messages_have_a_limit_of_words() -> None:
     assert faults(f"One {longest}", "docstring") == []
     for kind in ("help", "message"):
         assert [fault.split(",")[0] for fault in faults(f"One {longest}", kind)] == [f"{MAX_WORDS + 1} words"]
-
-
-def test_an_abbreviation_does_not_end_a_sentence() -> None:
-    words = "word " * 20 + "e.g. A " + "word " * 20
-    assert len(faults(words, "help")) == 1

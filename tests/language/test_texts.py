@@ -73,26 +73,6 @@ def test_markdown_has_paragraphs_items_and_cells_but_no_headings_and_code(tmp_pa
     }
 
 
-def test_go_has_doc_comments_and_comments_in_functions(tmp_path: Path) -> None:
-    content = """// Command work does it
-// in two lines.
-package main
-
-//go:build linux
-
-// run takes `code`.
-func run() {
-\t// A reason.
-\tcall("https://host") // not read
-}
-"""
-    assert read(tmp_path / "main.go", content) == {
-        (1, "comment", "Command work does it in two lines."),
-        (7, "comment", "run takes X."),
-        (9, "comment", "A reason."),
-    }
-
-
 def test_the_command_prints_faults_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.md"
     path.write_text("Fine.\n\nWhat is wrong.\n")

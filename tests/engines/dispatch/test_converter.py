@@ -117,18 +117,6 @@ def by_webhook(*versions: Any, **config: Any) -> dict[str, Any]:
     return rule_definition(strategy="Webhook", webhook=webhook)
 
 
-@pytest.mark.parametrize(
-    "declared", [rule_definition(), rule_definition(strategy="None"), rule_definition(strategy=None)]
-)
-def test_without_a_webhook_only_the_api_version_changes(declared: Any) -> None:
-    document = rule_widget()
-    before = copy.deepcopy(document)
-    made = plan_conversion(document, V2, definition=declared)
-    assert made == {**before, "apiVersion": "example.org/v2"}
-    assert document == before
-    assert made["spec"] is document["spec"]
-
-
 def test_objects_in_the_target_version_are_returned_unchanged() -> None:
     document = rule_widget()
     assert plan_conversion(document, V1, definition=by_webhook("v1")) is document

@@ -8,64 +8,15 @@ from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
     configuration,
-    definition,
     export,
     namespace,
     review,
     store_of,
-    widget,
 )
 from tests.engines.dispatch.conftest import Front
-from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, deny, hook, patch
+from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, hook
 
 BOUND = (binding("ws3", "ws1", "widgets.example.org"), export("ws1", "widgets.example.org"))
-
-
-async def test_bound_objects_go_to_the_owner_with_the_cluster_annotation(front: Front, server: Webhooks) -> None:
-    server.answers["/theirs"] = deny("too large", code=403, reason="Forbidden")
-    server.answers["/mine"] = allow
-    store = store_of(
-        *BOUND,
-        configuration("ws1", "validating", hook(server, "/theirs")),
-        configuration("ws3", "validating", hook(server, "/mine")),
-    )
-    found = await front.dispatch(store, review(widget(size=42)), cluster="ws3")
-    assert server.paths == ["/theirs"]
-    assert server.calls[0].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws3"}
-    response = found.response
-    assert (response.allowed, response.code, response.reason) == (False, 403, "Forbidden")
-    assert response.message == 'admission webhook "w.example.org" denied the request: too large'
-
-
-async def test_local_objects_go_to_local_webhooks(front: Front, server: Webhooks) -> None:
-    server.answers["/mine"] = allow
-    store = store_of(
-        definition("ws2", "widgets.example.org", "v1"),
-        configuration("ws1", "validating", hook(server, "/theirs")),
-        configuration("ws2", "validating", hook(server, "/mine")),
-    )
-    assert (await front.dispatch(store, review(), cluster="ws2")).response.allowed
-    assert server.paths == ["/mine"]
-    assert server.calls[0].object["metadata"]["annotations"] == {"kcp.io/cluster": "ws2"}
-
-
-async def test_the_response_is_one_patch_without_the_cluster_annotation(front: Front, server: Webhooks) -> None:
-    server.answers["/1"] = patch({"op": "add", "path": "/metadata/labels", "value": {"a": "1"}})
-    server.answers["/2"] = patch(
-        {"op": "add", "path": "/metadata/labels/b", "value": "2"},
-        {"op": "add", "path": "/metadata/annotations/note", "value": "n"},
-        {"op": "remove", "path": "/spec/size"},
-    )
-    store = store_of(
-        *BOUND,
-        configuration("ws1", "mutating", hook(server, "/1", "1.example.org"), hook(server, "/2", "2.example.org")),
-    )
-    sent = widget(size=42, colour="red")
-    found = await front.dispatch(store, review(sent), cluster="ws3", phase="mutating")
-    assert server.calls[1].object["metadata"]["labels"] == {"a": "1"}
-    result = apply_response(found, sent)
-    metadata = {"name": "b", "namespace": "default", "labels": {"a": "1", "b": "2"}, "annotations": {"note": "n"}}
-    assert result == {**sent, "metadata": metadata, "spec": {"colour": "red"}}
 
 
 async def test_as_kcp_reports_one_denial(front: Front, server: Webhooks) -> None:

@@ -24,7 +24,7 @@ from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks
 from tests.pki import Authority, Pair
 from tests.server.reviewer import Reviewer
 from tests.serving import MUTATE, REVIEW, Server, serving
-from tests.waiting import NET
+from tests.waiting import NET, until
 
 VERBS = ("mutate", "validate", "explain")
 TOKEN = "an-opaque-token-of-alice"
@@ -215,9 +215,7 @@ async def test_a_refused_caller_uses_no_room_of_the_cluster(
     reviewer.answering.clear()
     async with dispatching(server, kubeconfig=tmp_path / "none") as app:
         waiting = [asyncio.create_task(ask(app, token=f"Bearer invalid-{number}")) for number in range(5)]
-        async with asyncio.timeout(NET):
-            while len(reviewer.asked) < 5:
-                await asyncio.sleep(0)
+        await until(lambda: len(reviewer.asked) == 5)
         assert app.engines["dispatch"].requests.in_flight == {}
         reviewer.answering.set()
         assert {answer.status for answer in await asyncio.gather(*waiting)} == {401}
