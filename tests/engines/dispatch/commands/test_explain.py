@@ -21,6 +21,7 @@ from tests.engines.dispatch.builders import (
     definition,
     logical_cluster,
     namespace,
+    review,
     webhook,
     widget,
     workspace,
@@ -134,6 +135,12 @@ def test_a_request_that_reaches_no_webhook_is_refused(
     code, out, _ = explain(*call, *(("-n", fact["namespace"]) if "namespace" in fact else ()))
     assert (code, "hooks/w.example.org" in out, "note: the request is refused: namespace " in out) == (1, False, True)
     code, out, _ = explain(*call, *(("-n", "default") if "namespace" in fact else ("--operation", "UPDATE")))
+    assert (code, "call   hooks/w.example.org" in out) == (0, True)
+    # An apiserver has sent a review, whose namespace may be gone since.
+    sent["metadata"]["namespace"] = fact.get("namespace", "")
+    resource = {"group": "", "version": "v1", "resource": f"{fact['kind'].lower()}s"}
+    made = review(sent, old=sent, operation=fact["operation"], resource=resource)
+    code, out, _ = explain("--request", write_yaml("review.yaml", made), *options)
     assert (code, "call   hooks/w.example.org" in out) == (0, True)
 
 

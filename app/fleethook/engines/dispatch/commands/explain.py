@@ -206,9 +206,11 @@ _UNDELETABLE: Final = ("default", "kube-system", "kube-public")
 def _find_refusal(store: Store, planned: InputRequest, *, is_live: bool) -> str:
     """Return why the admission plugin NamespaceLifecycle refuses a request, before any webhook is asked.
 
-    kcp has the same plugin (pkg/admission/namespacelifecycle).
+    kcp has the same plugin (pkg/admission/namespacelifecycle). A review has passed it.
     """
     request, namespace = planned.request, planned.request.namespace
+    if is_review(planned.source.document):
+        return ""
     if request.kind == Kind(*NAMESPACE):
         is_deleted = request.operation == "DELETE" and not request.sub_resource and request.name in _UNDELETABLE
         return f"namespace {request.name} may not be deleted" if is_deleted else ""
