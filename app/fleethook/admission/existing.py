@@ -148,11 +148,10 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
             same = [named[name]] if name and name in named else []
             if not name and len(others) == len(elements):
                 same = [others[index]]
-            after, before = _keep(updated, path, [element]), _keep(stored, path, same[:1])
-            kept = _keep(updated, path, [_intersect(element, same[0])]) if same else None
-            yield Change(after, before, kept, ".".join(path), index)
+            new, old, rest = _split(as_object(element), as_object(same[0]) if same else {})
+            kept = _keep(updated, path, [rest]) if same else None
+            yield Change(_keep(updated, path, [element]), _keep(stored, path, same[:1]), kept, ".".join(path), index)
             if same:
-                new, old = _reduce(as_object(element), as_object(same[0]))
                 yield Change(_keep(updated, path, [new]), _keep(stored, path, [old]), None, ".".join(path), index)
     for place, new, old in _list_members(updated, stored):
         after, before = (_keep(one, (), []) for one in (updated, stored))
@@ -174,32 +173,29 @@ _NAMES: Final = frozenset({"apiVersion", "kind", "name", "namespace"})
 """Members that rules read, and that an update does not change."""
 
 
-def _reduce(node: Mapping[str, JSON], former: Mapping[str, JSON]) -> tuple[JSONObject, JSONObject]:
-    """Return the members of an object that differ from those of its former state, and the former ones; names stay."""
+def _split(node: Mapping[str, JSON], former: Mapping[str, JSON]) -> tuple[JSONObject, JSONObject, JSONObject]:
+    """Return the members of an object that differ from its former state, the former ones, and those that are equal.
+
+    Names are in all of them.
+    """
     after: JSONObject = {}
     before: JSONObject = {}
+    kept: JSONObject = {}
     for name in dict.fromkeys((*node, *former)):
         new, old = node.get(name), former.get(name)
-        if name not in _NAMES and new == old:
+        if new == old:
+            kept[name] = new
+            if name in _NAMES:
+                after[name] = before[name] = new
             continue
         if isinstance(new, dict) and isinstance(old, dict):
-            new, old = _reduce(new, old)
+            new, old, kept[name] = _split(new, old)
         elif isinstance(new, list) and isinstance(old, list):
-            new, old = _subtract(new, old), _subtract(old, new)
+            added, removed = _subtract(new, old), _subtract(old, new)
+            new, old, kept[name] = added, removed, _subtract(new, added)
         after.update({name: new} if name in node else {})
         before.update({name: old} if name in former else {})
-    return after, before
-
-
-def _intersect(new: JSON, old: JSON) -> JSON:
-    """Return the members and elements that two values have in common; None for nothing."""
-    if isinstance(new, dict) and isinstance(old, dict):
-        both = {name: _intersect(value, old.get(name)) for name, value in new.items()}
-        return {name: value for name, value in both.items() if value is not None}
-    if isinstance(new, list) and isinstance(old, list):
-        known = _write(old)
-        return [one for one in new if _encode(one) in known]
-    return new if new == old else None
+    return after, before, kept
 
 
 _TOKENS: Final = re.compile(r"\[([^]]*)\]|([^.[]+)")
@@ -236,7 +232,7 @@ def _list_members(
 ) -> Iterator[tuple[tuple[str, ...], JSONObject, JSONObject]]:
     """Yield paths of objects with their changed members that are neither objects nor lists of them, and former ones."""
     plain = {name: value for name, value in node.items() if not isinstance(value, dict) and not _has_objects(value)}
-    new, old = _reduce(plain, {name: former[name] for name in plain if name in former})
+    new, old, _ = _split(plain, {name: former[name] for name in plain if name in former})
     if path != ("metadata",) and any(name not in _NAMES and value != [] for name, value in new.items()):
         yield path, new, old
     for name, value in node.items():
