@@ -5,12 +5,14 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
+
+if TYPE_CHECKING:
+    from fleethook.cluster.connection import Connection
 
 Status = Literal["True", "False", "Unknown"]
 
@@ -95,7 +97,7 @@ class EventRecorder:
     and ``kubectl describe`` should show each event once.
     """
 
-    def __init__(self, connection: Connection, *, component: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, connection: "Connection", *, component: str, now: Callable[[], datetime]) -> None:
         """Prepare; ``component`` is the source of the events."""
         self._connection: Final = connection
         self._component: Final = component
@@ -124,6 +126,8 @@ class EventRecorder:
         """Increase the count of an event; return None if a new event has to be created."""
         if before is None:
             return None
+        from fleethook.cluster.connection import MERGE_PATCH  # noqa: PLC0415 - see fleethook.cluster
+
         after = before._replace(times=before.times + 1)
         body = {"count": after.times, "lastTimestamp": self._time()}
         try:
