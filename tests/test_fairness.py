@@ -266,20 +266,6 @@ def test_a_value_without_a_lifetime_is_not_kept_and_replaces_the_old_one(clock: 
     assert (cache.get("a", "key"), len(cache)) == (None, 0)
 
 
-def test_keys_of_two_owners_are_different(clock: Clock) -> None:
-    cache: ExpiringCache[str, int] = ExpiringCache(10, clock=clock)
-    cache.put("a", "key", 1, seconds=9)
-    assert (cache.get("b", "key"), cache.get("a", "key")) == (None, 1)
-
-
-def test_a_full_cache_evicts_an_entry_of_the_owner_with_the_most(clock: Clock) -> None:
-    cache: ExpiringCache[int, int] = ExpiringCache(4, clock=clock)
-    cache.put("small", 0, 0, seconds=9)
-    for number in range(100):
-        cache.put("large", number, number, seconds=9)
-    assert (len(cache), cache.get("small", 0), cache.get("large", 99)) == (4, 0, 99)
-
-
 LIMIT = 6
 steps = st.lists(
     st.tuples(st.sampled_from("pxg"), st.sampled_from("abc"), st.integers(0, 9)), max_size=60

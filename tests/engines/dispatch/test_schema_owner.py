@@ -34,13 +34,6 @@ TREE = (
 )
 
 
-def test_a_path_is_followed_through_the_workspaces() -> None:
-    store = store_of(*TREE)
-    assert resolve_cluster(store, "root:org:ws") == "2hf3"
-    assert resolve_cluster(store, "root:org") == "1abc"
-    assert resolve_cluster(store, "1abc:ws") == "2hf3"
-
-
 @pytest.mark.parametrize("name", ["2hf3", "root", "system:admin", "", "nosuch"])
 def test_names_are_returned_unchanged(name: str) -> None:
     assert resolve(store_of(*TREE), name) == ResolvedPath(name)
