@@ -10,7 +10,7 @@ import pytest
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.overrider_server import OverriderLeader, overrider_routes
+from fleethook.engines.overrider.overrider_server import OverriderServer, overrider_routes
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
@@ -110,8 +110,8 @@ def test_a_server_without_objects_has_no_checks() -> None:
 
 async def test_a_former_leader_keeps_the_counts_and_drops_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(kubeconfig=Path("k"), controller=True, kcp=True)
-    engine = create_app(settings, log=None).engines["overrider"]
-    leader = OverriderLeader(engine.context, engine.plans, None)
+    leader = create_app(settings, log=None).engines["overrider"]
+    assert isinstance(leader, OverriderServer)
     seen: list[Any] = []
 
     class Controller:
@@ -124,7 +124,7 @@ async def test_a_former_leader_keeps_the_counts_and_drops_the_queue(monkeypatch:
 
     monkeypatch.setattr(leader, "_make_controller", lambda *_: Controller())
     assert (leader.queue_length(), count(leader)) == (0, (0, 0, 0))
-    await leader.run(Leadership(cast("Any", None), lambda: b"", None))
+    await leader.lead(Leadership(cast("Any", None), lambda: b"", None))
     assert seen == [(2, (1, 2, 3))]
     assert (leader.queue_length(), count(leader)) == (0, (1, 2, 3))
 
@@ -135,6 +135,6 @@ async def test_a_leader_without_a_controller_has_no_task() -> None:
     assert engine.queue_length() == 0
 
 
-def count(leader: OverriderLeader) -> tuple[int, ...]:
+def count(leader: OverriderServer) -> tuple[int, ...]:
     """Return the counters: reconciled, touched, failed."""
-    return tuple(int(family.samples[0].value) for one in leader.collectors() for family in one.collect())
+    return tuple(int(family.samples[0].value) for one in leader.leader_collectors() for family in one.collect())

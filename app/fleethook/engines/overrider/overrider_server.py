@@ -67,6 +67,9 @@ from fleethook.settings import Settings
 from fleethook.work.garbage import pause_garbage_collector
 from fleethook.work.threads import Worker
 
+if TYPE_CHECKING:
+    from fleethook.engines.overrider.controller.controller import OverriderController
+
 
 def overrider_routes(
     store: StoreView,
@@ -162,7 +165,8 @@ class OverriderServer(EngineServer):
         self.conflicts: Final = None if context.cluster is None else OpenYurtConflicts(store)
         self.plans: Final = PlanCache()
         self.manifest_report: Final = ManifestReport(store)
-        self._leader: Final = OverriderLeader(context, self.plans, self.conflicts)
+        self._controller: OverriderController | None = None
+        self._last_counts = (0, 0, 0)
         self.leads = settings.controls
         self._keeps_selection: Final = lists_without_leader(settings)
         self.selects = runs_selection(settings) or self._keeps_selection
@@ -205,16 +209,60 @@ class OverriderServer(EngineServer):
             yield "selection", keep_selection(self.context)
 
     async def lead(self, leadership: Leadership) -> None:
-        """Run the controller, and keep the selection."""
-        await self._leader.run(leadership)
-
-    def leader_collectors(self) -> Iterator[Collector]:
-        """Yield the metrics of the controller."""
-        yield from self._leader.collectors()
+        """Run each task that the settings ask for until cancelled, then drop the controller with its queue."""
+        settings = self._settings
+        if not settings.controls:
+            return
+        self._controller = self._make_controller(leadership)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._controller.run(), name="controller")
+                if runs_selection(settings):
+                    tasks.create_task(write_selection(self.context, leadership.connection), name="selection")
+        finally:
+            self._last_counts, self._controller = self._counts(), None
 
     def queue_length(self) -> int:
-        """Return the number of objects that wait for the controller."""
-        return self._leader.queue_length()
+        """Return the length of the controller's queue, 0 without a controller."""
+        return 0 if self._controller is None else len(self._controller.queue)
+
+    def leader_collectors(self) -> Iterator[Collector]:
+        """Yield the counters of the controller; after a term of this replica, those of its last term."""
+
+        def counter(name: str, text: str, read: Callable[[], float]) -> Collector:
+            return Gauges(name, text, lambda: [({}, read())], family=CounterMetricFamily)
+
+        yield counter("fleethook_controller_reconciled", "Reconciliations of a subject.", lambda: self._counts()[0])
+        yield counter(
+            "fleethook_controller_touched", "Workloads written so that they are rendered.", lambda: self._counts()[1]
+        )
+        yield counter(
+            "fleethook_controller_failed", "Workloads that did not match after their write.", lambda: self._counts()[2]
+        )
+
+    def _counts(self) -> tuple[int, int, int]:
+        """Return the counts of the running controller, or of the last one."""
+        controller = self._controller
+        if controller is None:
+            return self._last_counts
+        return controller.reconciled, controller.workloads.touched, controller.workloads.failed
+
+    def _make_controller(self, leadership: Leadership) -> "OverriderController":
+        # Imported here because servers that do not lead do not need them.
+        from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415
+
+        context = self.context
+        assert context.cluster is not None
+        return OverriderController(
+            leadership.connection,
+            context.store,
+            context.cluster.source,
+            self.plans,
+            registered=leadership.registered,
+            worker=context.worker,
+            reading=pause_garbage_collector,
+            openyurt_conflict=(lambda: "") if self.conflicts is None else self.conflicts.describe,
+        )
 
 
 def _make_conclude(store: Store, cluster: Cluster) -> Conclude:
@@ -248,79 +296,3 @@ def _make_dry_runs(cluster: Cluster, *, limit: int) -> ServerDryRun:
         await connection.request("POST", scope + path, query={"dryRun": "All"}, body=workload)
 
     return ServerDryRun(send, limit=limit)
-
-
-if TYPE_CHECKING:
-    from fleethook.engines.overrider.controller.controller import OverriderController
-
-
-_NO_COUNTS: Final = (0, 0, 0)
-
-
-class OverriderLeader:
-    """Runs the tasks while this replica leads, and keeps the counts of its controller."""
-
-    def __init__(self, context: ServerContext, plans: PlanCache, conflicts: OpenYurtConflicts | None) -> None:
-        """Prepare; arguments as the attributes of `fleethook.engines.overrider.overrider_server.OverriderServer`."""
-        self._context: Final = context
-        self._settings: Final = context.settings.section(OverriderSettings)
-        self._plans: Final = plans
-        self._conflicts: Final = conflicts
-        self._controller: OverriderController | None = None
-        self._last_counts = _NO_COUNTS
-
-    def queue_length(self) -> int:
-        """Return the length of the controller's queue, 0 without a controller."""
-        return 0 if self._controller is None else len(self._controller.queue)
-
-    def _counts(self) -> tuple[int, int, int]:
-        """Return the counts of the running controller, or of the last one."""
-        controller = self._controller
-        if controller is None:
-            return self._last_counts
-        return controller.reconciled, controller.workloads.touched, controller.workloads.failed
-
-    def collectors(self) -> Iterator[Collector]:
-        """Yield the counters of the controller; after a term of this replica, those of its last term."""
-
-        def counter(name: str, text: str, read: Callable[[], float]) -> Collector:
-            return Gauges(name, text, lambda: [({}, read())], family=CounterMetricFamily)
-
-        yield counter("fleethook_controller_reconciled", "Reconciliations of a subject.", lambda: self._counts()[0])
-        yield counter(
-            "fleethook_controller_touched", "Workloads written so that they are rendered.", lambda: self._counts()[1]
-        )
-        yield counter(
-            "fleethook_controller_failed", "Workloads that did not match after their write.", lambda: self._counts()[2]
-        )
-
-    async def run(self, leadership: Leadership) -> None:
-        """Run each task that the settings ask for until cancelled, then drop the controller with its queue."""
-        settings = self._settings
-        if not settings.controls:
-            return
-        self._controller = self._make_controller(leadership)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._controller.run(), name="controller")
-                if runs_selection(settings):
-                    tasks.create_task(write_selection(self._context, leadership.connection), name="selection")
-        finally:
-            self._last_counts, self._controller = self._counts(), None
-
-    def _make_controller(self, leadership: Leadership) -> "OverriderController":
-        # Imported here because servers that do not lead do not need them.
-        from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415
-
-        context = self._context
-        assert context.cluster is not None
-        return OverriderController(
-            leadership.connection,
-            context.store,
-            context.cluster.source,
-            self._plans,
-            registered=leadership.registered,
-            worker=context.worker,
-            reading=pause_garbage_collector,
-            openyurt_conflict=(lambda: "") if self._conflicts is None else self._conflicts.describe,
-        )

@@ -329,19 +329,6 @@ def test_settings_with_the_name_of_a_pool_are_rendered_for_that_pool(
         assert pod_spec(found.full.create.rendered)["tolerations"] == [make(name)]
 
 
-def test_plans_of_a_subject_with_different_pools_stay_within_the_limit() -> None:
-    names = [f"p{number}" for number in range(10)]
-    subject = yurt_app_set(pools=[pool(name) for name in names])
-    rule = overrider(
-        *[entry(name, patches=[patch("add", f"/spec/template/metadata/labels/{name}", "own")]) for name in names]
-    )
-    cache, unbounded = PlanCache(max_weight=200), PlanCache()
-    for name in names:
-        assert plan(cache, subject, rule, name).digest == plan(unbounded, subject, rule, name).digest
-        assert cache.weight <= 200
-    assert cache.of_subject(YURT_APP_SET, subject, rule, cluster="").compiled == 10
-
-
 def test_the_subjects_asked_for_least_recently_go_first_when_there_is_no_room() -> None:
     cache = PlanCache(max_weight=200)
     subjects = [yurt_app_set(f"s{n}") for n in range(10)]
@@ -365,14 +352,6 @@ def plans(*pools: str, rule: object = IMAGES) -> SubjectPlans:
     return SubjectPlans(YURT_APP_SET, subject, rule)  # type: ignore[arg-type]
 
 
-def test_a_plan_is_compiled_at_its_first_request_and_kept() -> None:
-    made = plans("hangzhou", "beijing")
-    plan = made.plan("Deployment", "hangzhou", None)
-    assert plan.applies
-    assert made.plan("Deployment", "hangzhou", None) is plan
-    assert not made.plan("Deployment", "beijing", None).applies
-
-
 def test_a_compilation_that_takes_long_is_left_to_the_caller() -> None:
     patches = [patch("add", f"/spec/template/metadata/labels/l{number}", "x") for number in range(100)]
     made = plans("hangzhou", rule=overrider(entry("*", patches=patches)))
@@ -387,33 +366,9 @@ def test_a_compilation_that_takes_long_is_left_to_the_caller() -> None:
     assert made.plan("Deployment", "hangzhou", None) is plan
 
 
-def test_an_error_is_kept_and_raised_again() -> None:
-    broken = overrider(entry("*", items=[image("missing", "nginx:2.0")]), patches=None)
-    made = plans("hangzhou", rule=broken)
-    errors = []
-    for _ in range(2):
-        try:
-            made.plan("Deployment", "hangzhou", None)
-        except (RenderError, SubjectError) as error:
-            errors.append(error)
-    assert not errors or errors[0] is errors[1]
-    with pytest.raises(SubjectError):
-        made.plan("StatefulSet", "hangzhou", None)
-
-
 def image_of(plan: PoolPlan) -> str:
     name: str = plan.full.create.rendered["spec"]["template"]["spec"]["containers"][0]["image"]
     return name
-
-
-def test_each_pool_has_its_values_and_its_hash() -> None:
-    shared, filled = share(), FilledPlans()
-    plans = {name: PoolPlan(shared, PoolValues(name), filled=filled) for name in ("a", "b")}
-    assert {name: image_of(plan) for name, plan in plans.items()} == {"a": "r.io/a:1", "b": "r.io/b:1"}
-    alone = {name: share(name).plan.digest for name in plans}
-    assert {name: plan.digest for name, plan in plans.items()} == alone
-    assert plans["a"].next_render == (alone["a"], plans["a"].undo_text, "")
-    assert plans["a"].applies
 
 
 def test_the_plans_that_were_filled_least_recently_are_evicted() -> None:
