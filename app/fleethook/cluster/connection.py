@@ -21,9 +21,9 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError, parse_api_error
 from fleethook.cluster.client_library import Configuration, RESTClientObject, kube_config
-from fleethook.cluster.proxies import choose_proxy
 from fleethook.model.formats.text import describe_os_error
 from fleethook.model.json import JSON, JSONObject
+from fleethook.outbound.endpoint import choose_proxy
 from fleethook.tracing.spans import child_span
 
 # kubernetes-asyncio's value. A watch event of a large object exceeds aiohttp's default.

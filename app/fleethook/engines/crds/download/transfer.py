@@ -16,7 +16,6 @@ from urllib3.exceptions import HTTPError, InvalidHeader
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
-from fleethook.cluster.proxies import choose_proxy
 from fleethook.engines.crds.download.download_errors import (
     AttemptError,
     classify_error,
@@ -37,6 +36,7 @@ from fleethook.engines.crds.download.http_requests import (
     send_request,
 )
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
+from fleethook.outbound.endpoint import choose_proxy
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""
