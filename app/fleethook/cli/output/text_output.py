@@ -8,7 +8,6 @@ Pass lines one by one: a line feed within a line comes from untrusted input and 
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NewType
@@ -95,6 +94,8 @@ def show_progress() -> Iterator[Callable[[str], None]]:
 
     def show(text: str) -> None:
         if is_shown:
+            import shutil  # noqa: PLC0415 - it loads libraries of archives, which other commands do not need
+
             sys.stderr.write(f"\r{escape(text)[: shutil.get_terminal_size().columns - 1]}\x1b[K")
             sys.stderr.flush()
 
