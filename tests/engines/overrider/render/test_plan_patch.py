@@ -12,6 +12,7 @@ from tests.builders import (
     images,
     overrider,
     patch,
+    pod_spec,
     rendered,
     review,
     workload,
@@ -59,3 +60,13 @@ def test_a_tampered_undo_annotation_cannot_remove_identity(text: str) -> None:
     result = rendered(first, yurt_app_set(), NEW_IMAGE, operation="UPDATE", old=first)
     assert images(result) == {"nginx": "nginx:2.0"}
     assert result["metadata"]["name"] == first["metadata"]["name"]
+
+
+def test_defaults_that_the_apiserver_added_do_not_make_a_second_render_differ() -> None:
+    rule = overrider(
+        entry("*", patches=[patch("add", "/spec/template/spec/volumes", [{"name": "mine", "emptyDir": {}}])])
+    )
+    first = rendered(workload(), yurt_app_set(), rule)
+    pod_spec(first)["volumes"][0]["emptyDir"]["sizeLimit"] = "1Gi"
+    pod_spec(first)["restartPolicy"] = "Always"
+    assert rendered(first, yurt_app_set(), rule, operation="UPDATE", old=first) == first
