@@ -42,8 +42,8 @@ class Counts(NamedTuple):
     small_modules: int
 
 
-GOALS: Final = Counts(modules=430, lines=45_000, files_in_a_folder=15, small_modules=0)
-MAXIMA: Final = Counts(modules=330, lines=54071, files_in_a_folder=13, small_modules=0)
+GOALS: Final = Counts(modules=330, lines=53_000, files_in_a_folder=13, small_modules=0)
+MAXIMA: Final = Counts(modules=330, lines=54165, files_in_a_folder=13, small_modules=0)
 
 
 def count_code_lines(source: str) -> int:

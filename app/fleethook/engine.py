@@ -147,7 +147,7 @@ def _read_entry_points() -> Iterator[tuple[str, str]]:
     for directory in reversed(sys.path):
         try:
             with os.scandir(directory or ".") as entries:
-                paths = [one.path for one in entries if one.name.endswith(".dist-info")]
+                paths = [entry.path for entry in entries if entry.name.endswith(".dist-info")]
         except OSError:  # Paths of the interpreter may be missing, or files.
             continue
         for path in paths:

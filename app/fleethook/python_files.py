@@ -92,7 +92,7 @@ def _importing_beside(path: Path) -> Iterator[None]:
 def _is_beside(file: str, path: Path) -> bool:
     """Return whether a module is beside a file, alone or in a package."""
     wanted = path.absolute().parent
-    outside = (one for one in Path(file).parents if one == wanted or not (one / "__init__.py").is_file())
+    outside = (parent for parent in Path(file).parents if parent == wanted or not (parent / "__init__.py").is_file())
     return next(outside, None) == wanted
 
 

@@ -301,7 +301,9 @@ def _read_namespaces(namespaces: Any) -> tuple[str, ...]:
 
 def list_named_namespaces(selector: Mapping[str, Any]) -> set[str]:
     """Return the namespaces that a selector names by their label; none if it may select others."""
-    wanted = [one for one in selector.get("matchExpressions") or () if one["key"] == NAMESPACE_LABEL]
+    wanted = [
+        expression for expression in selector.get("matchExpressions") or () if expression["key"] == NAMESPACE_LABEL
+    ]
     names = {name for one in wanted if one["operator"] == "In" for name in one["values"]}
     return names | {name for key, name in (selector.get("matchLabels") or {}).items() if key == NAMESPACE_LABEL}
 

@@ -140,7 +140,7 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
     former = dict(_list_lists(stored))
     for path, elements in _list_lists(updated):
         others = former.get(path, [])
-        known, named = _write(others), {as_text(as_object(one).get("name")): one for one in others}
+        known, named = _write(others), {as_text(as_object(other).get("name")): other for other in others}
         for index, element in enumerate(elements):
             if _encode(element) in known:
                 continue
@@ -250,7 +250,7 @@ def _replace(node: Mapping[str, JSON], path: tuple[str, ...], members: JSONObjec
 
 def _subtract(values: list[JSON], others: list[JSON]) -> list[JSON]:
     known = _write(others)
-    return [one for one in values if _encode(one) not in known]
+    return [value for value in values if _encode(value) not in known]
 
 
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
@@ -288,5 +288,7 @@ def _keep(node: Mapping[str, JSON], path: tuple[str, ...], elements: list[JSON])
 def _place(refusal: Response, change: Change) -> Response:
     """Return a refusal with the index that the only element of a list has in the updated object."""
     shown, real = f"{change.path}[0]", f"{change.path}[{change.position}]"
-    causes = tuple(StatusCause(one.field.replace(shown, real), one.message, one.reason) for one in refusal.causes)
+    causes = tuple(
+        StatusCause(cause.field.replace(shown, real), cause.message, cause.reason) for cause in refusal.causes
+    )
     return msgspec.structs.replace(refusal, message=refusal.message.replace(shown, real), causes=causes)

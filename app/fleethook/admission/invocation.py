@@ -192,22 +192,24 @@ def read_signature(function: Callable[..., Any], *, mutates: bool = True) -> Sig
         ) from error
     names: list[str] = []
     object_name, codecs = "", {"": PLAIN, "old": PLAIN}
-    for one in parameters:
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):
-            raise RuleError(f"the parameter {one.name!r} has no name to pass it by: give some of {', '.join(NAMES)}")
-        if one.name in NAMES and one.name != "object":
-            names.append(one.name)
-        elif one.default is one.empty:
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise RuleError(
+                f"the parameter {parameter.name!r} has no name to pass it by: give some of {', '.join(NAMES)}"
+            )
+        if parameter.name in NAMES and parameter.name != "object":
+            names.append(parameter.name)
+        elif parameter.default is parameter.empty:
             if object_name:
                 raise RuleError(
-                    f"the parameters {object_name!r} and {one.name!r} are unknown: one gets the object, the others are "
-                    f"{', '.join(NAMES[1:])}"
+                    f"the parameters {object_name!r} and {parameter.name!r} are unknown: one gets the object, the "
+                    f"others are {', '.join(NAMES[1:])}"
                 )
-            object_name = one.name
+            object_name = parameter.name
         else:
             continue
-        if one.name in ("old", object_name):
-            codecs["old" if one.name == "old" else ""] = _find_codec(one)
+        if parameter.name in ("old", object_name):
+            codecs["old" if parameter.name == "old" else ""] = _find_codec(parameter)
     codec = codecs[""] if mutates or codecs[""] is PLAIN else codecs[""]._replace(is_partial=False)
     return Signature(tuple(names), object_name, codec, codecs["old"])
 

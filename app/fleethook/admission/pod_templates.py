@@ -42,7 +42,9 @@ def find_target(declared: Declaration, request: AdmissionRequest) -> Declaration
     if not declared.templates:
         return declared
     named = request.resource
-    found = (one for one in list_targets(declared) if (one.group, one.resource) == (named.group, named.resource))
+    found = (
+        target for target in list_targets(declared) if (target.group, target.resource) == (named.group, named.resource)
+    )
     return next(found, declared)
 
 
@@ -89,7 +91,7 @@ def _make_pod(document: JSON, path: tuple[str, ...]) -> JSONObject | None:
 def has_controller(document: JSON) -> bool:
     """Return whether a controller manages a workload: it would replace one whose template is not that of its owner."""
     owners = list_objects(as_object(as_object(document).get("metadata")).get("ownerReferences"))
-    return any(one.get("controller") is True for one in owners)
+    return any(owner.get("controller") is True for owner in owners)
 
 
 def place_patch(answer: Response, request: AdmissionRequest, pod: JSON, path: tuple[str, ...]) -> Response:
@@ -110,8 +112,8 @@ def place_patch(answer: Response, request: AdmissionRequest, pod: JSON, path: tu
 def place_refusal(answer: Response, path: tuple[str, ...]) -> Response:
     """Return a refusal of the Pod of a template with the path of the template."""
     prefix = ".".join(path)
-    fields = [one.field for one in answer.causes]
-    causes = tuple(StatusCause(f"{prefix}.{one.field}", one.message, one.reason) for one in answer.causes)
+    fields = [cause.field for cause in answer.causes]
+    causes = tuple(StatusCause(f"{prefix}.{cause.field}", cause.message, cause.reason) for cause in answer.causes)
     separator = "." if fields and answer.message.startswith(fields[0]) else ": "
     return msgspec.structs.replace(
         answer,

@@ -177,7 +177,7 @@ def _check(
         mistakes += _list_repetitions(rule, change_request(request, answer.patch, around.version), around)
     elif is_test and invocation is not None and not rule.declaration.mutates and invocation.has_changed_object():
         mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
-    places = tuple(f"{rule.place}: {one}" for one in mistakes)
+    places = tuple(f"{rule.place}: {mistake}" for mistake in mistakes)
     return _make_review(request, answer, mistakes=places)
 
 
@@ -196,7 +196,7 @@ def _decide_in_time(
 
 def _refuse_faults(rule: Rule, answer: Response, faults: Sequence[str]) -> Response:
     """Return the answer of kube-apiserver to a result with faults: it tolerates some."""
-    refused = [one for one in faults if not any(text in one for text in TOLERATED)]
+    refused = [fault for fault in faults if not any(text in fault for text in TOLERATED)]
     if not refused:
         return answer
     text = f"{rule.place}: its changes are invalid: {'; '.join(refused)}"

@@ -56,7 +56,7 @@ def find_codec(annotation: Any) -> Codec | None:
     origin = get_origin(annotation)
     if origin in (Union, UnionType):
         # An object may be missing: the stored one of a CREATE, for example.
-        given = [one for one in get_args(annotation) if one is not NoneType]
+        given = [arg for arg in get_args(annotation) if arg is not NoneType]
         return find_codec(given[0]) if len(given) == 1 else None
     if origin is Annotated:
         return find_codec(get_args(annotation)[0])

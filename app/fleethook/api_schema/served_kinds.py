@@ -143,11 +143,11 @@ def is_deciding(group_kind: GroupKind) -> bool:
 def read_definitions(documents: Iterable[JSONObject]) -> Definitions:
     """Return the schemas of the CustomResourceDefinitions among objects."""
     found: dict[tuple[str, GroupKind], dict[str, JSONObject | None]] = {}
-    for one in documents:
-        if gvk_of(one).group_kind == DEFINITION:
-            spec = as_object(one.get("spec"))
+    for document in documents:
+        if gvk_of(document).group_kind == DEFINITION:
+            spec = as_object(document.get("spec"))
             key = GroupKind(as_text(spec.get("group")), as_text(as_object(spec.get("names")).get("kind")))
-            versions = found.setdefault((cluster_of(one), key), {})
+            versions = found.setdefault((cluster_of(document), key), {})
             for _, version in enumerate_objects(spec.get("versions")):
                 if version.get("served") is True:
                     schema = as_object(version.get("schema")).get("openAPIV3Schema")
@@ -185,7 +185,7 @@ def _check_unknown(group_kind: GroupKind, api_version: str, served: Served) -> S
     kinds = {one.kind for one in served.names if one.group == group}
     others = [one for one in served.names if one.kind == kind]
     is_reserved = "." not in group or "/" in group or group.endswith(_RESERVED)
-    is_misplaced = any(one.group not in served.built_in for one in others) and kind not in _COMMON_NAMES
+    is_misplaced = any(other.group not in served.built_in for other in others) and kind not in _COMMON_NAMES
     if others and (is_reserved or is_misplaced):
         return _make("error", "apiVersion", f"{kind} is in {_list_versions(kind, served)}, not in {api_version!r}")
     if not kinds:
@@ -381,7 +381,7 @@ def _make_finding(node: _Node, name: str, *, release: str, decides: bool) -> Sch
 def _advise(node: _Node, name: str) -> str:
     """Return the end of the message about an unknown member, with the remedy."""
     members, value = _list_members(node.schema), node.value[name]
-    longer = [one for one in members if one.lower().startswith(name.lower())]
+    longer = [member for member in members if member.lower().startswith(name.lower())]
     if meant := nearest(name, members) or (longer[0] if len(longer) == 1 else None):
         return f"; did you mean {meant}?"
     for owner, others in node.around:

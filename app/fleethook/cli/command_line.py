@@ -120,12 +120,12 @@ class CommandGroup(click.Group):
 
 class _Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        joined = [_SHORT_WITH_VALUE.fullmatch(one) for one in args]
+        joined = [_SHORT_WITH_VALUE.fullmatch(arg) for arg in args]
         rest = super().parse_args(
             ctx, [f"-{found[1]}{found[2]}" if found else one for found, one in zip(joined, args, strict=True)]
         )
         paths = [one for value in ctx.params.values() for one in (value if isinstance(value, tuple) else (value,))]
-        if sum(isinstance(one, os.PathLike) and str(one) == "-" for one in paths) > 1:
+        if sum(isinstance(path, os.PathLike) and str(path) == "-" for path in paths) > 1:
             ctx.fail("- (standard input) is given more than once.")
         return rest
 
@@ -158,7 +158,7 @@ def run(program: click.Group, words: Sequence[str], name: str) -> None:
 
 def _declare(function: Function) -> dict[str, Any]:
     """Return the parameters and the callback for a command that is a function."""
-    parameters = [one for _, members in _read(function) for one in members]
+    parameters = [member for _, members in _read(function) for member in members]
     return {"params": parameters, "callback": functools.partial(_call, function)}
 
 
@@ -169,7 +169,7 @@ def _call(function: Function, **values: Any) -> None:
     arguments = {}
     for name, parameters in _read(function):
         group = function.__annotations__[name]
-        members = {str(one.name): given[str(one.name)] for one in parameters}
+        members = {str(parameter.name): given[str(parameter.name)] for parameter in parameters}
         arguments[name] = group(**members) if hasattr(group, "_fields") else given[name]
     function(**arguments)
 

@@ -137,9 +137,9 @@ def _load(given: SourceOptions, flags: Mapping[str, Any]) -> Settings:
 
 def _check_files(option: str, paths: Sequence[Path]) -> None:
     """Exit with a message if a path does not exist. The pages report files that cannot be read."""
-    for one in paths:
-        if one != STANDARD_INPUT and not one.exists():
-            fail(f"{option}: there is no file or directory {one}")
+    for path in paths:
+        if path != STANDARD_INPUT and not path.exists():
+            fail(f"{option}: there is no file or directory {path}")
 
 
 def _read_target(url: str | None, ca_file: Path | None, token_file: Path | None) -> MetricsTarget | None:

@@ -25,7 +25,7 @@ INTERRUPTED: Final = 130
 
 def fail(*messages: str, code: int = UNREADABLE) -> NoReturn:
     """Write each message as a line to standard error and exit with ``code``."""
-    write_error(*(f"fleethook: {one}" for one in messages))
+    write_error(*(f"fleethook: {message}" for message in messages))
     raise SystemExit(code)
 
 

@@ -99,9 +99,9 @@ def print_results(results: Sequence[FixtureResult], output: Output, *, command: 
         layer: The name of the member ``layer`` in JSON.
     """
     if output is Output.JSON:
-        write_json([_make_row(one, layer) for one in results])
+        write_json([_make_row(result, layer) for result in results])
     elif output is Output.JUNIT:
-        print_junit(command, [_make_case(one) for one in results])
+        print_junit(command, [_make_case(result) for result in results])
     else:
         _print_text(results)
     flush()
@@ -111,10 +111,10 @@ def _describe_failure(result: FixtureResult) -> Iterator[tuple[str, str]]:
     """Yield the lines about a failed fixture, each with its style."""
     if result.error:
         yield result.error, ""
-    for one in result.differences:
-        yield f"{one.path}", ""
-        yield f"  expected {json.dumps(one.expected)}", "green"
-        yield f"  found    {json.dumps(one.found)}", "red"
+    for difference in result.differences:
+        yield f"{difference.path}", ""
+        yield f"  expected {json.dumps(difference.expected)}", "green"
+        yield f"  found    {json.dumps(difference.found)}", "red"
 
 
 def _print_text(results: Sequence[FixtureResult]) -> None:
@@ -131,7 +131,11 @@ def _print_text(results: Sequence[FixtureResult]) -> None:
 
 def _make_row(result: FixtureResult, layer: str) -> dict[str, Any]:
     named = {layer if name == "layer" else name: value for name, value in result._asdict().items()}
-    return {**named, "passed": result.passed, "differences": [one._asdict() for one in result.differences]}
+    return {
+        **named,
+        "passed": result.passed,
+        "differences": [difference._asdict() for difference in result.differences],
+    }
 
 
 def _make_case(result: FixtureResult) -> Case:

@@ -92,7 +92,7 @@ def report_findings(
 
 def _describe_examined(options: SourceOptions) -> str:
     """Return the files without objects in words."""
-    count = sum(isinstance(one, Path) for one in list_files(options.files, options.reading.exclude or ()))
+    count = sum(isinstance(file, Path) for file in list_files(options.files, options.reading.exclude or ()))
     examined = f"examined {count} files" if count > 1 else "examined 1 file"
     if count == 0:
         examined = "no file is named *.json, *.yaml or *.yml"
@@ -106,8 +106,10 @@ def lint_documents(documents: Sequence[Document], options: SourceOptions | None)
     Without options, nothing asks a cluster.
     """
     engines = list_linting()
-    store = fill_store(documents, [index for one in engines if one.indexes for index in load_reference(one.indexes)])
-    rows = [row for one in engines for row in load_reference(one.lint)(documents, store, options)]
+    store = fill_store(
+        documents, [index for engine in engines if engine.indexes for index in load_reference(engine.indexes)]
+    )
+    rows = [row for engine in engines for row in load_reference(engine.lint)(documents, store, options)]
     return _unite([*_check_schemas(documents)], rows)
 
 
@@ -133,7 +135,7 @@ def _identify(row: FindingRow) -> tuple[str, ...]:
 
 
 def _check_schemas(documents: Sequence[Document]) -> Iterator[FindingRow]:
-    definitions = read_definitions(one.object for one in documents)
+    definitions = read_definitions(document.object for document in documents)
     for key, (level, code, field, text), place in check_objects(documents, definitions):
         identity = (level, code, key.cluster, key.group_kind.kind, key.namespace, key.name)
         yield FindingRow(*identity, webhook="", field=field, text=text, place=place)

@@ -75,11 +75,11 @@ def read_recordings(files: Sequence[Path], report: TakeProblem) -> Iterator[Reco
             except OSError as error:
                 report(RecordProblem(str(file), 1, f"the file cannot be read: {error.strerror}"))
                 continue
-            for one in read_entries(stream, "<stdin>" if is_input else str(file)):
-                if isinstance(one, RecordProblem):
-                    report(one)
+            for entry in read_entries(stream, "<stdin>" if is_input else str(file)):
+                if isinstance(entry, RecordProblem):
+                    report(entry)
                 else:
-                    yield one
+                    yield entry
 
 
 # The answers of these routes depend on no stored object.
@@ -146,7 +146,7 @@ def replay(
     routes = _check_routes(route or (), app)
     # With files of rules, the user asks about these rules only, so the command needs no other reviews and objects.
     prefix = _RULES if rules and not route else ""
-    deciding = [one for one in app.reviews if one.startswith(prefix)] if prefix else routes
+    deciding = [review for review in app.reviews if review.startswith(prefix)] if prefix else routes
     resources = list_resources(app, deciding, kcp=live.kcp)
     with report_input_errors(output):
         if resources or filename or live != SourceOptions():
@@ -178,7 +178,7 @@ def _build_app(settings: Settings) -> Fleethook:
 
 
 def _check_routes(routes: Sequence[str], app: Fleethook) -> frozenset[str]:
-    unknown = [one for one in routes if one not in app.reviews]
+    unknown = [route for route in routes if route not in app.reviews]
     if unknown:
         fail(f"--route: there is no route {unknown[0]}; give one of {', '.join(sorted(app.reviews))}")
     return frozenset(routes)
@@ -295,7 +295,7 @@ def _describe_example(change: ChangedDecision) -> str:
 def _print_json(report: Report, changes: Sequence[ChangedDecision]) -> None:
     write_json(
         {
-            "changes": [_list_members(one) for one in changes],
+            "changes": [_list_members(change) for change in changes],
             "groups": [{**group.name._asdict(), "reviews": group.count} for group in _list_groups(report)],
             "notAsked": [{**name._asdict(), "reviews": number} for name, number in sorted(report.unasked.items())],
             "problems": [problem._asdict() for problem in report.problems],
@@ -310,8 +310,10 @@ def _print_json(report: Report, changes: Sequence[ChangedDecision]) -> None:
 
 def _list_members(change: ChangedDecision) -> JSONObject:
     differences = [
-        {"aspect": one.aspect, "patch": describe_patch(one)} if one.aspect == "object" else one._asdict()
-        for one in change.differences
+        {"aspect": difference.aspect, "patch": describe_patch(difference)}
+        if difference.aspect == "object"
+        else difference._asdict()
+        for difference in change.differences
     ]
     missing = [{"call": call, "reason": reason} for call, reason in change.missing]
     return {**change._asdict(), "subject": change.subject._asdict(), "differences": differences, "missing": missing}

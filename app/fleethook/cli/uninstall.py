@@ -117,7 +117,7 @@ class Uninstaller:
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left that has to change."""
-        return not self.missing and all(one.action is not RemovalAction.LEFT for one in self.rows)
+        return not self.missing and all(row.action is not RemovalAction.LEFT for row in self.rows)
 
     async def run(self) -> None:
         """Remove everything.
@@ -342,7 +342,7 @@ def is_ours(document: JSONObject) -> bool:
 
 def is_our_configuration(document: JSONObject) -> bool:
     """Return whether a configuration calls fleethook only: by its name, its labels, or the names of its webhooks."""
-    names = [str(one.get("name")) for one in document.get("webhooks") or ()]
+    names = [str(webhook.get("name")) for webhook in document.get("webhooks") or ()]
     named = bool(names) and all(name.endswith(WEBHOOK_SUFFIX) for name in names)
     return document["metadata"]["name"] == CONFIGURATION_NAME or is_ours(document) or named
 
@@ -425,7 +425,7 @@ def _format_row(row: Removal, *, dry_run: bool) -> str:
 def _report_end(done: Uninstaller, output: Output, *, dry_run: bool) -> None:
     """Print the summary, and exit with 1 if something is left."""
     if output is Output.JSON:
-        write_json({"dryRun": dry_run, "complete": done.is_complete, "objects": [one._asdict() for one in done.rows]})
+        write_json({"dryRun": dry_run, "complete": done.is_complete, "objects": [row._asdict() for row in done.rows]})
     else:
         write(_summarize(done.rows, dry_run=dry_run))
     if done.missing:
@@ -435,7 +435,7 @@ def _report_end(done: Uninstaller, output: Output, *, dry_run: bool) -> None:
 
 
 def _summarize(rows: "Sequence[Removal]", *, dry_run: bool) -> str:
-    counts = Counter(str(one.action) for one in rows)
+    counts = Counter(str(row.action) for row in rows)
     if not any(counts[action] for action in (*_PLANNED, "left")):
         return "nothing of fleethook is registered"
     planned = "would be " if dry_run else ""

@@ -74,7 +74,7 @@ def parse_api_error(code: int, body: bytes) -> APIError:
     except msgspec.DecodeError:
         return APIError(code, "", body[:_MAX_TEXT].decode("utf-8", "replace").strip())
     causes = ((status.details and status.details.causes) or ())[:_MAX_CAUSES]
-    found = [(_shorten(one.field), _shorten(one.message)) for one in causes]
+    found = [(_shorten(cause.field), _shorten(cause.message)) for cause in causes]
     token = status.metadata.continue_ if status.metadata else ""
     return APIError(code, status.reason, _shorten(status.message), found, continue_token=token)
 

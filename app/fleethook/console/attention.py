@@ -134,10 +134,10 @@ def list_source_lines(parts: Iterable[PartState]) -> list[AttentionLine]:
     missing, old = "it was never read, so pages lack its objects", "it cannot be read, so pages show old objects"
     return [
         AttentionLine(
-            "failing", f"Source {one.name}", f"{missing if one.age is None else old}: {one.detail}", "/#sources"
+            "failing", f"Source {part.name}", f"{missing if part.age is None else old}: {part.detail}", "/#sources"
         )
-        for one in parts
-        if one.failing
+        for part in parts
+        if part.failing
     ]
 
 
@@ -160,13 +160,18 @@ class StoppedServer(NamedTuple):
 def group_by_server(configurations: Iterable[Any]) -> dict[str, list[JSONObject]]:
     """Return the webhook configurations of fleethook by the namespace of the server, as far as they name it."""
     found: dict[str, list[JSONObject]] = {}
-    for one in configurations:
-        if not isinstance(one, dict) or not LABELS.items() <= as_object(one["metadata"].get("labels")).items():
+    for configuration in configurations:
+        if (
+            not isinstance(configuration, dict)
+            or not LABELS.items() <= as_object(configuration["metadata"].get("labels")).items()
+        ):
             continue
-        services = (as_object(each.get("clientConfig")).get("service") for each in list_objects(one.get("webhooks")))
+        services = (
+            as_object(each.get("clientConfig")).get("service") for each in list_objects(configuration.get("webhooks"))
+        )
         named = (str(as_object(service)["namespace"]) for service in services if service)
-        if namespace := read_server_namespace(one) or next(named, ""):
-            found.setdefault(namespace, []).append(one)
+        if namespace := read_server_namespace(configuration) or next(named, ""):
+            found.setdefault(namespace, []).append(configuration)
     return found
 
 
@@ -185,9 +190,9 @@ def list_outage_lines(stopped: Iterable[StoppedServer]) -> list[AttentionLine]:
 def list_review_lines(reviews: Iterable[ReviewSummary]) -> list[AttentionLine]:
     """Return a line for each route and verdict of recorded reviews without a decision."""
     found: dict[tuple[str, str], list[ReviewSummary]] = {}
-    for one in reviews:
-        if one.verdict in FAILED_VERDICTS:
-            found.setdefault((one.route, one.verdict), []).append(one)
+    for review in reviews:
+        if review.verdict in FAILED_VERDICTS:
+            found.setdefault((review.route, review.verdict), []).append(review)
     return [_make_review_line(*key, members) for key, members in sorted(found.items())]
 
 
@@ -200,7 +205,7 @@ def _make_review_line(route: str, verdict: str, members: Sequence[ReviewSummary]
         f"Reviews of {route}",
         f"{reason} {last.name}".rstrip(),
         f"/reviews?verdict={verdict}",
-        read_since(min(one.time for one in members)),
+        read_since(min(member.time for member in members)),
     )
 
 
@@ -237,11 +242,11 @@ def list_object_lines(
     """
     by_object: dict[str, list[LintFinding]] = {}
     repeated: dict[tuple[str, str, str], list[LintFinding]] = {}
-    for one in findings:
-        if one.level == "error":
-            by_object.setdefault(one.about, []).append(one)
+    for finding in findings:
+        if finding.level == "error":
+            by_object.setdefault(finding.about, []).append(finding)
         else:
-            repeated.setdefault((one.code, one.kind, _NUMBER.sub("", one.text)), []).append(one)
+            repeated.setdefault((finding.code, finding.kind, _NUMBER.sub("", finding.text)), []).append(finding)
     lines: list[AttentionLine] = []
     for (code, kind, _), found in repeated.items():
         objects = len({one.about for one in found})

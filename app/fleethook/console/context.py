@@ -166,7 +166,7 @@ ListNames = Callable[[Request], Awaitable[Iterable[Hit]]]
 
 def has_kinds(*kinds: GroupKind) -> Callable[[ConsoleContext], bool]:
     """Return a function that tells whether the source has objects of one of the kinds, or its cluster serves one."""
-    return lambda context: any(context.store.has(one) or context.serves(one) for one in kinds)
+    return lambda context: any(context.store.has(kind) or context.serves(kind) for kind in kinds)
 
 
 class Section(NamedTuple):
@@ -242,11 +242,11 @@ def list_sections() -> tuple[Section, ...]:
 def divide_sections(context: ConsoleContext) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
     """Return the sections that are used, and the others. With an empty source, all are shown."""
     sections = list_sections()
-    used = tuple(one for one in sections if one.is_used(context))
-    return (used, tuple(one for one in sections if one not in used)) if len(used) > 1 else (sections, ())
+    used = tuple(section for section in sections if section.is_used(context))
+    return (used, tuple(section for section in sections if section not in used)) if len(used) > 1 else (sections, ())
 
 
 def find_section(path: str) -> Section | None:
     """Return the section of a path, None for a path of the frame such as ``/static/…``."""
     first = "/" + path.lstrip("/").partition("/")[0]
-    return next((one for one in list_sections() if one.path == first), None)
+    return next((section for section in list_sections() if section.path == first), None)

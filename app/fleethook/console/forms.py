@@ -203,7 +203,7 @@ def read_documents(field: str, text: str, *, most: int) -> list[Value]:
         values = read_values(limit_text(field, text, most=most), source=field)
     except ManifestError as error:
         raise FormFieldError(field, error.reason, error.line) from None
-    return [one for one in values if one.value is not None]
+    return [value for value in values if value.value is not None]
 
 
 def read_document(field: str, text: str, *, most: int) -> Value | None:

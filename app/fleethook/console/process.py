@@ -186,7 +186,7 @@ async def _ignore_change() -> None:
 def describe_source(settings: Settings, files: Sequence[Path]) -> str:
     """Return the options of a command that reads the same objects."""
     if files:
-        given = [("-f", str(one)) for one in files] + [("--exclude", one) for one in settings.exclude]
+        given = [("-f", str(file)) for file in files] + [("--exclude", one) for one in settings.exclude]
         return shlex.join(word for pair in given for word in pair)
     words = ["--in-cluster"] if settings.kubeconfig is None else ["--kubeconfig", str(settings.kubeconfig)]
     words += [] if settings.context is None else ["--context", settings.context]

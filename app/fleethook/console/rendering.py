@@ -71,12 +71,12 @@ class Freshness(NamedTuple):
 
 def summarize_parts(parts: Sequence[PartState]) -> Freshness:
     """Return the age of the oldest part and all problems."""
-    ages = [one.age for one in parts if one.age is not None]
+    ages = [part.age for part in parts if part.age is not None]
     return Freshness(
         max(ages, default=None),
-        tuple(one.name for one in parts if not one.synced and one.needed),
-        tuple(f"{one.name}: {one.detail}" for one in parts if one.failing and one.age is None),
-        tuple(f"{one.name}: {one.detail}" for one in parts if one.failing and one.age is not None),
+        tuple(part.name for part in parts if not part.synced and part.needed),
+        tuple(f"{part.name}: {part.detail}" for part in parts if part.failing and part.age is None),
+        tuple(f"{part.name}: {part.detail}" for part in parts if part.failing and part.age is not None),
     )
 
 

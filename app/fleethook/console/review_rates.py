@@ -136,9 +136,9 @@ def rate_increases(increases: Iterable[Increase], *, window: int, now: float) ->
     """
     width = window / MAX_BINS
     bins: defaultdict[int, list[Increase]] = defaultdict(list)
-    for one in increases:
-        if now - window < one.end <= now:
-            bins[math.ceil(one.end / width)].append(one)
+    for increase in increases:
+        if now - window < increase.end <= now:
+            bins[math.ceil(increase.end / width)].append(increase)
     rows = [(number * width, *_join_increases(members)) for number, members in sorted(bins.items())]
     names = _name_verdicts(row[2] for row in rows)
     return Rates(
@@ -153,12 +153,12 @@ def rate_increases(increases: Iterable[Increase], *, window: int, now: float) ->
 def _join_increases(members: Sequence[Increase]) -> tuple[float, Mapping[str, float], Mapping[float, float]]:
     verdicts: defaultdict[str, float] = defaultdict(float)
     buckets: defaultdict[float, float] = defaultdict(float)
-    for one in members:
-        for name, total in one.verdicts.items():
+    for member in members:
+        for name, total in member.verdicts.items():
             verdicts[name] += total
-        for bound, total in one.buckets.items():
+        for bound, total in member.buckets.items():
             buckets[bound] += total
-    return sum(one.end - one.start for one in members), verdicts, buckets
+    return sum(member.end - member.start for member in members), verdicts, buckets
 
 
 def rate_recordings(reviews: Iterable[ReviewSummary], *, window: int) -> Rates:
@@ -168,7 +168,7 @@ def rate_recordings(reviews: Iterable[ReviewSummary], *, window: int) -> Rates:
         reviews: The reviews in any order. Those whose time cannot be read are left out.
         window: Seconds before the newest review that the series cover.
     """
-    timed = [(time, one) for one in reviews if (time := _read_time(one.time)) is not None]
+    timed = [(time, review) for review in reviews if (time := _read_time(review.time)) is not None]
     if not timed:
         return Rates()
     width = window / MAX_BINS
@@ -178,15 +178,17 @@ def rate_recordings(reviews: Iterable[ReviewSummary], *, window: int) -> Rates:
         if (members := bins.get(math.ceil(time / width))) is not None:
             members.append(one)
     counts: list[tuple[float, Mapping[str, float]]] = [
-        (width, {name: float(total) for name, total in Counter(one.verdict for one in members).items()})
+        (width, {name: float(total) for name, total in Counter(member.verdict for member in members).items()})
         for members in bins.values()
     ]
-    durations = [sorted(one.seconds for one in members if 0 <= one.seconds < _MAX_SECONDS) for members in bins.values()]
+    durations = [
+        sorted(member.seconds for member in members if 0 <= member.seconds < _MAX_SECONDS) for members in bins.values()
+    ]
     return Rates(
         [number * width for number in bins],
         [len(members) / width for members in bins.values()],
-        [_select_quantile(_MEDIAN, one) for one in durations],
-        [_select_quantile(_TAIL, one) for one in durations],
+        [_select_quantile(_MEDIAN, duration) for duration in durations],
+        [_select_quantile(_TAIL, duration) for duration in durations],
         _split_verdicts(_name_verdicts(totals for _, totals in counts), counts),
     )
 

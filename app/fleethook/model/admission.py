@@ -384,7 +384,7 @@ def not_for_review(request: AdmissionRequest, kinds: Sequence[GroupKind]) -> Res
     """Return the response to a review that is no CREATE or UPDATE of one of ``kinds``, None if it is one."""
     group_kind = GroupKind(request.kind.group, request.kind.kind)
     if group_kind not in kinds:
-        known = " or ".join(one.kind for one in kinds)
+        known = " or ".join(kind.kind for kind in kinds)
         return errored(f"expected a {known} but got a {group_kind.kind or 'nothing'}")
     if request.operation not in ("CREATE", "UPDATE") or request.sub_resource:
         return allowed()

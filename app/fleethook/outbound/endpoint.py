@@ -246,7 +246,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.0/8", "::1")
 def _bypasses_proxy(url: SplitResult, patterns: Iterable[str]) -> bool:
     """Return whether a pattern has the host: a name with its subdomains, an address, a network, or ``*``."""
     host, address = url.hostname or "", url.netloc.rpartition("@")[2].lower()
-    return any(_matches(host, address, one.strip().lower()) for one in patterns)
+    return any(_matches(host, address, pattern.strip().lower()) for pattern in patterns)
 
 
 def _matches(host: str, address: str, pattern: str) -> bool:

@@ -149,7 +149,7 @@ def _find_leaf_problem(leaf: x509.Certificate, host: str, now: datetime) -> str:
         return f"certificate has expired or is not yet valid: current time {now:{_TIME}} is before {starts:{_TIME}}"
     if now > ends:
         return f"certificate has expired or is not yet valid: current time {now:{_TIME}} is after {ends:{_TIME}}"
-    found = {type(one.value): one.value for one in leaf.extensions}
+    found = {type(extension.value): extension.value for extension in leaf.extensions}
     usages = found.get(x509.ExtendedKeyUsage)
     if isinstance(usages, x509.ExtendedKeyUsage) and _USAGES.isdisjoint(usages):
         return "certificate specifies an incompatible key usage"

@@ -83,7 +83,7 @@ class Redactor:
         self._key: Final = key
         self._names: Final = frozenset(field.tokens[0] for field in fields if field.kind == _ANY)
         self._paths: Final = [field for field in fields if field.kind != _ANY]
-        needles = [next(one for one in reversed(field.tokens) if one not in ("", _ANY)) for field in fields]
+        needles = [next(token for token in reversed(field.tokens) if token not in ("", _ANY)) for field in fields]
         words = "|".join(["Secret", *map(re.escape, needles)]).encode()
         # Most records have none of these words, and need not be decoded. Text in UTF-16 has zeros.
         self._words: Final = re.compile(words + b"|" + _ESCAPE + b"|\\x00")

@@ -171,9 +171,9 @@ def _add_token(pod: JSONObject) -> None:
         return
     containers = [*list_objects(spec.get("initContainers")), *list_objects(spec.get("containers"))]
     lacking = [
-        one
-        for one in containers
-        if not any(mount.get("mountPath") == _TOKEN_PATH for mount in list_objects(one.get("volumeMounts")))
+        container
+        for container in containers
+        if not any(mount.get("mountPath") == _TOKEN_PATH for mount in list_objects(container.get("volumeMounts")))
     ]
     for one in lacking:
         mount = {"name": _TOKEN["name"], "readOnly": True, "mountPath": _TOKEN_PATH}

@@ -244,7 +244,7 @@ def describe_type(value: JSON, types: Sequence[str], members: Mapping[str, JSON]
         members: The schemas of the members, if an object with known members is allowed.
         required: The names of the required members.
     """
-    expected = " or ".join(_TYPE_NAMES[one] for one in sorted(types, reverse=True)) or "a value"
+    expected = " or ".join(_TYPE_NAMES[type_] for type_ in sorted(types, reverse=True)) or "a value"
     if types == ["object"] and members:
         names = [*required, *(name for name in members if name not in required)]
         shown = ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")

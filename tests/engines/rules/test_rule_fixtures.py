@@ -256,7 +256,14 @@ def test_a_rule_knows_the_name_of_each_object(boats: tuple[Rule, ...], test: Any
     assert run(boats, rule="named", **test, output={"message": message}).differences == []
 
 
-@pytest.mark.parametrize("request_", [{}, {"name": 1}, {"name": "", "namespace": "n"}])
-def test_a_request_has_a_name_only(boats: tuple[Rule, ...], request_: Any) -> None:
-    with pytest.raises(FixtureError, match="request is no object with a name: give"):
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({}, "request has no name: give"),
+        ({"name": 1}, "name must be text, not 1"),
+        ({"name": "", "namespace": "n"}, "'namespace' is unknown: use name"),
+    ],
+)
+def test_a_request_has_a_name_only(boats: tuple[Rule, ...], request_: Any, message: str) -> None:
+    with pytest.raises(FixtureError, match=message):
         run(boats, rule="named", object=BOAT, request=request_, output={"allowed": True})

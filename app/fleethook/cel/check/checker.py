@@ -190,7 +190,7 @@ class _Checker:
     def _instantiate(self, overload: Overload) -> tuple[Sequence[Type], Type]:
         if not overload.parameters:
             return overload.arguments, overload.result
-        fresh = {one: self._make_parameter() for one in overload.parameters}
+        fresh = {parameter: self._make_parameter() for parameter in overload.parameters}
         (result,) = instantiate((overload.result,), fresh)
         return instantiate(overload.arguments, fresh), result
 

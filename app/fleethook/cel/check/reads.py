@@ -98,7 +98,7 @@ class _Reader:
             case Call():
                 found = self._fold_call(node, known)
             case _:
-                found |= {_ERROR for one in node.list_children() if _ERROR in self.fold(one, known)}
+                found |= {_ERROR for child in node.list_children() if _ERROR in self.fold(child, known)}
         return found
 
     @staticmethod
@@ -108,11 +108,11 @@ class _Reader:
         return (value if operand - errors else frozenset()) | ({_ERROR} if errors else frozenset())
 
     def _fold_list(self, node: ListLiteral, known: Mapping[str, _Outcomes]) -> _Outcomes:
-        elements = [self.fold(one, known) for one in node.elements]
-        if any(_ERROR in one for one in elements):
+        elements = [self.fold(element, known) for element in node.elements]
+        if any(_ERROR in element for element in elements):
             return frozenset({_ANY, _ERROR})
-        is_constant = all(len(one) == 1 and _ANY not in one for one in elements) and not node.optional
-        return frozenset({tuple(next(iter(one)) for one in elements) if is_constant else _ANY})
+        is_constant = all(len(element) == 1 and _ANY not in element for element in elements) and not node.optional
+        return frozenset({tuple(next(iter(element)) for element in elements) if is_constant else _ANY})
 
     def _fold_loop(self, node: Comprehension, known: Mapping[str, _Outcomes]) -> _Outcomes:
         ranged = self._read(self.fold(node.range, known), frozenset({_ANY}))
@@ -122,11 +122,11 @@ class _Reader:
         parts = [ranged, *(self.fold(one, inner) for one in looped)]
         if ranged == {_ERROR}:
             return ranged
-        return frozenset({_ANY, *(_ERROR for one in parts if _ERROR in one)})
+        return frozenset({_ANY, *(_ERROR for part in parts if _ERROR in part)})
 
     def _fold_call(self, node: Call, known: Mapping[str, _Outcomes]) -> _Outcomes:
         arguments = node.arguments if node.target is None else [node.target, *node.arguments]
-        values = [self.fold(one, known) for one in arguments]
+        values = [self.fold(argument, known) for argument in arguments]
         match node.function:
             case "_&&_" | "_||_":
                 return reduce(lambda one, other: _join(one, other, decisive=node.function == "_||_"), values)
@@ -215,8 +215,8 @@ def _list_reads(node: Node, variables: Mapping[str, Path]) -> Iterator[Read]:
         for one in (node.initial, node.condition, node.step, node.result):
             yield from _list_reads(one, inner)
     else:
-        for one in node.list_children():
-            yield from _list_reads(one, variables)
+        for child in node.list_children():
+            yield from _list_reads(child, variables)
 
 
 _OPTIONAL: Final = ("_?._", "_[?_]")

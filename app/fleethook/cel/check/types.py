@@ -232,7 +232,7 @@ class Substitutions:
 
 def instantiate(types: Sequence[Type], fresh: Mapping[Type, Type]) -> tuple[Type, ...]:
     """Replace the type parameters of a declaration by fresh ones."""
-    return tuple([_replace_parameters(one, fresh) for one in types])
+    return tuple([_replace_parameters(type_, fresh) for type_ in types])
 
 
 def _replace_parameters(one: Type, fresh: Mapping[Type, Type]) -> Type:
@@ -243,10 +243,10 @@ def _replace_parameters(one: Type, fresh: Mapping[Type, Type]) -> Type:
 
 def list_parameters(types: Sequence[Type]) -> Iterator[Type]:
     """Yield the type parameters in types."""
-    for one in types:
-        if one.kind == "param":
-            yield one
-        yield from list_parameters(one.parameters)
+    for type_ in types:
+        if type_.kind == "param":
+            yield type_
+        yield from list_parameters(type_.parameters)
 
 
 def get_most_general(one: Type, other: Type) -> Type:

@@ -342,10 +342,10 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     # A pattern can match each character.
     spend(_WORK_OF_MATCH * len(text))
     found: list[str] = []
-    for one in _list_matches(compiled, text):
+    for match in _list_matches(compiled, text):
         if 0 <= limit <= len(found):
             break
-        found.append(one)
+        found.append(match)
     return found
 
 

@@ -92,7 +92,7 @@ def doctor(
                 findings = examine_kcp(connection, cache and await stack.enter_async_context(cache))
             else:
                 findings = Doctor(connection, namespace=namespace, account=service_account).examine()
-            return [one async for one in findings]
+            return [finding async for finding in findings]
 
     try:
         found = asyncio.run(examine())
@@ -146,7 +146,7 @@ def check_service(name: ServiceName, service: JSONObject | None, slices: Sequenc
             "`fleethook uninstall`"
         )
         return Diagnosis("error", _CHECK, f"the Service {shown} of the webhooks does not exist", remedy)
-    ports = [as_object(one).get("port") for one in as_object(service.get("spec")).get("ports") or ()]
+    ports = [as_object(port).get("port") for port in as_object(service.get("spec")).get("ports") or ()]
     if name.port not in ports:
         present = ", ".join(map(str, ports)) or "none"
         text = f"the webhooks name port {name.port} of the Service {shown}, which has {present}"
@@ -160,19 +160,19 @@ def check_service(name: ServiceName, service: JSONObject | None, slices: Sequenc
 
 def _count_ready(slices: Iterable[JSONObject]) -> int:
     """Return the number of ready addresses. An absent condition means ready (discovery.k8s.io/v1)."""
-    endpoints = [as_object(one) for each in slices for one in each.get("endpoints") or ()]
+    endpoints = [as_object(endpoint) for each in slices for endpoint in each.get("endpoints") or ()]
     return sum(
-        len(one.get("addresses") or ())
-        for one in endpoints
-        if as_object(one.get("conditions")).get("ready") is not False
+        len(endpoint.get("addresses") or ())
+        for endpoint in endpoints
+        if as_object(endpoint.get("conditions")).get("ready") is not False
     )
 
 
 def find_accounts(pods: Iterable[JSONObject]) -> set[str]:
     """Return the service accounts of Pods as ``NAMESPACE/NAME``."""
     found = set()
-    for one in pods:
-        namespace, spec = as_object(one.get("metadata")).get("namespace"), as_object(one.get("spec"))
+    for pod in pods:
+        namespace, spec = as_object(pod.get("metadata")).get("namespace"), as_object(pod.get("spec"))
         found.add(f"{namespace}/{spec.get('serviceAccountName') or 'default'}")
     return found
 
@@ -216,7 +216,7 @@ class EngineChecks(NamedTuple):
 async def run_allowed(check: str, findings: AsyncIterator[Diagnosis]) -> list[Diagnosis]:
     """Return the findings of a check, or an unknown if the user has no right to read its objects."""
     try:
-        return [one async for one in findings]
+        return [finding async for finding in findings]
     except APIError as error:
         if error.code != _FORBIDDEN:
             raise
@@ -299,7 +299,7 @@ class Doctor:
 
     async def _list_configurations(self, kind: str) -> list[JSONObject]:
         found = as_object(await self.connection.json("GET", f"/apis/{API_VERSION}/{kind.lower()}s"))
-        return [{**as_object(one), "kind": kind} for one in found.get("items") or ()]
+        return [{**as_object(item), "kind": kind} for item in found.get("items") or ()]
 
     async def _examine_service(self, name: ServiceName) -> AsyncIterator[Diagnosis]:
         """Yield the findings about a Service, and add its Pods and their service accounts."""

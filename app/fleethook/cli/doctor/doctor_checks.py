@@ -197,5 +197,5 @@ def name_configuration(configuration: JSONObject) -> str:
 
 
 def _list_names(webhooks: Sequence[RegisteredWebhook]) -> str:
-    names = list(dict.fromkeys(one.own.name for one in webhooks))
+    names = list(dict.fromkeys(webhook.own.name for webhook in webhooks))
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

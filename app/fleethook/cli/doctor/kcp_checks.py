@@ -76,7 +76,7 @@ async def examine_kcp(connection: Connection, cache: Connection | None) -> Async
 
 
 async def _try_all(connection: Connection, resources: Sequence[WatchedResource], prefix: str) -> list[_Tried]:
-    return list(await asyncio.gather(*(_try(connection, one, prefix) for one in resources)))
+    return list(await asyncio.gather(*(_try(connection, resource, prefix) for resource in resources)))
 
 
 async def _try(connection: Connection, resource: WatchedResource, prefix: str) -> _Tried:
@@ -136,8 +136,8 @@ async def _examine_identity(connection: Connection) -> Diagnosis:
 async def _examine_callers(connection: Connection, clusters: JSONObject) -> AsyncIterator[Diagnosis]:
     """Yield a finding about the rights that reviews need in a logical cluster, asked for in the first one."""
     items = clusters.get("items")
-    names = [cluster_of(dict(as_object(one))) for one in (items if isinstance(items, list) else ())]
-    cluster = next((one for one in names if one and not is_system(one)), "")
+    names = [cluster_of(dict(as_object(item))) for item in (items if isinstance(items, list) else ())]
+    cluster = next((name for name in names if name and not is_system(name)), "")
     if not cluster:
         return
     try:
@@ -186,7 +186,7 @@ async def _list_shards(connection: Connection, prefix: str) -> list[str] | None:
     except APIError:
         return None
     items = found.get("items")
-    listed = [as_object(as_object(one).get("metadata")) for one in (items if isinstance(items, list) else ())]
+    listed = [as_object(as_object(item).get("metadata")) for item in (items if isinstance(items, list) else ())]
     return [str(one.get("name")) for one in listed]
 
 

@@ -355,10 +355,12 @@ class CallExaminer:
             if error.code == _FORBIDDEN:
                 raise
             return None
-        for one in list_objects(listed.get("resources")):
-            name = str(one.get("name"))
-            if plural in (name, EVERY) and "/" not in name and "create" in list_texts(one.get("verbs")):
-                return ServedResource(group, version, name, str(one.get("kind")), one.get("namespaced") is True)
+        for resource in list_objects(listed.get("resources")):
+            name = str(resource.get("name"))
+            if plural in (name, EVERY) and "/" not in name and "create" in list_texts(resource.get("verbs")):
+                return ServedResource(
+                    group, version, name, str(resource.get("kind")), resource.get("namespaced") is True
+                )
         return None
 
     async def _find_namespace(self, one: RegisteredWebhook) -> str:
@@ -381,7 +383,7 @@ def _sum_up(found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
     for one in found:
         groups.setdefault((one.level, one.remedy), []).append(one)
     for members in groups.values():
-        texts = list(dict.fromkeys(one.text for one in members))
+        texts = list(dict.fromkeys(member.text for member in members))
         if len(texts) == 1 or not all(SUFFIX in text for text in texts):
             yield from (members[0]._replace(text=text) for text in texts)
         else:

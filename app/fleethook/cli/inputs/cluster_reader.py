@@ -49,12 +49,12 @@ def describe_missing(
         return f"{_KCP_REMEDY}, in {EVERY_CLUSTER}: {_format_rules(_list_rights(resources, verbs))}"
     inside = f" in {', '.join(where[:_MAX_CLUSTERS])}" if where else ""
     sentences = []
-    if rights := _list_rights([one for one in resources if one.only is None], verbs):
+    if rights := _list_rights([resource for resource in resources if resource.only is None], verbs):
         sentences.append(describe_rules(rights, subject=f"the user{inside}"))
-    for one in resources:
-        if one.only is not None:
-            rules = _format_rules(_list_rights([one], verbs))
-            sentences.append(f"add to a Role in the namespace {one.only[0]} that is bound to the user: {rules}")
+    for resource in resources:
+        if resource.only is not None:
+            rules = _format_rules(_list_rights([resource], verbs))
+            sentences.append(f"add to a Role in the namespace {resource.only[0]} that is bound to the user: {rules}")
     return "; ".join(sentences)
 
 
@@ -64,7 +64,7 @@ def describe_rules(rights: Collection[tuple[str, str, str]], *, subject: str = "
 
 
 def _list_rights(resources: Sequence[WatchedResource], verbs: Sequence[str]) -> list[tuple[str, str, str]]:
-    return [(one.group, one.plural, verb) for one in resources for verb in verbs]
+    return [(resource.group, resource.plural, verb) for resource in resources for verb in verbs]
 
 
 def _format_rules(rights: Collection[tuple[str, str, str]]) -> str:
@@ -149,9 +149,9 @@ def read_cluster(
         cache: Kubeconfig of the cache server of a kcp, which has some resources of all shards; None for one shard.
     """
     prefix = EVERY_CLUSTER if kcp else ""
-    cached = [one for one in resources if one in CACHED] if cache is not None else []
+    cached = [resource for resource in resources if resource in CACHED] if cache is not None else []
     found, unread = read_lists(
-        [ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context=context
+        [ListRequest(resource, prefix) for resource in resources if resource not in cached], kubeconfig, context=context
     )
     if cached:
         found += read_lists([ListRequest(one, EVERY_SHARD) for one in cached], cache, context=None).documents
@@ -378,7 +378,7 @@ def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
     listed: dict[JSON, Mapping[str, JSON]] = {}
     current: JSON = context
     # Of several files, the first one that has a context or names the current one counts, as for kubectl.
-    for config in (as_object(one.value) for file in list_files(kubeconfig) for one in read_values(file)):
+    for config in (as_object(value.value) for file in list_files(kubeconfig) for value in read_values(file)):
         contexts = config.get("contexts")
         for one in map(as_object, contexts if isinstance(contexts, list) else ()):
             listed.setdefault(one.get("name"), one)

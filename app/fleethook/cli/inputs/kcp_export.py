@@ -72,7 +72,7 @@ async def stream_consumers(
     """Yield the objects of all consumers of an export. Arguments and exits as for `read_export`."""
 
     def stream(connection: "Connection") -> AsyncIterator[Document]:
-        lists = [ListRequest(one, EVERY_CLUSTER) for one in resources]
+        lists = [ListRequest(resource, EVERY_CLUSTER) for resource in resources]
         return stream_listed(connection, lists, show=show, unread={})
 
     async for one in _stream(export, kubeconfig, context, (), stream, show):
@@ -81,7 +81,7 @@ async def stream_consumers(
 
 def find_provider(documents: Iterable[Document], export: str) -> str:
     """Return the logical cluster of an APIExport, ``""`` outside kcp. Exits with a message if it is unknown."""
-    keys = (key_of(one.object) for one in documents)
+    keys = (key_of(document.object) for document in documents)
     found = next((key for key in keys if (key.group_kind, key.name) == (API_EXPORT, export)), None)
     if found is None:
         fail(f"--kcp-export: the workspace of the kubeconfig has no APIExport {export}")
@@ -160,7 +160,7 @@ async def _stream_bindings(connection: "Connection") -> AsyncIterator[Document]:
     try:
         namespaces = await read_resource(connection, NAMESPACES, prefix=EVERY_CLUSTER)
         # Without an accepted claim for Namespaces, the list has none of a consumer.
-        missing = sorted(consumers - {cluster_of(one) for one in namespaces})
+        missing = sorted(consumers - {cluster_of(namespace) for namespace in namespaces})
         whose = f"of consumers {', '.join(missing[:_MAX_NAMED])}{', …' * (len(missing) > _MAX_NAMED)}"
     except UnservedError:
         namespaces, missing, whose = [], sorted(consumers), "of consumers"

@@ -40,7 +40,7 @@ def list_files(kubeconfig: Path) -> list[Path]:
     if kubeconfig.exists():
         return [] if kubeconfig.is_dir() else [kubeconfig]
     parts = [Path(one).expanduser() for one in str(kubeconfig).split(os.pathsep) if one]
-    return [one for one in parts if one.exists() and not one.is_dir()]
+    return [part for part in parts if part.exists() and not part.is_dir()]
 
 
 class KubeconfigContext(NamedTuple):

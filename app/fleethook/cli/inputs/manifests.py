@@ -45,7 +45,7 @@ def fail_input(errors: Sequence[ManifestError]) -> NoReturn:
 
 def write_input_errors(errors: Sequence[ManifestError]) -> None:
     """Write the errors to standard error, one line each."""
-    write_error(*(f"fleethook: {one}" for one in errors))
+    write_error(*(f"fleethook: {error}" for error in errors))
 
 
 def read_objects(paths: Sequence[Path], options: InputOptions = InputOptions()) -> list[Document]:
@@ -78,10 +78,10 @@ def read_manifests(
         errors = [ManifestError(*one) for one in found.skipped]
         return Manifest(found.documents, [], [*found.errors, *errors], found.selected)
     if found.skipped:
-        given = {name_source(one) for one in paths}
+        given = {name_source(path) for path in paths}
         names = [str(one) for one in found.skipped if options.verbose or one.source in given]
         hint = "" if len(names) == len(found.skipped) else " (--verbose names them)"
-        write_error(f"note: {describe_skipped(found.skipped)}{hint}", *(f"note: {one}" for one in names))
+        write_error(f"note: {describe_skipped(found.skipped)}{hint}", *(f"note: {name}" for name in names))
     return found
 
 
@@ -108,8 +108,8 @@ def find_unused(
         options: The options of the command, which may exclude files.
     """
     excluded = options.exclude or ()
-    files = [one for one in paths if not is_directory(one) and not is_excluded(one, excluded)]
-    named = [one for one in files if name_source(one) not in used]
+    files = [path for path in paths if not is_directory(path) and not is_excluded(path, excluded)]
+    named = [file for file in files if name_source(file) not in used]
     return [ManifestError(name_source(one), 0, f"is not used: it has no {lack}") for one in named]
 
 

@@ -150,9 +150,9 @@ def warn_about(documents: Sequence[Document], kinds: Collection[GroupKind], *, s
     from fleethook.api_schema import read_definitions  # noqa: PLC0415 - most commands need no schemas
     from fleethook.cluster.manifests.manifest_reader import check_objects  # noqa: PLC0415 - as above
 
-    definitions = read_definitions(one.object for one in documents)
-    names = {one.kind for one in kinds}
-    read = [one for one in documents if one.object["kind"] in names]
+    definitions = read_definitions(document.object for document in documents)
+    names = {kind.kind for kind in kinds}
+    read = [document for document in documents if document.object["kind"] in names]
     found = [f"{one.place}: {one.text}" for one in check_objects(read, definitions) if one.finding.level == "error"]
     if strict and found:
         fail(*found, code=CHECK_FAILED)
@@ -161,8 +161,8 @@ def warn_about(documents: Sequence[Document], kinds: Collection[GroupKind], *, s
 
 def replace_objects(documents: Sequence[Document], others: Sequence[Document]) -> list[Document]:
     """Return objects with others added, each in place of the object with the same key."""
-    keys = {key_of(one.object) for one in others}
-    return [*(one for one in documents if key_of(one.object) not in keys), *others]
+    keys = {key_of(other.object) for other in others}
+    return [*(document for document in documents if key_of(document.object) not in keys), *others]
 
 
 def read_source(
@@ -217,7 +217,7 @@ def select_namespace(documents: Sequence[Document], namespace: str) -> list[Docu
     """
     if not namespace:
         return [*documents]
-    placed = [_place(one, namespace) for one in documents]
+    placed = [_place(document, namespace) for document in documents]
     return [one for one in placed if (one.object["metadata"].get("namespace") or namespace) == namespace]
 
 
@@ -240,14 +240,14 @@ def _place(document: Document, namespace: str) -> Document:
 
 def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
     """Report manifests of kinds on which the output of the command does not depend."""
-    read = {one.group_kind for one in resources}
+    read = {resource.group_kind for resource in resources}
     unread = [one for one in change if key_of(one.object).group_kind not in read]
     write_error(*(f"note: {one.place}: this command does not read any {one.object['kind']}" for one in unread))
 
 
 def note_unused(files: Sequence[Path], documents: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
     """Report files that the user names and that have only kinds on which the output does not depend."""
-    read, kinds = {one.group_kind for one in resources}, dict[str, set[GroupKind]]()
+    read, kinds = {resource.group_kind for resource in resources}, dict[str, set[GroupKind]]()
     for document in documents:
         kinds.setdefault(document.source, set()).add(key_of(document.object).group_kind)
     for source in map(name_source, files):
@@ -302,8 +302,8 @@ def _read_cluster(
 
 def find_workspace(documents: Iterable[Document]) -> str:
     """Return the logical cluster of a workspace of kcp whose objects these are, ``""`` without its LogicalCluster."""
-    keys = (key_of(one.object) for one in documents)
-    return next((one.cluster for one in keys if one.group_kind == LOGICAL_CLUSTER), "")
+    keys = (key_of(document.object) for document in documents)
+    return next((key.cluster for key in keys if key.group_kind == LOGICAL_CLUSTER), "")
 
 
 def _read_export(options: SourceOptions, export: str, resources: Sequence[WatchedResource]) -> list[Document]:
@@ -363,7 +363,7 @@ def overlay(
         namespace: Namespace of manifests that name none, None to leave them without.
         kcp: Whether each object needs a logical cluster.
     """
-    objects = {key_of(one.object): one for one in documents}
+    objects = {key_of(document.object): document for document in documents}
     namespaced = NAMESPACED | {key.group_kind for key in objects if key.namespace}
     applied: dict[ObjectKey, Document] = {}
     for manifest in manifests:
@@ -423,10 +423,10 @@ def _replace(manifest: JSONObject, live: JSONObject) -> JSONObject:
 def _keep_bundles(webhooks: list[JSON], live: JSONObject) -> list[JSON]:
     """Return webhooks with the CAs that a controller such as cert-manager has set."""
     bundles = {
-        str(one.get("name")): as_object(one.get("clientConfig")).get("caBundle")
-        for one in list_objects(live.get("webhooks"))
+        str(webhook.get("name")): as_object(webhook.get("clientConfig")).get("caBundle")
+        for webhook in list_objects(live.get("webhooks"))
     }
-    return [_keep_bundle(one, bundles.get(str(as_object(one).get("name")))) for one in webhooks]
+    return [_keep_bundle(webhook, bundles.get(str(as_object(webhook).get("name")))) for webhook in webhooks]
 
 
 def _keep_bundle(webhook: JSON, bundle: JSON) -> JSON:

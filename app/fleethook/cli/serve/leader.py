@@ -139,5 +139,5 @@ def _make_registration(app: Fleethook) -> Registration | None:
         find_reference(settings),
         find_exempt_namespaces(settings, find_namespace(settings)),
         settings.engines,
-        selecting=any(one.selects for one in app.engines.values()),
+        selecting=any(engine.selects for engine in app.engines.values()),
     )

@@ -239,7 +239,9 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
 
 def needs_leader(app: Fleethook) -> bool:
     """Return whether the settings ask for any work of a leader."""
-    return app.settings.registration != "off" or any(one.leads or one.registers for one in app.engines.values())
+    return app.settings.registration != "off" or any(
+        engine.leads or engine.registers for engine in app.engines.values()
+    )
 
 
 async def _check_credentials(settings: Settings) -> None:

@@ -29,14 +29,14 @@ def list_urls(slices: JSON, export: str) -> list[str]:
     """Return the URLs of the virtual workspaces of an export, one for each shard, in a list of endpoint slices."""
     found = as_object(slices).get("items")
     items = [as_object(one) for one in (found if isinstance(found, list) else ())]
-    named = [one for one in items if as_object(as_object(one.get("spec")).get("export")).get("name") == export]
+    named = [item for item in items if as_object(as_object(item.get("spec")).get("export")).get("name") == export]
     return list(dict.fromkeys(url for one in named for url in _list_endpoints(one)))
 
 
 def _list_endpoints(slice_: Mapping[str, JSON]) -> Iterator[str]:
     endpoints: Iterable[JSON] = as_object(slice_.get("status")).get("endpoints") or ()
-    for one in endpoints:
-        if isinstance(url := as_object(one).get("url"), str):
+    for endpoint in endpoints:
+        if isinstance(url := as_object(endpoint).get("url"), str):
             yield url
 
 

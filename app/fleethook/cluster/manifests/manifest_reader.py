@@ -71,11 +71,11 @@ def list_directory(
     found: list[Path] = []
     for parent, directories, files in os.walk(directory, onerror=errors.append):
         directories[:] = [one for one in directories if _is_visible(one) and (testdata or one != _TESTDATA)]
-        found += (Path(parent, one) for one in files if _is_visible(one) and Path(one).suffix in suffixes)
+        found += (Path(parent, file) for file in files if _is_visible(file) and Path(file).suffix in suffixes)
     for path in sorted(found):
         if not is_excluded(path, exclude, below=directory):
             yield _check_type(path)
-    yield from (make_error(Path(str(one.filename)), one) for one in errors)
+    yield from (make_error(Path(str(error.filename)), error) for error in errors)
 
 
 def _check_type(path: Path) -> Path | ManifestError:
@@ -106,8 +106,8 @@ def _matches(path: Path, below: Path | None, pattern: str) -> bool:
     candidates: list[PurePath] = [relative, *relative.parents, path, *path.parents]
     if pattern.startswith("**/"):
         candidates += [PurePath(*relative.parts[start:]) for start in range(1, len(relative.parts))]
-        return any(fnmatchcase(str(one), pattern[3:]) for one in candidates)
-    return any(fnmatchcase(str(one), pattern) for one in candidates)
+        return any(fnmatchcase(str(candidate), pattern[3:]) for candidate in candidates)
+    return any(fnmatchcase(str(candidate), pattern) for candidate in candidates)
 
 
 def read_file(path: Path) -> bytes:
@@ -385,7 +385,7 @@ def describe_rules(rules: "Iterable[Rule]") -> list[Document]:
     """Return the webhook configurations of admission rules, each with the place of its rule."""
     from fleethook.cluster.registration.rule_webhooks import describe_rule  # noqa: PLC0415 - as above
 
-    return [Document(describe_rule(one), one.file, one.line) for one in rules]
+    return [Document(describe_rule(rule), rule.file, rule.line) for rule in rules]
 
 
 def make_load_error(error: "RuleError | LoadError") -> ManifestError:

@@ -184,7 +184,7 @@ class ManifestSource:
         self, documents: dict[ObjectKey, Document], changed: Sequence[Document], removed: Collection[ObjectKey]
     ) -> dict[ObjectKey, tuple[ObjectFinding, ...]]:
         """Return the findings about all objects. Unchanged ones are checked again if a definition has changed."""
-        definitions = read_definitions(one.object for one in documents.values())
+        definitions = read_definitions(document.object for document in documents.values())
         keys = {*(key_of(one.object) for one in changed), *removed}
         checked = [*documents.values()] if any(one.group_kind == DEFINITION for one in keys) else changed
         made: dict[ObjectKey, list[ObjectFinding]] = {}
@@ -222,7 +222,7 @@ class ManifestSource:
                 errors[str(path)] = "; ".join(map(str, read.errors))
         # A file that was deleted stays if the caller names it, and so do those of a directory that cannot be listed.
         for path, known in self._files.items():
-            if path not in files and any(path.is_relative_to(one) for one in errors):
+            if path not in files and any(path.is_relative_to(error) for error in errors):
                 files[path] = known
         unread = {str(path) for path, file in files.items() if not file.was_read}
         directories = errors.keys() - {str(path) for path in files}
@@ -265,7 +265,7 @@ class ManifestSource:
 
     async def follow(self, stop: asyncio.Event, *, changed: Callable[[], Awaitable[None]] | None = None) -> None:
         """Reload whenever files change, until ``stop`` is set; await ``changed`` after each change."""
-        named = [one for one in self._paths if one != STANDARD_INPUT]
+        named = [path for path in self._paths if path != STANDARD_INPUT]
         while not stop.is_set():
             present = [one for one in named if one.exists()]
             if not present:

@@ -151,7 +151,7 @@ def configuration_path(kind: str, name: str = CONFIGURATION_NAME, api_version: s
 
 def find_conditions(webhook: JSONObject) -> list[JSONObject]:
     """Return the conditions of a registered webhook that the leader has added."""
-    return [one for one in webhook.get("matchConditions") or () if one["name"] == BOUND_CONDITION]
+    return [condition for condition in webhook.get("matchConditions") or () if condition["name"] == BOUND_CONDITION]
 
 
 def webhook_configurations(

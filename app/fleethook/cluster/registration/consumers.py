@@ -57,20 +57,22 @@ class Consumer(NamedTuple):
 
 def read_consumer(bindings: Iterable[JSONObject]) -> Consumer | None:
     """Return the consumer with these bindings of one workspace, None if all of them are being deleted."""
-    kept = [one for one in bindings if not one["metadata"].get("deletionTimestamp")]
+    kept = [binding for binding in bindings if not binding["metadata"].get("deletionTimestamp")]
     if not kept:
         return None
     kept.sort(key=lambda one: as_text(one["metadata"]["name"]))
-    claims = [as_object(one) for each in kept for one in as_object(each.get("spec")).get("permissionClaims") or ()]
+    claims = [as_object(claim) for each in kept for claim in as_object(each.get("spec")).get("permissionClaims") or ()]
     applied = [
-        as_object(one) for each in kept for one in as_object(each.get("status")).get("appliedPermissionClaims") or ()
+        as_object(claim)
+        for each in kept
+        for claim in as_object(each.get("status")).get("appliedPermissionClaims") or ()
     ]
     problems = [_describe_binding(one) for one in kept]
     return Consumer(
         cluster_of(kept[0]),
         as_text(as_object(kept[0]["metadata"].get("annotations")).get(PATH_ANNOTATION)),
         tuple(_refer_to(one) for one in kept),
-        {_name(one): as_text(one.get("state")) for one in claims},
+        {_name(claim): as_text(claim.get("state")) for claim in claims},
         frozenset(map(_name, applied)),
         # v1alpha1 says `all`, v1alpha2 `selector.matchAll`.
         frozenset(_name(one) for one in applied if one.get("all") or as_object(one.get("selector")).get("matchAll")),
@@ -97,8 +99,8 @@ def _describe_binding(binding: JSONObject) -> str:
     status = as_object(binding.get("status"))
     if status.get("phase") == "Bound":
         return ""
-    conditions = [as_object(one) for one in status.get("conditions") or ()]
-    reasons = [as_text(one.get("message")) for one in conditions if one.get("status") == "False"]
+    conditions = [as_object(condition) for condition in status.get("conditions") or ()]
+    reasons = [as_text(condition.get("message")) for condition in conditions if condition.get("status") == "False"]
     detail = "; ".join(dict.fromkeys(filter(None, reasons)))
     phase = as_text(status.get("phase")) or "not seen by kcp yet"
     return f"its APIBinding {binding['metadata']['name']} is not bound ({phase}){f': {detail}' if detail else ''}"
@@ -115,7 +117,7 @@ def describe_state(consumer: Consumer, needed: Iterable[ResourceName], *, comple
     if consumer.problem:
         return "unbound", consumer.problem
     claims = [*needed] or [(one.group, one.plural) for one in CONFIGURATIONS]
-    missing = [one for one in claims if one not in (consumer.complete if complete else consumer.applied)]
+    missing = [claim for claim in claims if claim not in (consumer.complete if complete else consumer.applied)]
     if missing:
         return "unaccepted", "; ".join(_describe_claim(consumer, one) for one in missing)
     return "covered", ""
@@ -129,8 +131,8 @@ def judge_bindings(bindings: Iterable[JSONObject], covered: Collection[str]) -> 
         covered: The logical clusters that have a configuration of the server.
     """
     by_cluster: dict[str, list[JSONObject]] = {}
-    for one in bindings:
-        by_cluster.setdefault(cluster_of(one), []).append(one)
+    for binding in bindings:
+        by_cluster.setdefault(cluster_of(binding), []).append(binding)
     found = sorted(filter(None, map(read_consumer, by_cluster.values())), key=lambda one: one.name)
     unwritten = "it has no webhook configuration: run the server with --register, and read its /readyz"
     return [(one, describe_state(one, ())[1] or ("" if one.cluster in covered else unwritten)) for one in found]
@@ -212,7 +214,7 @@ def _matches(stored: JSONObject, wanted: JSONObject, metadata: JSONObject) -> bo
 
 def _drop_empty(webhooks: Any) -> list[JSONObject]:
     """Return webhooks without empty lists, which kcp does not store."""
-    return [{name: value for name, value in one.items() if value != []} for one in webhooks or ()]
+    return [{name: value for name, value in webhook.items() if value != []} for webhook in webhooks or ()]
 
 
 def build_token(key: bytes, cluster: str) -> str:

@@ -78,7 +78,7 @@ async def patch_object(
 def owns_fields(stored: JSONObject, manager: str) -> bool:
     """Return whether a field manager owns fields of an object."""
     entries = as_object(stored.get("metadata")).get("managedFields") or ()
-    return any(one.get("manager") == manager for one in entries)
+    return any(entry.get("manager") == manager for entry in entries)
 
 
 async def release_fields(connection: Connection, path: str, stored: JSONObject, *, manager: str) -> JSONObject:
@@ -94,7 +94,7 @@ async def release_fields(connection: Connection, path: str, stored: JSONObject, 
     if not owns_fields(stored, manager):
         return stored
     metadata = stored["metadata"]
-    kept = [one for one in metadata["managedFields"] if one.get("manager") != manager]
+    kept = [field for field in metadata["managedFields"] if field.get("manager") != manager]
     if not kept:
         return stored  # Without an entry, the apiserver would later give all fields to another manager.
     change: JSONObject = {"op": "replace", "path": "/metadata/managedFields", "value": kept}
@@ -303,7 +303,7 @@ class Registrar:
             self.unserved.add(path)
             return ""
         self.unserved.discard(path)
-        _log.info("registered the webhooks %s", ", ".join(one["name"] for one in configuration["webhooks"]))
+        _log.info("registered the webhooks %s", ", ".join(webhook["name"] for webhook in configuration["webhooks"]))
         return str(stored["metadata"]["resourceVersion"])
 
     async def _install_definition(self, definition: JSONObject) -> None:
@@ -373,11 +373,13 @@ def _check_owner(present: JSONObject, wanted: JSONObject) -> None:
 async def read_registered(connection: Connection, configurations: Sequence[JSONObject]) -> list[JSONObject]:
     """Return those configurations of a server that the apiserver has; raises APIError and UnreachableError."""
     found = []
-    for one in configurations:
-        metadata = one["metadata"]
-        present = await get_object(connection, configuration_path(one["kind"], metadata["name"], one["apiVersion"]))
+    for configuration in configurations:
+        metadata = configuration["metadata"]
+        present = await get_object(
+            connection, configuration_path(configuration["kind"], metadata["name"], configuration["apiVersion"])
+        )
         if present is not None and _is_same(present["metadata"], metadata):
-            found.append({**present, "kind": one["kind"], "apiVersion": one["apiVersion"]})
+            found.append({**present, "kind": configuration["kind"], "apiVersion": configuration["apiVersion"]})
     return found
 
 

@@ -38,7 +38,10 @@ SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 
 def name_resources(declared: Declaration) -> tuple[str, ...]:
     """Return the resource with each subresource, as registrations name them."""
-    return tuple(f"{declared.resource}/{one}" if one else declared.resource for one in declared.subresources)
+    return tuple(
+        f"{declared.resource}/{subresource}" if subresource else declared.resource
+        for subresource in declared.subresources
+    )
 
 
 def make_webhook(rule: Rule, *, exempt: Sequence[str] = ()) -> OwnWebhook:
@@ -154,8 +157,8 @@ def describe_requests(webhook: Mapping[str, Any]) -> str:
 
 def _describe_rule(rule: Mapping[str, Any]) -> str:
     operations, resources = list_texts(rule.get("operations")), list_texts(rule.get("resources"))
-    groups = [one for one in list_texts(rule.get("apiGroups")) if one]
-    named = [f"{one}.{group}".rstrip(".") for group in groups or [""] for one in resources]
+    groups = [text for text in list_texts(rule.get("apiGroups")) if text]
+    named = [f"{resource}.{group}".rstrip(".") for group in groups or [""] for resource in resources]
     named = ["every resource" if one == f"{EVERY}.{EVERY}" else one for one in named]
     return f"{'every request' if EVERY in operations else ', '.join(operations)} of {', '.join(named)}"
 
@@ -166,9 +169,9 @@ def _describe_selectors(webhook: Mapping[str, Any]) -> Iterator[str]:
     labels = _list_requirements(selector, without=NAMESPACE_LABEL)
     if labels:
         yield f", in namespaces with {', '.join(labels)}"
-    for one in list_objects(selector.get("matchExpressions")):
-        if one.get("key") == NAMESPACE_LABEL and (values := list_texts(one.get("values"))):
-            yield f", {'in' if one.get('operator') == 'In' else 'except in'} {', '.join(values)}"
+    for expression in list_objects(selector.get("matchExpressions")):
+        if expression.get("key") == NAMESPACE_LABEL and (values := list_texts(expression.get("values"))):
+            yield f", {'in' if expression.get('operator') == 'In' else 'except in'} {', '.join(values)}"
     if labels := _list_requirements(as_object(webhook.get("objectSelector"))):
         yield f", with {', '.join(labels)}"
 
@@ -176,10 +179,10 @@ def _describe_selectors(webhook: Mapping[str, Any]) -> Iterator[str]:
 def _list_requirements(selector: Mapping[str, Any], *, without: str = "") -> list[str]:
     """Return the requirements of a label selector as kubectl writes them."""
     found = [f"{name}={value}" for name, value in as_object(selector.get("matchLabels")).items()]
-    for one in list_objects(selector.get("matchExpressions")):
-        key, operator = one.get("key"), str(one.get("operator"))
+    for expression in list_objects(selector.get("matchExpressions")):
+        key, operator = expression.get("key"), str(expression.get("operator"))
         if key != without:
-            values = ",".join(list_texts(one.get("values")))
+            values = ",".join(list_texts(expression.get("values")))
             known = {"Exists": f"{key}", "DoesNotExist": f"!{key}", "In": f"{key} in ({values})"}
             found.append(known.get(operator, f"{key} notin ({values})"))
     return found

@@ -189,7 +189,7 @@ async def _find_attention(request: Request) -> dict[str, Any]:
         lines += await context.worker.run("", list_review_lines, indexed.reviews)
     # A provider reads no definitions of consumers, without which lint has wrong findings.
     pages = (one for one in engine_pages() if context.settings.kcp_export is None or one.section.path == "/rules")
-    parts = [await one.attention(request) for one in pages if one.attention is not None]
+    parts = [await page.attention(request) for page in pages if page.attention is not None]
     found = join_attention([Attention(lines), *parts])
     seen: FirstSeen = request.app.state.first_seen
     return {**leader, "attention": found._replace(lines=seen.fill(found.lines, now))}

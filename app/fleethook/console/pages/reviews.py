@@ -89,9 +89,9 @@ def _has_levels(value: JSON, most: int) -> bool:
 
 def list_columns(rows: Sequence[JSON]) -> list[str]:
     """Return the columns of a table of objects, in the order of their first use; none if a row is no object."""
-    if not all(isinstance(one, dict) for one in rows):
+    if not all(isinstance(row, dict) for row in rows):
         return []
-    return list(dict.fromkeys(name for one in rows for name in as_object(one)))
+    return list(dict.fromkeys(name for row in rows for name in as_object(row)))
 
 
 class ShownCall(NamedTuple):
@@ -154,7 +154,7 @@ def describe_review(entry: RecordEntry) -> ReviewDetail:
         warnings=outcome.warnings,
         changes=list_changes(document, outcome.patch),
         result=None if outcome.result is None else show_value(outcome.result, MAX_CHARACTERS),
-        calls=[_describe_call(one) for one in record.calls],
+        calls=[_describe_call(call) for call in record.calls],
         review=format_json(document, MAX_CHARACTERS),
         redacted=record.redacted,
     )
@@ -385,9 +385,9 @@ def _find_configurations(store: Store, summary: ReviewSummary, calls: Sequence[S
     hooks = (MUTATING, VALIDATING) if "mutate" in summary.route else (VALIDATING, MUTATING)
     kinds = (*hooks, *(kind for kind in list_addresses() if kind not in hooks))
     pages: list[Hit | None] = []
-    for one in calls:
-        name = one.name.partition("/")[0]
-        keys = [ObjectKey(one.cluster, kind, "", name) for kind in kinds] if one.kind != "read" else []
+    for call in calls:
+        name = call.name.partition("/")[0]
+        keys = [ObjectKey(call.cluster, kind, "", name) for kind in kinds] if call.kind != "read" else []
         found = [hit for key in keys if (hit := _find_page(store, key)) is not None]
         pages.append(found[0] if found else None)
     return pages

@@ -158,9 +158,9 @@ def _list_conditions(query: ReviewQuery) -> Iterator[Callable[[ReviewSummary], b
 def select_page(reviews: Sequence[ReviewSummary], page: int) -> ReviewPage:
     """Return a page of found reviews; a page beyond the end is the last one."""
     shown, paging = take_page(reviews, page, PAGE_SIZE)
-    counts = Counter(one.verdict for one in reviews)
+    counts = Counter(review.verdict for review in reviews)
     verdicts = {name: counts[name] for name in VERDICTS if counts[name]}
-    slowest = max((one.seconds for one in reviews), default=0.0)
+    slowest = max((review.seconds for review in reviews), default=0.0)
     return ReviewPage(shown, len(reviews), paging.page, paging.pages, verdicts, slowest)
 
 
@@ -175,9 +175,9 @@ class Choices(NamedTuple):
 def list_choices(reviews: Sequence[ReviewSummary]) -> Choices:
     """Return the routes, kinds and logical clusters of some reviews, sorted."""
     return Choices(
-        sorted({one.route for one in reviews}),
-        sorted({one.kind for one in reviews} - {""}),
-        sorted({one.cluster for one in reviews} - {""}),
+        sorted({review.route for review in reviews}),
+        sorted({review.kind for review in reviews} - {""}),
+        sorted({review.cluster for review in reviews} - {""}),
     )
 
 

@@ -230,8 +230,8 @@ class ReviewIndex:
     def each(self, reviews: Iterable[ReviewSummary]) -> Iterator[RecordEntry]:
         """Iterate over the records of reviews as `load` does. A thread must continue the iterator: it reads files."""
         lines: dict[str, set[int]] = {}
-        for one in reviews:
-            lines.setdefault(self._indexed.files[one.file], set()).add(one.line)
+        for review in reviews:
+            lines.setdefault(self._indexed.files[review.file], set()).add(review.line)
         return _each_entry(self._directory, lines)
 
     def locate(self, file: str, line: int) -> ReviewSummary | None:
@@ -266,9 +266,9 @@ class ReviewIndex:
 def _join_facts(files: Sequence[str], facts: Sequence[FileFacts]) -> Indexed:
     return Indexed(
         files,
-        [review for one in facts for review in one.reviews],
-        [problem for one in facts for problem in one.problems],
-        sum(one.problem_count for one in facts),
+        [review for fact in facts for review in fact.reviews],
+        [problem for fact in facts for problem in fact.problems],
+        sum(fact.problem_count for fact in facts),
     )
 
 
@@ -291,13 +291,13 @@ def _read_facts(directory: Path, name: str, size: int, changed: int, number: int
     count = 0
     try:
         with (directory / name).open("rb") as stream:
-            for one in read_entries(stream, name):
-                if isinstance(one, RecordEntry):
-                    reviews.append(summarize(one, number))
+            for entry in read_entries(stream, name):
+                if isinstance(entry, RecordEntry):
+                    reviews.append(summarize(entry, number))
                 else:
                     count += 1
                     if len(problems) < MAX_PROBLEMS:
-                        problems.append(one)
+                        problems.append(entry)
     except OSError as error:
         problems, count = [RecordProblem(name, 1, f"the file cannot be read: {error.strerror}")], 1
     return FileFacts(name, size, changed, reviews, problems, count)
@@ -308,10 +308,10 @@ def _each_entry(directory: Path, lines: Mapping[str, set[int]]) -> Iterator[Reco
         left = set(wanted)
         try:
             with (directory / name).open("rb") as stream:
-                for one in read_entries(stream, name):
-                    if one.line in left and isinstance(one, RecordEntry):
-                        left.discard(one.line)
-                        yield one
+                for entry in read_entries(stream, name):
+                    if entry.line in left and isinstance(entry, RecordEntry):
+                        left.discard(entry.line)
+                        yield entry
                     if not left:
                         break
         except OSError:  # deleted meanwhile

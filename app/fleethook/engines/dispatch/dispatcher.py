@@ -334,7 +334,7 @@ def _build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequ
     """Return a denial: the first reason is its status, the other reasons are its causes."""
     status = refusals[0].status
     if len(refusals) > 1:
-        others = (one.status for one in refusals[1:])
+        others = (refusal.status for refusal in refusals[1:])
         more = tuple(StatusCause(message=other.message, reason=other.reason) for other in others)
         details = status.details or StatusDetails()
         details = msgspec.structs.replace(details, causes=(*details.causes, *more))

@@ -203,7 +203,7 @@ async def _explain_webhook(
         reason="all filters match" if barrier is None else unset or barrier.reason,
         failure_policy="Ignore" if webhook.fails_open else "Fail",
         timeout_seconds=webhook.seconds,
-        predicates=tuple(Predicate(one.stage, one.ok, one.reason) for one in answers),
+        predicates=tuple(Predicate(answer.stage, answer.ok, answer.reason) for answer in answers),
         nearest_miss=nearest,
         sent_as=_format_kind(relevant.invocation.kind) if relevant is not None else "",
         notes=tuple(_list_webhook_notes(webhook, attributes)) if barrier is None else (),
@@ -217,14 +217,14 @@ def _describe_unset(
     if has_defaults is None or barrier is None or barrier.stage != Stage.CONDITIONS:
         return ""
     objects = {"object": attributes.object, "oldObject": attributes.old_object}
-    reads = {one for condition in webhook.conditions for one in list_reads(condition.expression)}
+    reads = {read for condition in webhook.conditions for read in list_reads(condition.expression)}
     members = {
-        ".".join(one.path[1:])
-        for one in reads
+        ".".join(read.path[1:])
+        for read in reads
         # Only a member that the expression handles can be absent without an error.
-        if (one.tested or barrier.error is not None)
-        and isinstance(objects.get(one.path[0]), dict)
-        and may_be_set(objects[one.path[0]], one.path[1:], has_defaults=has_defaults)
+        if (read.tested or barrier.error is not None)
+        and isinstance(objects.get(read.path[0]), dict)
+        and may_be_set(objects[read.path[0]], read.path[1:], has_defaults=has_defaults)
     }
     if not members:
         return ""
@@ -256,7 +256,7 @@ def _describe_nearest_miss(
     if nearest is None:
         return ""
     # Conditions may have another result on the object in the version of an equivalent resource.
-    known = [one for one in answers if nearest.equivalent is None or one.stage != Stage.CONDITIONS]
+    known = [answer for answer in answers if nearest.equivalent is None or answer.stage != Stage.CONDITIONS]
     skipping = [one.stage for one in known if not one.ok and one.error is None]
     failing = [one.stage for one in known if one.error is not None]
     if not skipping and not failing:
@@ -329,7 +329,7 @@ def _list_notes(target: MatchedRequest, found: Mapping[Phase, Sequence[Explained
         unseen = target.ownership.status is OwnerStatus.UNSEEN
         notes.append(f"{'this is no answer' if unseen else 'the request is refused'}: {target.ownership.problem}")
     for phase, webhooks in found.items():
-        if sum(one.decision == "call" for one in webhooks) > MAX_CALLS:
+        if sum(webhook.decision == "call" for webhook in webhooks) > MAX_CALLS:
             notes.append(
                 f"the request is refused in the {phase} phase: it matches more than {MAX_CALLS} webhooks, the limit "
                 "of one request"

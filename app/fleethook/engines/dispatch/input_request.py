@@ -129,7 +129,7 @@ def find_problem(document: JSON) -> str:
     if not isinstance(metadata, dict):
         return "metadata is required"
     texts = (metadata.get(member) for member in ("name", "generateName", "namespace"))
-    return "" if all(one is None or isinstance(one, str) for one in texts) else "name and namespace must be text"
+    return "" if all(text is None or isinstance(text, str) for text in texts) else "name and namespace must be text"
 
 
 def make_input_request(store: Store, source: InputDocument, options: RequestOptions) -> InputRequest:

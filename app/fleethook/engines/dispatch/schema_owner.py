@@ -282,8 +282,8 @@ def list_exported(export: Stored | None) -> Iterator[tuple[str, str]]:
     """Yield group and plural of each resource of an APIExport, v1alpha1 or v1alpha2."""
     spec = as_object(as_object(export).get("spec"))
     resources, schemas = spec.get("resources"), spec.get("latestResourceSchemas")
-    for one in resources if isinstance(resources, list) else ():
-        yield as_text(as_object(one).get("group")), as_text(as_object(one).get("name"))
+    for resource in resources if isinstance(resources, list) else ():
+        yield as_text(as_object(resource).get("group")), as_text(as_object(resource).get("name"))
     for schema in schemas if isinstance(schemas, list) else ():
         # v1alpha1 lists schema names: a prefix, the plural and the group.
         _, _, rest = as_text(schema).partition(".")

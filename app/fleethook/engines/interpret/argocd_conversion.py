@@ -88,7 +88,7 @@ def convert_script(source: str) -> HealthScript:
     body = source if _LONG_STRING.search(source) else textwrap.indent(source, "  ")
     text = f"local function assess({OBJECT})\n{declared}{body}\nend\n\n{function}"
     refused = [ScriptWarning(line, _explain_refusal(name)) for name, line in parsed.reads.items() if name in _REFUSED]
-    undefined = [one for one in parsed.findings if "is undefined" in one.text]
+    undefined = [finding for finding in parsed.findings if "is undefined" in finding.text]
     return HealthScript(text, sorted(refused), sorted([*undefined, *parsed.portability]))
 
 
@@ -258,8 +258,8 @@ class _Converter:
         except LuaSyntaxError as error:
             self._add_line("error", "syntax", check, ScriptWarning(error.line, str(error)))
             return None
-        for one in script.warnings:
-            self._add_line("warning", "unportable", check, one)
+        for warning in script.warnings:
+            self._add_line("warning", "unportable", check, warning)
         for one in script.refused:
             self._add_line("error", "refused", check, one)
         return None if script.refused else script

@@ -242,9 +242,9 @@ class PythonLayer:
     def __init__(self, interpreters: Iterable[Interpreter]) -> None:
         """Take the interpreters; the first one for a kind and operation wins."""
         found: dict[tuple[GroupVersionKind, Operation], Interpreter] = {}
-        for one in interpreters:
-            for operation in one.functions:
-                found.setdefault((one.kind, operation), one)
+        for interpreter in interpreters:
+            for operation in interpreter.functions:
+                found.setdefault((interpreter.kind, operation), interpreter)
         self._found: Final[Mapping[tuple[GroupVersionKind, Operation], Interpreter]] = found
 
     def find(self, question: Question) -> Handler | None:

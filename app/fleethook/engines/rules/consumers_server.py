@@ -237,11 +237,11 @@ class Consumers:
         writes = list_writes(consumer, wanted, self._present(cluster))
         if writes and (rest := self._written.get(cluster, 0.0) + _PACE_SECONDS - time.monotonic()) > 0:
             return Again(rest, retry=False)
-        for one in writes:
+        for write in writes:
             self._written[cluster] = time.monotonic()
             try:
                 await self._connection.request(
-                    one.method, f"/clusters/{cluster}{one.path}", body=one.body, timeout=_WRITE_SECONDS
+                    write.method, f"/clusters/{cluster}{write.path}", body=write.body, timeout=_WRITE_SECONDS
                 )
             except (APIError, UnreachableError) as error:
                 if isinstance(error, APIError) and error.code == _CONFLICT:
@@ -249,7 +249,7 @@ class Consumers:
                 self._failures[cluster] = str(error)
                 _log.warning("the configuration of workspace %s is not written: %s", consumer.name, error)
                 return False
-            _log.info("%s %s in workspace %s", one.method, self._name, consumer.name)
+            _log.info("%s %s in workspace %s", write.method, self._name, consumer.name)
         return True
 
 

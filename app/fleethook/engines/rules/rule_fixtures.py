@@ -108,9 +108,10 @@ def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixtu
 
 def _read_name(request: JSONObject) -> str:
     """Return the name of a request, which that of a deleted collection lacks."""
-    if request.keys() != {"name"} or not isinstance(request["name"], str):
-        raise FixtureError("request is no object with a name: give {name: ''} for a deleted collection")
-    return request["name"]
+    check_members(request, ("name",))
+    if "name" not in request:
+        raise FixtureError("request has no name: give {name: ''} for a deleted collection")
+    return str(request["name"])
 
 
 def _read_object(test: JSONObject, member: str, objects: JSONObject) -> JSONObject:

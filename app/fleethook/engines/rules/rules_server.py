@@ -54,7 +54,7 @@ def list_resources(settings: Settings) -> Followed:
     except RuleError as error:
         raise EngineStartError(str(error)) from error
     found = {}
-    for api_version, kind, plural in sorted({one for rule in rules for one in rule.declaration.follows}):
+    for api_version, kind, plural in sorted({follow for rule in rules for follow in rule.declaration.follows}):
         group, version = parse_api_version(api_version)
         found[group, kind] = WatchedResource(group, version, plural, kind, decode_object)
     consumed = list_consumed(settings.kcp_export) if settings.kcp_export else ()
@@ -275,7 +275,7 @@ def find_path(rule: Rule) -> str:
 def _list_directories(paths: Iterable[Path]) -> set[Path]:
     """Return the directories to watch: editors replace files, and the kubelet replaces links beside them."""
     files = [one for path in paths for one in (path.absolute(), path.resolve(), *find_modules(path.absolute()))]
-    return {one.parent for one in files if one.parent.is_dir()}
+    return {file.parent for file in files if file.parent.is_dir()}
 
 
 def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:

@@ -254,7 +254,7 @@ def make_change(
     request = _read_request(review)
     subject = _find_subject(request)
     gone = tuple((str(call), reason) for call, reason in missing)
-    kinds = (UNDECIDABLE,) if gone else tuple(one.aspect for one in differences)
+    kinds = (UNDECIDABLE,) if gone else tuple(difference.aspect for difference in differences)
     webhooks = [name for name, _ in gone] or [str(one) for one in unasked]
     return ChangedDecision(
         kinds=kinds,
@@ -292,8 +292,8 @@ def _find_subject(request: JSONObject) -> ReviewedObject:
 
 
 def _list_controllers(owners: JSON, namespace: str) -> Iterator[str]:
-    for one in owners if isinstance(owners, list) else ():
-        reference = as_object(one)
+    for owner in owners if isinstance(owners, list) else ():
+        reference = as_object(owner)
         if reference.get("controller") is True:
             yield describe_name(str(reference.get("kind") or ""), namespace, str(reference.get("name") or ""))
 
@@ -303,7 +303,12 @@ def _name_cause(
 ) -> str:
     named = list(webhooks)
     if not named and record.route.startswith(DISPATCHING):
-        texts = [text for one in differences if one.aspect in ("message", "warnings") for text in _list_texts(one)]
+        texts = [
+            text
+            for difference in differences
+            if difference.aspect in ("message", "warnings")
+            for text in _list_texts(difference)
+        ]
         named = [f"webhook {name}" for name in dict.fromkeys(name for text in texts for name in _WEBHOOK.findall(text))]
         return list_names(named) or subject.kind
     return list_names(named) or subject.owner or str(subject)

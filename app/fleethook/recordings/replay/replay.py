@@ -307,8 +307,8 @@ class DiffLine(NamedTuple):
 def describe_change(change: ChangedDecision) -> list[DiffLine]:
     """Return the lines about a change, `MAX_LINES` at most."""
     lines = [DiffLine(" ", f"{call}: {reason}") for call, reason in change.missing]
-    for one in change.differences:
-        lines += describe_difference(one)
+    for difference in change.differences:
+        lines += describe_difference(difference)
         if len(lines) > MAX_LINES:
             break
     if len(lines) <= MAX_LINES:

@@ -134,7 +134,10 @@ def status_patch(
     """
     status = as_object(karmada.get("status"))
     former = status.get("conditions")
-    ours = {one["type"]: one for one in build_conditions(findings, former=former, generation=generation, now=now)}
+    ours = {
+        condition["type"]: condition
+        for condition in build_conditions(findings, former=former, generation=generation, now=now)
+    }
     stored = former if isinstance(former, list) else []
     merged = [ours.pop(as_object(one).get("type"), one) for one in stored]
     change: JSONObject = {"conditions": [*merged, *ours.values()]}

@@ -180,7 +180,7 @@ def build_release_patch(karmada: JSONObject) -> JSONObject | None:
     finalizers = _finalizers(karmada)
     if FINALIZER not in finalizers:
         return None
-    return {"metadata": {"finalizers": [one for one in finalizers if one != FINALIZER]}}
+    return {"metadata": {"finalizers": [finalizer for finalizer in finalizers if finalizer != FINALIZER]}}
 
 
 def _uid(karmada: JSONObject) -> JSON:

@@ -93,7 +93,7 @@ class InstanceView(NamedTuple):
     @property
     def needs_attention(self) -> bool:
         """Whether it is invalid, or a condition is not ``True``."""
-        return bool(self.problem) or any(one.status != "True" for one in self.conditions)
+        return bool(self.problem) or any(condition.status != "True" for condition in self.conditions)
 
     @property
     def anchor(self) -> str:
@@ -231,7 +231,7 @@ def _judge_instance(one: InstanceView, address: str) -> Iterator[AttentionLine]:
 
 def find_users(instances: Iterable[InstanceView], key: str) -> list[InstanceView]:
     """Return the instances whose tarball is the entry of a key."""
-    return [one for one in instances if one.key == key]
+    return [instance for instance in instances if instance.key == key]
 
 
 def _name(key: ObjectKey) -> tuple[str, str, str]:
@@ -288,7 +288,7 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
     keys = order_instances(context.store.keys(KARMADA))
     here, paging = take_page(await _describe(context, keys), instances, INSTANCES_PER_PAGE)
     found, used, problem = await _read_list(context, cache, page, here)
-    entries = [describe_entry(one) for one in found.entries]
+    entries = [describe_entry(entry) for entry in found.entries]
     return await render(
         request,
         "crds/list.html",
@@ -328,7 +328,9 @@ async def _read_list(
     """Return a page of entries, the entries of some instances, and the error if the cache cannot be read."""
     try:
         found = await context.worker.run("", read_page, cache, page)
-        used = await context.worker.run("", inspect_entries, cache, [one.key for one in instances if one.key])
+        used = await context.worker.run(
+            "", inspect_entries, cache, [instance.key for instance in instances if instance.key]
+        )
     except CRDsError as error:
         return EntryPage(), {}, escape(str(error))
     return found, used, ""
@@ -352,7 +354,7 @@ async def show_entry(request: Request, context: Context, key: str = "") -> HTMLR
         entry=describe_entry(content.listed),
         manifest=content.manifest,
         files=list_files(content.manifest) if content.manifest else [],
-        users=[(one, compare_pin(one, {key: content.listed})) for one in users[:INSTANCES_PER_PAGE]],
+        users=[(user, compare_pin(user, {key: content.listed})) for user in users[:INSTANCES_PER_PAGE]],
         user_total=len(users),
         pin_texts=PIN_TEXTS,
     )

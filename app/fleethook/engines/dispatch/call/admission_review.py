@@ -199,9 +199,11 @@ def decode_patch(answer: WebhookResponse) -> list[JSON]:
         raise ReviewError(f"received undecodable patch in webhook response: invalid character: {reason}") from None
     if operations is None:
         return []
-    if not isinstance(operations, list) or not all(one is None or isinstance(one, dict) for one in operations):
+    if not isinstance(operations, list) or not all(
+        operation is None or isinstance(operation, dict) for operation in operations
+    ):
         raise ReviewError("received undecodable patch in webhook response: not an array of operations")
-    return [as_object(one) for one in operations]
+    return [as_object(operation) for operation in operations]
 
 
 def check_patch_type(answer: WebhookResponse) -> None:

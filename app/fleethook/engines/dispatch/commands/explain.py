@@ -113,7 +113,7 @@ def explain(
     if old is not None:
         _check_old(operation, resource, inputs)
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
-    clusters = {key_of(one.object).cluster for one in source.documents}
+    clusters = {key_of(document.object).cluster for document in source.documents}
     plain = "" if clusters == {""} or (source_options.reads_cluster and "" in clusters) else None
     if source_options.reads_cluster and not live.kcp and live.kcp_export is None:
         plain = find_workspace(source.documents) or plain
@@ -260,7 +260,7 @@ def _is_refused(explanation: Explanation) -> bool:
     return (
         bool(explanation.refused)
         or explanation.owner.cluster is None
-        or any(one.decision in ("error", "unknown") for one in webhooks)
+        or any(webhook.decision in ("error", "unknown") for webhook in webhooks)
     )
 
 
@@ -305,8 +305,10 @@ def _format_webhook(webhook: ExplainedWebhook, *, verbose: bool) -> Iterator[Sty
         styled(f"  {webhook.decision:<6}", _STYLES[webhook.decision]), styled(" "), styled(f"{webhook.uid}  {reason}")
     )
     if verbose:
-        for one in webhook.predicates:
-            yield styled(f"           {'yes' if one.ok else 'no ':<4}{one.stage}: {one.reason}", "dim")
+        for predicate in webhook.predicates:
+            yield styled(
+                f"           {'yes' if predicate.ok else 'no ':<4}{predicate.stage}: {predicate.reason}", "dim"
+            )
     if webhook.nearest_miss:
         yield styled(f"         nearest miss: {webhook.nearest_miss}", "dim")
     for note in webhook.notes:

@@ -72,11 +72,11 @@ def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
     for found in read_values(path):
         place = f"{_name(path)}:{found.line}"
         items = as_object(found.value).get("items")
-        for one in items if isinstance(items, list) else (found.value,):
-            problem = find_problem(one)
+        for item in items if isinstance(items, list) else (found.value,):
+            problem = find_problem(item)
             if problem:
                 fail_input([ManifestError(_name(path), found.line, problem)])
-            yield InputDocument(one, place, cluster_of(one) or None if cluster is None else cluster)
+            yield InputDocument(item, place, cluster_of(item) or None if cluster is None else cluster)
 
 
 def _name(path: Path) -> str:
@@ -123,8 +123,8 @@ async def stream_inputs(
         documents = stream_consumers(
             options.kcp_export, list(resources.values()), options.kubeconfig, context=options.context, show=show
         )
-    async for one in documents:
-        for selected in select_objects([one]):
+    async for document in documents:
+        for selected in select_objects([document]):
             yield selected
 
 
@@ -141,7 +141,7 @@ def resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> st
 
 def _find_exported(source: InputObjects, export: str | None) -> list[tuple[str, str]]:
     """Return group and plural of the resources that consumers bind by an APIExport."""
-    exports = [one.object for one in source.documents if key_of(one.object).group_kind == API_EXPORT]
+    exports = [document.object for document in source.documents if key_of(document.object).group_kind == API_EXPORT]
     return [named for one in exports if key_of(one).name == export for named in list_exported(one)]
 
 
@@ -150,7 +150,7 @@ def _find_named_by_rules(source: InputObjects, exported: Sequence[tuple[str, str
 
     A wildcard stands for the resources of the APIExport: its virtual workspace has no others of consumers.
     """
-    configurations = [one.object for one in source.documents if key_of(one.object) in source.changed]
+    configurations = [document.object for document in source.documents if key_of(document.object) in source.changed]
     rules = [
         as_object(rule)
         for configuration in configurations
@@ -225,7 +225,7 @@ def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
         schema=schema,
     )
     versions = dict.fromkeys([name.version, *(one.resource.version for one in found)])
-    return [one for one in versions if one] or list(_USUAL_VERSIONS)
+    return [version for version in versions if version] or list(_USUAL_VERSIONS)
 
 
 def read_reviews(paths: Sequence[Path]) -> Iterator[InputDocument]:

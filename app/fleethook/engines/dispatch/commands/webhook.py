@@ -209,7 +209,7 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
     if location.url and (urlsplit(location.url).scheme != "https" or not urlsplit(location.url).hostname):
         fail(f"--url {location.url}: give an https URL")
     bundle = _read_bundle(location.ca_file)
-    wanted = [one for one in found.documents if key_of(one.object).group_kind in PHASES.values()]
+    wanted = [document for document in found.documents if key_of(document.object).group_kind in PHASES.values()]
     others = len(found.documents) - len(wanted)
     if others:
         write_error(
@@ -217,10 +217,13 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
         )
     warn_about(wanted, set(PHASES.values()), strict=reading.strict)
     configurations = [_move(one, location.url, bundle) for one in wanted]
-    for one in configurations:
-        if location.kcp and not location.cluster and not cluster_of(one.object):
-            fail(f"{one.place}: the logical cluster is unknown: give --cluster NAME")
-    errors = [*found.errors, *(problem for one in configurations for problem in _list_problems(one))]
+    for configuration in configurations:
+        if location.kcp and not location.cluster and not cluster_of(configuration.object):
+            fail(f"{configuration.place}: the logical cluster is unknown: give --cluster NAME")
+    errors = [
+        *found.errors,
+        *(problem for configuration in configurations for problem in _list_problems(configuration)),
+    ]
     if errors:
         fail_input(errors)
     if not configurations:
@@ -285,9 +288,9 @@ def _read_cluster(
         found = find_default_cluster(location.kubeconfig, location.context, files_option="--objects")
         options = options._replace(kubeconfig=found)
     read = read_source(options, select_dispatching(kcp=location.is_kcp), every_kind=True)
-    others = [one for one in read.documents if key_of(one.object).group_kind not in PHASES.values()]
+    others = [document for document in read.documents if key_of(document.object).group_kind not in PHASES.values()]
     cluster = _find_cluster(InputObjects(others, others, frozenset(), unread=read.unread), location)
-    placed = [set_cluster(one, cluster) for one in configurations]
+    placed = [set_cluster(configuration, cluster) for configuration in configurations]
     return InputObjects([*others, *placed], [], frozenset(key_of(one.object) for one in placed)), options
 
 
@@ -379,11 +382,11 @@ async def _try(planned: InputRequest, dispatcher: Dispatcher, deadline: Deadline
 def _note_silent(configurations: Sequence[Document], called: set[Called]) -> None:
     """Report webhooks that got no review, because a test without reviews says nothing."""
     phases = {kind: phase for phase, kind in PHASES.items()}
-    for one in configurations:
-        for webhook in _list_webhooks(one):
-            name, key = str(as_object(webhook).get("name")), key_of(one.object)
+    for configuration in configurations:
+        for webhook in _list_webhooks(configuration):
+            name, key = str(as_object(webhook).get("name")), key_of(configuration.object)
             if (phases[key.group_kind], f"{key.name}/{name}") not in called:
-                write_error(f"note: {one.place}: no existing object is sent to webhook {name}")
+                write_error(f"note: {configuration.place}: no existing object is sent to webhook {name}")
 
 
 webhook = CommandGroup("Test admission webhooks before they are registered.", {"test": send_objects})

@@ -14,7 +14,7 @@ _LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True
 
 def lint_webhooks(documents: Sequence[Document], store: Store, _options: SourceOptions | None) -> list[FindingRow]:
     """Return the findings about webhooks and APIBindings, as `fleethook.engine.Engine` describes."""
-    if not any(key_of(one.object).group_kind in _LINTED for one in documents):
+    if not any(key_of(document.object).group_kind in _LINTED for document in documents):
         return []
     from fleethook.engines.dispatch.lint.lint import lint  # noqa: PLC0415 - it needs CEL, and overriders do not
 
@@ -31,5 +31,5 @@ def lint_webhooks(documents: Sequence[Document], store: Store, _options: SourceO
             text=one.text,
             place=one.place,
         )
-        for one in lint(store, places={key_of(one.object): one.place for one in documents})
+        for one in lint(store, places={key_of(document.object): document.place for document in documents})
     ]

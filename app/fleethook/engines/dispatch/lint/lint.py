@@ -92,7 +92,7 @@ def serves(store: StoreView, *, cluster: str, group: str, resource: tuple[str, s
             kind=GroupVersionKind(group, "", ""),
             schema=schema,
         )
-        known = {one.resource.version for one in equivalents if one.resource != asked}
+        known = {equivalent.resource.version for equivalent in equivalents if equivalent.resource != asked}
         if (EVERY in versions and known) or known & versions:
             return True
         if schema is not None and store.get(schema[0], API_RESOURCE_SCHEMA, "", schema[1]) is None:
@@ -287,9 +287,9 @@ def _lint_configuration(key: ObjectKey, configuration: JSONObject) -> Iterator[I
     if is_system(key.cluster):
         yield Issue("never-called", f"kcp ignores the webhooks of {key.cluster}: register them in another cluster")
     problems = list(configuration_problems(key.group_kind.kind, configuration))
-    yield from (Issue("invalid", f"{one.field}: {one.text}") for one in problems)
+    yield from (Issue("invalid", f"{problem.field}: {problem.text}") for problem in problems)
     # An apiserver warns about objects that it accepts.
-    refused = tuple(f"{one.field}: " for one in problems)
+    refused = tuple(f"{problem.field}: " for problem in problems)
     yield from (
         Issue("suspicious", text) for text in configuration_warnings(configuration) if not text.startswith(refused)
     )

@@ -244,7 +244,7 @@ def condition_errors(webhook: Webhook, rule_expression: str = "") -> Iterator[Is
         webhook: The webhook.
         rule_expression: The expression of an admission rule in Python, ``""`` for another webhook.
     """
-    conditions = {f"matchConditions {one.name}": one.expression for one in webhook.conditions}
+    conditions = {f"matchConditions {condition.name}": condition.expression for condition in webhook.conditions}
     expressions = {**conditions, **({"expression": rule_expression} if rule_expression else {})}
     effect = "are refused (failurePolicy Fail)"
     if webhook.fails_open:
@@ -314,7 +314,7 @@ def _describe_unnamed(name: str, operation: str, effect: str) -> Issue:
 
 def _describe(name: str, expression: str, operations: Sequence[str], effect: str) -> Issue:
     nulls = {one for operation in operations for one in NULLS[operation]} | {_CONDITION_NULL}
-    used = sorted(one for one in nulls if re.search(rf"\b{one}\b", expression))
+    used = sorted(null for null in nulls if re.search(rf"\b{null}\b", expression))
     why = f"it reads {' and '.join(used)}, which is null for {' and '.join(operations)}"
     code = "suspicious" if effect.startswith("some") else "condition-error"
     remedy = "compare with null first, or remove the operation"

@@ -221,15 +221,15 @@ def list_builtins(kind: GroupKind) -> tuple[tuple[str, Equivalent], ...]:
     such as status, is not included.
     """
     found = [
-        (subresource, one)
+        (subresource, equivalent)
         for (group, resource), storage in _load_builtins().items()
         for subresource, equivalents in storage.equivalents.items()
-        for one in equivalents
-        if one.kind is not None
-        and GroupKind(one.kind.group, one.kind.kind) == kind
+        for equivalent in equivalents
+        if equivalent.kind is not None
+        and GroupKind(equivalent.kind.group, equivalent.kind.kind) == kind
         # Groups that share a storage have one entry each.
-        and (one.resource.group, one.resource.resource) == (group, resource)
-        and (not subresource or one.kind not in [own.kind for own in storage.equivalents.get("", ())])
+        and (equivalent.resource.group, equivalent.resource.resource) == (group, resource)
+        and (not subresource or equivalent.kind not in [own.kind for own in storage.equivalents.get("", ())])
     ]
     return tuple(sorted(found, key=lambda pair: bool(pair[0])))
 

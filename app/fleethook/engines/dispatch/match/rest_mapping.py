@@ -204,12 +204,16 @@ def choose_destination(store: Store, *, cluster: str, kind: GroupVersionKind, re
 
 def _choose_named(mapping: KindMapping, kind: GroupVersionKind, wanted: ResourceName) -> Destination:
     """Return the destination that the user names."""
-    own = [one._replace(subresource=wanted.subresource) for one in mapping.destinations if not one.subresource]
+    own = [
+        destination._replace(subresource=wanted.subresource)
+        for destination in mapping.destinations
+        if not destination.subresource
+    ]
     for one in (*mapping.destinations, *own):
         if wanted.matches(one):
             return one
     # A Scale is the body of subresources of custom resources, too.
-    is_body = any(one.subresource == wanted.subresource != "" for one in mapping.destinations)
+    is_body = any(destination.subresource == wanted.subresource != "" for destination in mapping.destinations)
     if not wanted.plural or (mapping.is_known and not is_body):
         named = f"{wanted.plural}/{wanted.subresource}" if wanted.subresource else wanted.plural
         raise DestinationError(f"{kind.kind} is sent to {_list_names(mapping.destinations)}, not to {named}")

@@ -76,8 +76,8 @@ class ConditionEvaluator:
             StatusError: The deadline has passed.
         """
         programs = {
-            one.expression: await self._find_program(webhook.cluster, one.expression, cluster, budget)
-            for one in webhook.conditions
+            condition.expression: await self._find_program(webhook.cluster, condition.expression, cluster, budget)
+            for condition in webhook.conditions
         }
 
         def get_program(expression: str) -> Program:
@@ -205,7 +205,7 @@ def match_object(webhook: Webhook, attributes: Attributes) -> Verdict:
     if selector.selects_everything:
         return Verdict(stage, ok=True, reason="it selects everything")
     documents = (attributes.object, attributes.old_object)
-    found = [read_labels(one) for one in documents if isinstance(as_object(one).get("metadata"), dict)]
+    found = [read_labels(document) for document in documents if isinstance(as_object(document).get("metadata"), dict)]
     for labels in found:
         if selector.selects(labels):
             return _build_verdict(stage, ok=True, labels=labels)
@@ -237,8 +237,8 @@ def find_barrier(answers: tuple[Verdict, ...]) -> Verdict | None:
     A mismatch comes before every error: a filter that does not match skips the webhook, even if another one has an
     error.
     """
-    mismatch = next((one for one in answers if not one.ok and one.error is None), None)
-    return mismatch or next((one for one in answers if one.error is not None), None)
+    mismatch = next((answer for answer in answers if not answer.ok and answer.error is None), None)
+    return mismatch or next((answer for answer in answers if answer.error is not None), None)
 
 
 Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]

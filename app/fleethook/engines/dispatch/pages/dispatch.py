@@ -123,7 +123,7 @@ async def list_webhooks(request: Request) -> Iterator[Hit]:
 def _list_names(configuration: Any) -> list[str]:
     """Return the names of the webhooks of a configuration in order, none for another object."""
     webhooks = as_object(configuration).get("webhooks")
-    return [str(as_object(one).get("name")) for one in webhooks] if isinstance(webhooks, list) else []
+    return [str(as_object(webhook).get("name")) for webhook in webhooks] if isinstance(webhooks, list) else []
 
 
 router: Final = APIRouter(prefix="/dispatch")

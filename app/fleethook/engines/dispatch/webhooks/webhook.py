@@ -107,9 +107,9 @@ def compile_webhooks(phase: Phase, cluster: str, configuration: JSONObject) -> I
             namespace_selector=_compile_selector(webhook.get("namespaceSelector")),
             object_selector=_compile_selector(webhook.get("objectSelector")),
             conditions=tuple(
-                MatchCondition(as_text(one.get("name")), as_text(one.get("expression")))
-                for one in list_objects(webhook.get("matchConditions"))
-                if not _is_dispatch_only(one)
+                MatchCondition(as_text(condition.get("name")), as_text(condition.get("expression")))
+                for condition in list_objects(webhook.get("matchConditions"))
+                if not _is_dispatch_only(condition)
             ),
             fails_open=webhook.get("failurePolicy") == "Ignore",
             side_effects=as_text(webhook.get("sideEffects")) or None,
@@ -133,7 +133,7 @@ def _compile_selector(selector: JSON) -> Selector:
         everything = not selector.get("matchLabels") and not selector.get("matchExpressions")
         keys = [
             *as_object(selector.get("matchLabels")),
-            *(one.get("key") for one in selector.get("matchExpressions") or ()),
+            *(expression.get("key") for expression in selector.get("matchExpressions") or ()),
         ]
         return Selector(everything, compile_selector(selector), problem.lstrip("."), {*keys} == {NAMESPACE_LABEL})
     except (AttributeError, TypeError, ValueError):

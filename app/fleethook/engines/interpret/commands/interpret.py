@@ -135,8 +135,8 @@ def run(
     with report_input_errors(output):
         items = _read_status_items(status_file)
         paths = [*(files or ()), *(filenames or ())]
-        python = [str(one) for one in paths if one.suffix == RULES]
-        given = read_objects([one for one in paths if str(one) not in python], reading)
+        python = [str(path) for path in paths if path.suffix == RULES]
+        given = read_objects([path for path in paths if str(path) not in python], reading)
         desired, observed = _read_object(desired_file), _read_object(observed_file)
         rules = read_rules(karmada)
     if unused := find_unused(
@@ -260,7 +260,9 @@ def _read_subjects(
     rules = read_rules(karmada)
     found = find_fixtures(paths, reading)
     read = read_manifests(manifests, reading)
-    used = {one.source for one in read.documents if is_interpreter(one)} | {one.source for one in read.errors}
+    used = {document.source for document in read.documents if is_interpreter(document)} | {
+        error.source for error in read.errors
+    }
     errors = [*found.errors, *read.errors, *find_unused(manifests, used, INTERPRETERS, reading)]
     if not found.cases and not errors:
         fail(f"no fixtures in {', '.join(map(str, paths))}")

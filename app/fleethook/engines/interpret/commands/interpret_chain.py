@@ -164,14 +164,14 @@ def find_fixtures(paths: Sequence[Path], reading: InputOptions = InputOptions())
     read = read_manifests(manifests, reading, testdata=True, select=is_fixture)
     cases, errors = read_cases(read.selected, _read_tests)
     documents = [*read.selected, *filter(is_interpreter, read.documents)]
-    used = {one.source for one in documents} | {one.source for one in read.errors}
+    used = {document.source for document in documents} | {error.source for error in read.errors}
     unused = find_unused(manifests, used, f"fixture, {INTERPRETERS}", reading)
     interpreters = list(map(str, (*python, *list_python_files(paths, reading.exclude or ()))))
     return FixtureSet(cases, read.documents, interpreters, [*read.errors, *errors, *unused])
 
 
 def _read_tests(document: JSON, errors: list[FixtureError]) -> Iterator[tuple[int, Fixture]]:
-    return ((one.test, one) for one in read_fixtures(document, errors))
+    return ((fixture.test, fixture) for fixture in read_fixtures(document, errors))
 
 
 async def run_fixture(chain: Chain, case: FixtureCase[Fixture], *, strict: bool = False) -> FixtureResult:

@@ -231,7 +231,7 @@ def convert(
     )
     if given.errors:
         raise SystemExit(UNREADABLE)
-    if any(one.level == "error" or (reading.strict and one.level == "warning") for one in remarks):
+    if any(remark.level == "error" or (reading.strict and remark.level == "warning") for remark in remarks):
         fail(count_levels(remarks), code=CHECK_FAILED)
 
 

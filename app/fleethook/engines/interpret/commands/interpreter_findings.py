@@ -25,7 +25,7 @@ _LINTED: Final = frozenset({CUSTOMIZATION, CONFIG_MAP, EXPLORING_CONFIGURATION, 
 
 def lint_interpreters(documents: Sequence[Document], _store: Store, _options: SourceOptions | None) -> list[FindingRow]:
     """Return the findings about scripts and webhook configurations, as `fleethook.engine.Engine` describes."""
-    linted = [one for one in documents if key_of(one.object).group_kind in _LINTED]
+    linted = [document for document in documents if key_of(document.object).group_kind in _LINTED]
     if not linted:
         return []
     from fleethook.engines.interpret.lua.runner import Runner  # noqa: PLC0415 - it needs Lua

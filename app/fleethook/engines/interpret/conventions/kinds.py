@@ -62,7 +62,7 @@ def list_dependencies(
     namespace = as_text(as_object(document.get("metadata")).get("namespace"))
     templates = find_pod_templates(document)
     for pointer in pods:
-        templates += [_complete_template(one) for one in find_values(document, pointer) if isinstance(one, dict)]
+        templates += [_complete_template(value) for value in find_values(document, pointer) if isinstance(value, dict)]
     claims = set(_list_claim_templates(document))
     found = [
         reference
@@ -96,7 +96,7 @@ def _is_pod_spec(value: JSONObject) -> bool:
     return (
         isinstance(containers, list)
         and bool(containers)
-        and all(isinstance(one, dict) and not _CONTAINER.isdisjoint(one) for one in containers)
+        and all(isinstance(container, dict) and not _CONTAINER.isdisjoint(container) for container in containers)
     )
 
 

@@ -185,8 +185,8 @@ def _find_pause(document: JSONObject, rule: HealthRule, conditions: Mapping[str,
 def _read_conditions(status: Mapping[str, JSON]) -> dict[str, _Condition]:
     """Return the conditions by type; the first one of a type counts, as in kstatus."""
     found: dict[str, _Condition] = {}
-    for one in _list_conditions(status):
-        found.setdefault(one.kind, one)
+    for condition in _list_conditions(status):
+        found.setdefault(condition.kind, condition)
     return found
 
 
@@ -267,12 +267,12 @@ def aggregate_status(
     if not reports:
         return template
     statuses = [report.status for report in reports]
-    shown = next((one for one in statuses if not _is_healthy(template, one, rule)), statuses[0])
+    shown = next((status for status in statuses if not _is_healthy(template, status, rule)), statuses[0])
     merged = _merge(shown, statuses, lambda name: name in counters or _COUNTER.search(name) is not None)
     for name in (*_GENERATIONS, "observedGeneration"):
         merged.pop(name, None)
     # Definitions such as those of Cluster API refuse 0.
-    if any("observedGeneration" in one for one in statuses) and (
+    if any("observedGeneration" in status for status in statuses) and (
         seen := _aggregate_generation(template, statuses, len(items))
     ):
         merged["observedGeneration"] = seen
@@ -289,8 +289,8 @@ def _is_healthy(template: JSONObject, status: JSONObject, rule: HealthRule) -> b
 def _merge(shown: JSONObject, statuses: Sequence[JSONObject], is_counter: Callable[[str], bool]) -> JSONObject:
     """Return a status with the sums of the counters of all statuses. Controllers omit counters that are 0."""
     merged: JSONObject = {}
-    for name in dict.fromkeys([*shown, *(name for one in statuses for name in one)]):
-        values = [one[name] for one in statuses if name in one]
+    for name in dict.fromkeys([*shown, *(name for status in statuses for name in status)]):
+        values = [status[name] for status in statuses if name in status]
         if is_counter(name) and all(type(value) is int for value in values):
             merged[name] = sum(values)
         elif name in shown:
@@ -304,9 +304,9 @@ def _aggregate_generation(template: JSONObject, statuses: Sequence[JSONObject], 
     """Return the template's generation once every cluster has observed it; until then, the stored number or 0."""
     wanted = _read_number(as_object(template.get("metadata")), "generation")
     seen = sum(
-        _read_number(one, "observedGeneration") >= _read_number(one, "generation")
-        and _read_number(one, "resourceTemplateGeneration") >= wanted
-        for one in statuses
+        _read_number(status, "observedGeneration") >= _read_number(status, "generation")
+        and _read_number(status, "resourceTemplateGeneration") >= wanted
+        for status in statuses
     )
     if seen == clusters:
         return wanted

@@ -223,5 +223,5 @@ def list_defined_by_users(definitions: StoreView | None) -> Iterator[GroupVersio
 def _has_category(spec: Mapping[str, JSON]) -> bool:
     categories = as_object(spec.get("names")).get("categories")
     return isinstance(categories, list) and not _CATEGORIES.isdisjoint(
-        one for one in categories if isinstance(one, str)
+        category for category in categories if isinstance(category, str)
     )

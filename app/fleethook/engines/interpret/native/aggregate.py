@@ -86,7 +86,9 @@ def service(template: JSONObject, items: Items) -> JSONObject:
 
 def _without_default_mode(service: JSONObject) -> list[JSONObject]:
     addresses = objects(service, "status", "loadBalancer", "ingress")
-    return [{name: value for name, value in one.items() if (name, value) != ("ipMode", "VIP")} for one in addresses]
+    return [
+        {name: value for name, value in address.items() if (name, value) != ("ipMode", "VIP")} for address in addresses
+    ]
 
 
 def ingress(template: JSONObject, items: Items) -> JSONObject:
@@ -160,12 +162,12 @@ _JOB_COUNTERS: Final = ("active", "succeeded", "failed")
 
 def _list_ends(statuses: Sequence[JSONObject]) -> list[str]:
     """Return the times at which the Jobs of the clusters completed or failed, as far as they are known."""
-    times = [text(one, "completionTime") or _find_end(objects(one, "conditions")) for one in statuses]
-    return [one for one in times if one]
+    times = [text(status, "completionTime") or _find_end(objects(status, "conditions")) for status in statuses]
+    return [time for time in times if time]
 
 
 def _find_end(conditions: Sequence[JSONObject]) -> str:
-    ended = (one for one in conditions if text(one, "type") in ("Complete", "Failed"))
+    ended = (condition for condition in conditions if text(condition, "type") in ("Complete", "Failed"))
     return next((text(one, "lastTransitionTime") for one in ended), "")
 
 
@@ -277,7 +279,7 @@ def _merge_containers(
     The state of a terminated container that may not restart stays, because the apiserver refuses to change it
     (pkg/apis/core/validation: ValidateContainerStateTransition). The apiserver finds the container by its name.
     """
-    specs = {text(one, "name"): one for one in containers}
+    specs = {text(container, "name"): container for container in containers}
     ended = {text(one, "name"): one for one in stored if "terminated" in mapping(one, "state")}
     by_name: dict[str | int, list[JSONObject]] = {}
     for number, one in enumerate(reported):
@@ -289,7 +291,7 @@ def _merge_containers(
         worst = min(statuses, key=_rank_state)
         if name in ended and not _may_restart(template, specs.get(name, {}), ended[name]):
             worst = worst if "terminated" in mapping(worst, "state") else ended[name]
-        found.append({**worst, "ready": all(flag(one, "ready") for one in statuses)})
+        found.append({**worst, "ready": all(flag(status, "ready") for status in statuses)})
     return found
 
 

@@ -229,8 +229,8 @@ def build_matrix(interpreters: Interpreters, selection: MatrixFilter) -> Matrix:
     text = selection.text.casefold()
     kinds: Iterable[GroupVersionKind] = sorted(interpreters.kinds, key=lambda one: one not in interpreters.own)
     if not (selection.text or selection.layer or selection.shows_all):
-        kinds = (one for one in kinds if one in interpreters.own)
-    kinds = [one for one in kinds if text in _describe(one).casefold()]
+        kinds = (kind for kind in kinds if kind in interpreters.own)
+    kinds = [kind for kind in kinds if text in _describe(kind).casefold()]
     if selection.layer:
         kinds = [row.kind for row in _fill(interpreters, kinds, operations) if _has_layer(row, selection.layer)]
     matching = list(kinds)

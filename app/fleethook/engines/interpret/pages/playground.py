@@ -212,7 +212,7 @@ def read_form(form: PlaygroundForm) -> tuple[str, JSONObject]:
 
 def _read_items(text: str) -> list[JSON]:
     """Return the items of documents or of a list, as ``fleethook interpret run --status-file`` does."""
-    found = [one.value for one in read_documents("items", text, most=MAX_TEXT)]
+    found = [document.value for document in read_documents("items", text, most=MAX_TEXT)]
     return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 
 
@@ -316,7 +316,7 @@ def run_script(customization: JSONObject, question: Question) -> PlaygroundResul
     else:
         assert isinstance(explained, Explained)  # the runner does not wait
         results = name_results(question, explained.answer)
-        dropped = [f"Karmada drops: {one}" for one in list_unknown_members(question.operation, explained.answer)]
+        dropped = [f"Karmada drops: {member}" for member in list_unknown_members(question.operation, explained.answer)]
     seconds = time.perf_counter() - started
     if len(msgspec.json.encode(results)) > MAX_RESULT_BYTES:
         error, results = _make_error(f"the result has more than {MAX_RESULT_BYTES >> 20} MiB"), {}

@@ -241,8 +241,8 @@ def _sort_dependencies(dependencies: list[JSON]) -> list[JSONObject]:
         raise InterpretError("; ".join(problems), code=500)
     # The JSON text is the key, because a dict is not hashable. Comparing 10,000 references pairwise takes a minute.
     unique: dict[bytes, JSONObject] = {}
-    for one in dependencies:
-        unique.setdefault(msgspec.json.encode(one, order="sorted"), one)
+    for dependency in dependencies:
+        unique.setdefault(msgspec.json.encode(dependency, order="sorted"), dependency)
     return sorted(unique.values(), key=_make_sort_key)
 
 

@@ -278,7 +278,7 @@ def _read_table(table: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[tu
     for api_version, kinds in table.items():
         group, version = parse_api_version(api_version)
         for kind, operations in kinds.items():
-            yield from ((GroupVersionKind(group, version, kind), Operation(one)) for one in operations)
+            yield from ((GroupVersionKind(group, version, kind), Operation(operation)) for operation in operations)
 
 
 _BUILT_IN: Final = frozenset({"bundle", "native", "conventions"})
@@ -296,11 +296,11 @@ def choose_answers(
             the bundle and of conventions that Karmada does not interpret itself.
         karmada: The kinds and operations that Karmada interprets itself.
     """
-    own = {one for name, answers in layers.items() if name not in _BUILT_IN for one in answers}
+    own = {answer for name, answers in layers.items() if name not in _BUILT_IN for answer in answers}
     if choice is InterpreterRegistration.OWN:
         return frozenset(own)
     if choice is InterpreterRegistration.ALL:
-        return frozenset(one for answers in layers.values() for one in answers)
+        return frozenset(answer for answers in layers.values() for answer in answers)
     known = {*karmada.native, *karmada.thirdparty}
     # Karmada does not ask about replicas if anybody answers about components (pkg/detector/detector.go).
     known |= {(kind, Operation.COMPONENT) for kind, operation in known if operation is Operation.REPLICA}

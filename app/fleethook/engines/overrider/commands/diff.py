@@ -141,7 +141,9 @@ def _decode_workload(text: bytes | msgspec.Raw) -> JSONObject:
     document = _decode_any(text)
     metadata = document.get("metadata")
     if isinstance(metadata, dict) and isinstance(entries := metadata.get("managedFields"), list):
-        metadata["managedFields"] = [{"subresource": one["subresource"]} for one in entries if "subresource" in one]
+        metadata["managedFields"] = [
+            {"subresource": entry["subresource"]} for entry in entries if "subresource" in entry
+        ]
     return document
 
 

@@ -92,9 +92,13 @@ def check_on_server(
 
         found = asyncio.run(_send_all(options, sent))
     # A user may list objects without the right to create workloads. That is no finding about an overrider.
-    unchecked = dict.fromkeys(one.text for _, findings in found for one in findings if one.code == "not-checked")
+    unchecked = dict.fromkeys(
+        finding.text for _, findings in found for finding in findings if finding.code == "not-checked"
+    )
     write_error(*(f"note: {text}" for text in unchecked))
-    found = [(document, [one for one in findings if one.code != "not-checked"]) for document, findings in found]
+    found = [
+        (document, [finding for finding in findings if finding.code != "not-checked"]) for document, findings in found
+    ]
     return [make_overrider_row(one) for document, findings in found for one in locate_findings(document, findings)]
 
 

@@ -82,8 +82,8 @@ def collect_documents(context: ConsoleContext) -> list[Document]:
 def find_all(documents: Sequence[Document]) -> tuple[ManifestFinding, ...]:
     """Return the findings of ``fleethook lint``, errors first. It reads no other object, so a thread may call it."""
     store = Store([OVERRIDERS_BY_SUBJECT])
-    for one in documents:
-        store.put(one.object)
+    for document in documents:
+        store.put(document.object)
     return tuple(sorted(check_documents(documents, store), key=lambda one: LEVELS.index(one.level)))
 
 
@@ -100,7 +100,7 @@ def select_findings(findings: Iterable[ManifestFinding] | None, *keys: ObjectKey
 def list_named_pools(overrider: Any) -> set[str]:
     """Return the node pools that the entries of an overrider select by name."""
     entries = as_object(overrider).get("entries")
-    named = {name for one in (entries if isinstance(entries, list) else ()) for name in PoolSelector(one).named}
+    named = {name for entry in (entries if isinstance(entries, list) else ()) for name in PoolSelector(entry).named}
     return {name for name in named if name != EVERY_POOL and not name.startswith(EXCLUDE)}
 
 
@@ -150,14 +150,18 @@ def list_condition_lines(
     """
     return [
         AttentionLine(
-            "failing" if one.get("status") == "False" else "waiting" if one.get("status") == "Unknown" else "warning",
+            "failing"
+            if condition.get("status") == "False"
+            else "waiting"
+            if condition.get("status") == "Unknown"
+            else "warning",
             describe_key(key),
-            f"{one.get('reason')}: {one.get('message')}",
+            f"{condition.get('reason')}: {condition.get('message')}",
             address_of(key),
-            read_since(one.get("lastTransitionTime")),
+            read_since(condition.get("lastTransitionTime")),
         )
         for key, overrider in overriders
-        for one in _select_conditions(as_object(overrider.get("status")).get("conditions"))
+        for condition in _select_conditions(as_object(overrider.get("status")).get("conditions"))
     ]
 
 
@@ -307,7 +311,11 @@ async def _find_last_reviews(request: Request, view: CellView) -> list[tuple[str
         return None
     indexed = await context.reviews.find()
     kind = view.shown.key.kind
-    found = (one for one in reversed(indexed.reviews) if one.kind == kind and (one.namespace, one.name) in view.running)
+    found = (
+        review
+        for review in reversed(indexed.reviews)
+        if review.kind == kind and (review.namespace, review.name) in view.running
+    )
     return [(review_url(indexed, one), one) for one in islice(found, _MAX_REVIEWS)]
 
 

@@ -114,11 +114,11 @@ def _collect(change: Change, tokens: Path, into: _Collected) -> bool:
     if change.reordered:
         return False
     into.lists.append((tokens, change.length))
-    for one in survivors:
-        assert one.before_at is not None
-        if type(one.change) is Assign:
+    for survivor in survivors:
+        assert survivor.before_at is not None
+        if type(survivor.change) is Assign:
             return False  # The defaulted members of a union depend on the workload.
-        if not _collect(one.change, (*tokens, one.before_at), into):
+        if not _collect(survivor.change, (*tokens, survivor.before_at), into):
             return False
     for one in sorted(removed, key=lambda one: -(one.before_at or 0)):
         into.operations.append({"op": "remove", "path": _pointer((*tokens, one.before_at or 0))})

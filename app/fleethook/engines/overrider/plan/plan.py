@@ -112,7 +112,9 @@ def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject
     caused: list[tuple[str, WorkloadFinding]] = []
     for key, finding in decoded.items():
         # A step that replaces an invalid value by another one causes the finding, too.
-        setting = (one for one in reversed(traced.sources) if len(one.tokens) <= len(key[0]) and one.made(key[0]))
+        setting = (
+            source for source in reversed(traced.sources) if len(source.tokens) <= len(key[0]) and source.made(key[0])
+        )
         direct = next((numbers[one.field] for one in setting), -1)
         number = direct if has(key, 0) else max(direct, _find_cause(steps, partial(has, key)))
         if number >= 0:

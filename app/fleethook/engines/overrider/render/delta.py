@@ -236,11 +236,13 @@ def without_removed(template_fields: JSON, change: Change, schema: MergeSchema =
     elements = index_elements(template_fields, schema)
     if type(change) is not ListDelta or elements is None:
         return template_fields
-    for one in change.elements:
-        if one.after_at is None:
-            elements.pop(one.identity, None)
-        elif one.identity in elements:
-            elements[one.identity] = without_removed(elements[one.identity], one.change, MergeSchema(schema.fields))
+    for element in change.elements:
+        if element.after_at is None:
+            elements.pop(element.identity, None)
+        elif element.identity in elements:
+            elements[element.identity] = without_removed(
+                elements[element.identity], element.change, MergeSchema(schema.fields)
+            )
     return list(elements.values())
 
 

@@ -275,8 +275,11 @@ def find_differences(
 def fingerprint(differences: Sequence[MemberDifference]) -> str:
     """Return a short text that is equal for equal differences in any order."""
     parts = sorted(
-        msgspec.json.encode([one.address, _wrap_value(one.requested), _wrap_value(one.stored)], order="deterministic")
-        for one in differences
+        msgspec.json.encode(
+            [difference.address, _wrap_value(difference.requested), _wrap_value(difference.stored)],
+            order="deterministic",
+        )
+        for difference in differences
     )
     return sha256(b"\n".join(parts)).hexdigest()[:16]
 

@@ -156,7 +156,9 @@ def find_changes(before: JSONObject, after: JSONObject) -> tuple[MemberDifferenc
     if compared[0] == compared[1]:
         return ()
     by_text = before.get("kind") == "StatefulSet"
-    return tuple(one for one in find_differences(*compared, by_text=by_text) if not is_default(one))
+    return tuple(
+        difference for difference in find_differences(*compared, by_text=by_text) if not is_default(difference)
+    )
 
 
 _IMAGE_PULL_POLICIES: Final = ("IfNotPresent", "Always")

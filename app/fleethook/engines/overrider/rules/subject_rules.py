@@ -246,8 +246,9 @@ def _check_nulls(unpatched: BarePlan, patch: JSONObject, field: str, where: str)
         decode_workload(strategic_merge(unpatched.written, patch, WORKLOAD, keeps_nulls=keeps), kind)
         for keeps in (False, True)
     )
-    for one in find_differences(dropped, kept):
-        text = f"a null sets {one.pointer} to {one.requested!r}, because the template has nothing to remove there"
+    for difference in find_differences(dropped, kept):
+        change = f"a null sets {difference.pointer} to {difference.requested!r}"
+        text = f"{change}, because the template has nothing to remove there"
         yield Finding("empty-value", field, f"{text}: remove the null{where}")
 
 

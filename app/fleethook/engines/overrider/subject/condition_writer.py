@@ -56,7 +56,7 @@ class WorkloadWebhooks(NamedTuple):
     @property
     def listed(self) -> SelectedSubjects | None:
         """The selection, None if no leader or replica has written conditions."""
-        found = [one["expression"] for each in self.selecting.values() for one in each["matchConditions"]]
+        found = [condition["expression"] for each in self.selecting.values() for condition in each["matchConditions"]]
         return read_conditions(found) if found else None
 
     def selects(self, selection: SelectedSubjects) -> bool:
@@ -86,7 +86,9 @@ class ConditionClient:
             return None
         metadata = present["metadata"]
         selected = list_selected()
-        webhooks = {one["name"]: one for one in present.get("webhooks") or () if one["name"] in selected}
+        webhooks = {
+            webhook["name"]: webhook for webhook in present.get("webhooks") or () if webhook["name"] in selected
+        }
         found = {
             name: {"rules": one.get("rules") or [], "matchConditions": find_conditions(one)}
             for name, one in webhooks.items()
@@ -128,7 +130,7 @@ def _change(
         changed = webhook
         if members := selecting.get(webhook["name"]):
             ours = find_conditions(webhook)
-            kept = [one for one in webhook.get("matchConditions") or () if one not in ours]
+            kept = [condition for condition in webhook.get("matchConditions") or () if condition not in ours]
             changed = {**webhook, "rules": members["rules"], "matchConditions": [*kept, *members["matchConditions"]]}
         webhooks.append(changed)
     metadata = document["metadata"]

@@ -140,7 +140,9 @@ def read_conditions(expressions: Collection[str]) -> SelectedSubjects:
 
 def _keep_valid(subjects: Collection[SubjectName]) -> frozenset[SubjectName]:
     # An overrider may name its subject by any text, but only a valid name can have workloads.
-    return frozenset(one for one in subjects if is_dns1123_label(one.namespace) and is_dns1123_subdomain(one.name))
+    return frozenset(
+        subject for subject in subjects if is_dns1123_label(subject.namespace) and is_dns1123_subdomain(subject.name)
+    )
 
 
 def _fit(selection: SelectedSubjects) -> SelectedSubjects:

@@ -115,8 +115,8 @@ class RuleTrials:
         self._noted: Final[set[tuple[str, str]]] = set()
         # Many rules get the same requests, which takes longer to find out than a usual rule takes.
         groups: dict[str, list[Rule]] = {}
-        for one in rules:
-            groups.setdefault(_describe_sight(one.declaration), []).append(one)
+        for rule in rules:
+            groups.setdefault(_describe_sight(rule.declaration), []).append(rule)
         self._groups: Final = [*groups.values()]
 
     def try_object(self, document: JSONObject, *, resource: str, stored: bool, locate: Locate) -> Iterator[Trial]:
@@ -180,13 +180,13 @@ class RuleTrials:
     def _note_version(self, document: JSONObject, group: Sequence[Rule], locate: Locate) -> None:
         """Tell that an object has another version than rules want: kube-apiserver would convert it."""
         api_group, version, kind = gvk_of(document)
-        for one in list_targets(group[0].declaration):
-            is_kind = choose_resource(one, document, "") and one.group == api_group and one.version != version
-            if is_kind and "CREATE" in one.operations and not one.subresource:
+        for target in list_targets(group[0].declaration):
+            is_kind = choose_resource(target, document, "") and target.group == api_group and target.version != version
+            if is_kind and "CREATE" in target.operations and not target.subresource:
                 for rule in group:
                     text = (
-                        f"{locate('') or kind}: {rule.name} ({rule.place}) decides about {one.version} of {kind}, and "
-                        f"kube-apiserver would convert {version}: write the object in {one.version} to examine it"
+                        f"{locate('') or kind}: {rule.name} ({rule.place}) decides about {target.version} of {kind}; "
+                        f"kube-apiserver would convert {version}: write the object in {target.version} to examine it"
                     )
                     self._note((rule.name, f"{kind} {version}"), text)
 
@@ -221,14 +221,16 @@ def _describe_object(request: AdmissionRequest) -> Trial:
 def selects_by_labels(rule: Rule) -> bool:
     """Return whether the labels of namespaces decide, and not their names alone."""
     selector = rule.declaration.namespace_selector
-    keys = {one["key"] for one in selector.get("matchExpressions") or ()} | {*(selector.get("matchLabels") or ())}
+    keys = {expression["key"] for expression in selector.get("matchExpressions") or ()} | {
+        *(selector.get("matchLabels") or ())
+    }
     return bool(keys - {NAMESPACE_LABEL})
 
 
 def find_plural(rules: Sequence[Rule], document: JSONObject) -> str:
     """Return the plural of an object: that of a rule about its kind, or a guess."""
-    targets = (one for rule in rules for one in list_targets(rule.declaration) if one.kind)
-    named = (choose_resource(one, document, "") for one in targets)
+    targets = (target for rule in rules for target in list_targets(rule.declaration) if target.kind)
+    named = (choose_resource(target, document, "") for target in targets)
     return next(filter(None, named), "") or guess_resource(str(document["kind"]))
 
 

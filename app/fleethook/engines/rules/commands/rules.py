@@ -79,7 +79,7 @@ def export(
     if output is Output.JSON:
         write_json({"apiVersion": "v1", "kind": "List", "items": documents})
     else:
-        write_document("---\n".join(yaml.safe_dump(one, sort_keys=False) for one in documents))
+        write_document("---\n".join(yaml.safe_dump(document, sort_keys=False) for document in documents))
 
 
 def run_tests(
@@ -124,7 +124,7 @@ def _run_files(
             continue
         for case in cases:
             try:
-                found.append(_run_case(own, case, [one.object for one in definitions]))
+                found.append(_run_case(own, case, [definition.object for definition in definitions]))
             except ValueError as error:
                 errors.append(ManifestError(str(case.path), case.line, f"{case.fixture.name}: {error}"))
     sources = {one.source for one in (*read.selected, *definitions)} | {one.source for one in errors}
@@ -223,7 +223,7 @@ def _print_rules(rules: Sequence[Rule], store: Store) -> None:
     for rule in rules:
         declared = rule.declaration
         version = GroupVersionKind(declared.group, declared.version, "").api_version
-        templates = [one.resource for one in list_targets(declared)][1:]
+        templates = [target.resource for target in list_targets(declared)][1:]
         further = f" and the templates of {', '.join(templates)}" if templates else ""
         requests = f"{', '.join(name_resources(declared))} ({version}){further} on {', '.join(declared.operations)}"
         verb = "change" if declared.mutates else "validate"

@@ -98,7 +98,7 @@ def load_or_fail(files: Sequence[Path]) -> Sequence[Rule]:
 
 
 def _read_settings(rules: Iterable[Rule], config: Path | None) -> Mapping[str, Any]:
-    if not any(one.reads_settings for one in rules):
+    if not any(rule.reads_settings for rule in rules):
         return {}
     from fleethook.cli.load_settings import load_settings  # noqa: PLC0415 - rules without settings start faster
     from fleethook.engines.rules.rules_settings import RulesSettings  # noqa: PLC0415 - as above
@@ -135,7 +135,7 @@ def _apply_to_files(
     errors, objects = [*read.errors], [one.object for one in read.documents]
     store = fill_store(read.documents, INDEXES)
     definitions = [one for one in objects if gvk_of(one).group_kind == DEFINITION]
-    plurals = {_name_kind(one): as_text(_find_names(one).get("plural")) for one in definitions}
+    plurals = {_name_kind(definition): as_text(_find_names(definition).get("plural")) for definition in definitions}
     inventory = Inventory(
         {str(one["metadata"]["name"]): read_labels(one) for one in objects if one["kind"] == "Namespace"},
         lambda document: find_kind_version(definitions, document),
@@ -166,7 +166,7 @@ def _generates_name(value: JSON) -> bool:
     """Return whether a document is an object without a name, such as a Job that a pipeline creates."""
     document = as_object(value)
     texts = (document.get("apiVersion"), document.get("kind"), as_object(document.get("metadata")).get("generateName"))
-    return all(isinstance(one, str) and one for one in texts)
+    return all(isinstance(text, str) and text for text in texts)
 
 
 def _make_locator(document: Document) -> Callable[[str], str]:
@@ -244,9 +244,9 @@ async def _apply_to_cluster(
 
 def _list_unread(consumers: Iterable[Consumer], resource: WatchedResource) -> Iterator[ManifestError]:
     """Yield an error for each workspace that does not let the command read all objects of a resource."""
-    for one in consumers:
-        if problem := describe_state(one, [(resource.group, resource.plural)], complete=True)[1]:
-            yield ManifestError(one.name, 0, f"its {resource.plural} cannot be read: {problem}")
+    for consumer in consumers:
+        if problem := describe_state(consumer, [(resource.group, resource.plural)], complete=True)[1]:
+            yield ManifestError(consumer.name, 0, f"its {resource.plural} cannot be read: {problem}")
 
 
 async def _read_consumers(connection: "Connection") -> list[Consumer]:
@@ -263,7 +263,7 @@ _NOT_FOUND: Final = 404
 
 def list_followed(rules: Iterable[Rule]) -> list[WatchedResource]:
     """Return the resources that rules read from the store."""
-    named = dict.fromkeys(one for rule in rules for one in rule.declaration.follows)
+    named = dict.fromkeys(follow for rule in rules for follow in rule.declaration.follows)
     return [
         WatchedResource(*parse_api_version(api_version), plural, kind, decode_object)
         for api_version, kind, plural in named
@@ -275,11 +275,11 @@ async def _list_resources(
 ) -> AsyncIterator[WatchedResource]:
     """Yield the resources that rules see, each once; those of wildcards as the cluster serves them."""
     targets = [
-        one for rule in rules if "CREATE" in rule.declaration.operations for one in list_targets(rule.declaration)
+        target for rule in rules if "CREATE" in rule.declaration.operations for target in list_targets(rule.declaration)
     ]
-    targets = [one for one in targets if one.subresource in ("", EVERY)]
+    targets = [target for target in targets if target.subresource in ("", EVERY)]
     named = dict.fromkeys(
-        (one.group, one.version, one.resource, "not-control-plane" in one.conditions) for one in targets
+        (target.group, target.version, target.resource, "not-control-plane" in target.conditions) for target in targets
     )
     yielded = set[tuple[str, str]]()
     for group, version, plural, spares in sorted(named):
@@ -311,7 +311,7 @@ async def _discover(
         except APIError as error:  # The server of an aggregated API may be down.
             errors.append(ManifestError(path, 0, f"cannot be read: {error}"))
             continue
-        for one in list_objects(served.get("resources")):
-            found = as_text(one.get("name"))
-            if plural in (EVERY, found) and "list" in list_texts(one.get("verbs")) and "/" not in found:
+        for resource in list_objects(served.get("resources")):
+            found = as_text(resource.get("name"))
+            if plural in (EVERY, found) and "list" in list_texts(resource.get("verbs")) and "/" not in found:
                 yield name, wanted, found

@@ -80,13 +80,13 @@ class RuleView(NamedTuple):
     @property
     def kinds(self) -> str:
         """The resources with their group and version."""
-        return ", ".join(_describe_resources(as_object(one)) for one in self.webhook.get("rules") or ())
+        return ", ".join(_describe_resources(as_object(rule)) for rule in self.webhook.get("rules") or ())
 
     @property
     def operations(self) -> str:
         """The operations."""
-        rules = [as_object(one) for one in self.webhook.get("rules") or ()]
-        return ", ".join(dict.fromkeys(str(name) for one in rules for name in one.get("operations") or ()))
+        rules = [as_object(rule) for rule in self.webhook.get("rules") or ()]
+        return ", ".join(dict.fromkeys(str(name) for rule in rules for name in rule.get("operations") or ()))
 
 
 def _describe_resources(rule: Mapping[str, Any]) -> str:
@@ -143,17 +143,21 @@ async def find_rules(request: Request) -> list[RuleView]:
     """Return the rules with their calls, as far as the user may see them."""
     context = find_context(request)
     definitions = _list_definitions(context)
-    described = {key_of(one.object) for one in definitions}
-    registered = [one for one in context.list_configurations() if _is_registered(one) or key_of(one) not in described]
+    described = {key_of(definition.object) for definition in definitions}
+    registered = [
+        configuration
+        for configuration in context.list_configurations()
+        if _is_registered(configuration) or key_of(configuration) not in described
+    ]
     stopped = {key_of(each): one.reason for one in await find_stopped(context) for each in one.configurations}
     rules = [
-        one._replace(outage=next((stopped[key] for key in one.registrations if key in stopped), ""))
-        for one in list_rules(definitions, registered)
+        rule._replace(outage=next((stopped[key] for key in rule.registrations if key in stopped), ""))
+        for rule in list_rules(definitions, registered)
     ]
     counted = None if context.sampler is None else context.sampler.find()
     if counted is None or counted.sampled_at is None:
         return rules
-    return [one._replace(calls=count_calls(counted.reviews, one.path)) for one in rules]
+    return [rule._replace(calls=count_calls(counted.reviews, rule.path)) for rule in rules]
 
 
 def _is_registered(configuration: JSONObject) -> bool:
@@ -179,7 +183,7 @@ def list_rule_lines(rules: Iterable[RuleView], *, has_cluster: bool, watched: fl
         has_cluster: Whether the registrations of a cluster are known.
         watched: Seconds for which the calls of the server have been read.
     """
-    return [line for one in rules for line in _judge(one, has_cluster=has_cluster, watched=watched)]
+    return [line for rule in rules for line in _judge(rule, has_cluster=has_cluster, watched=watched)]
 
 
 def _judge(one: RuleView, *, has_cluster: bool, watched: float) -> Iterator[AttentionLine]:
@@ -251,7 +255,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         errors=[_describe_broken(text) for text in _list_errors(context).values()],
         has_files=bool(_list_definitions(context)),
         has_cluster=context.cluster is not None,
-        has_counts=any(one.calls is not None for one in rules),
+        has_counts=any(rule.calls is not None for rule in rules),
         rules_command=f"fleethook console {context.command_source} --rules rules.py".replace("  ", " "),
     )
 
@@ -281,5 +285,5 @@ _SELECTORS: Final = ("namespaceSelector", "objectSelector")
 
 def _make_command(context: ConsoleContext) -> str:
     """Return the command that checks the files, ``""`` without files."""
-    files = [*map(str, context.rule_files)] or sorted({one.source for one in _list_definitions(context)})
+    files = [*map(str, context.rule_files)] or sorted({definition.source for definition in _list_definitions(context)})
     return shlex.join(["fleethook", "rules", "check", *files]) if files else ""
