@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from fleethook.engines.dispatch.call.admission_review import Patcher
-from fleethook.engines.dispatch.call.call import Audit, Deadline, WebhookCaller
+from fleethook.engines.dispatch.call.outgoing_review import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
+from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.match.rules import build_attributes, restore_annotation
@@ -31,7 +31,6 @@ from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.client import HookClient
-from fleethook.server.reviews.codec import find_budget
 from fleethook.work.threads import Worker, run_work
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.engines.dispatch.builders import (

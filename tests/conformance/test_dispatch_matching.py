@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.call.admission_review import (
+from fleethook.engines.dispatch.call.outgoing_review import (
     ReviewError,
     build_review,
     choose_review_version,
     limit_warnings,
     parse_response,
 )
-from fleethook.engines.dispatch.call.call import Audit
+from fleethook.engines.dispatch.call.webhook_caller import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rules import EquivalentIndex, WebhookInvocation, build_attributes, find_invocation

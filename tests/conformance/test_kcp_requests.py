@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.explain import explain
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import InputDocument, RequestOperation, RequestOptions, make_input_request

@@ -1,9 +1,9 @@
 """Checks a rendered workload as kube-apiserver does: the OpenAPI schema, and rules about several members.
 
-The rules are choices, duplicates, `STRUCT_RULES` and `POD_RULES`. Sources: Kubernetes v1.36, pkg/apis/core/validation
-and pkg/apis/apps/validation. tests/conformance/workload_rules.yaml has a workload for each choice, with the answer of
-kube-apiserver. Lists other than those here may repeat a merge key: ``env``, ``ports`` (except names), ``hostAliases``
-and ``imagePullSecrets``.
+The rules are choices, duplicates, `STRUCT_RULES` and `CONTAINER_RULES`. Sources: Kubernetes v1.36,
+pkg/apis/core/validation and pkg/apis/apps/validation. tests/conformance/workload_rules.yaml has a workload for each
+choice, with the answer of kube-apiserver. Lists other than those here may repeat a merge key: ``env``, ``ports``
+(except names), ``hostAliases`` and ``imagePullSecrets``.
 """
 
 import json
@@ -17,6 +17,7 @@ from jsonschema_rs import Draft4Validator, ValidationError
 
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.patch import format_pointer
+from fleethook.workload_schema.container_rules import CONTAINER_RULES
 from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
 from fleethook.workload_schema.json_schema import (
     FORMATS,
@@ -30,7 +31,6 @@ from fleethook.workload_schema.json_schema import (
     shown_value,
 )
 from fleethook.workload_schema.normalize import decode_workload
-from fleethook.workload_schema.pod_rules import POD_RULES
 from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
 from fleethook.workload_schema.value_marks import as_sample
 
@@ -195,7 +195,7 @@ def find_violations(workload: JSONObject, kind: Kind) -> Iterator[WorkloadFindin
 @cache
 def list_rules(struct: str) -> tuple[Rule, ...]:
     """Return the rules of a struct."""
-    rules = [*STRUCT_RULES.get(struct, ()), *POD_RULES.get(struct, ())]
+    rules = [*STRUCT_RULES.get(struct, ()), *CONTAINER_RULES.get(struct, ())]
     if struct in load_choices():
         rules.append(partial(find_conflicts, load_choices()[struct]))
     if struct in DISCRIMINATED:

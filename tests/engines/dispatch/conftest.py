@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.factory import build_dispatcher
 from fleethook.engines.dispatch.webhooks.webhook import Phase

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.explain import ExplainedWebhook, Explanation, explain
 from tests.engines.dispatch.builders import (
     WIDGETS,

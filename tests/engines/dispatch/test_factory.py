@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, DispatchResult
 from fleethook.engines.dispatch.factory import answer_from_records, build_offline_dispatcher, read_namespace

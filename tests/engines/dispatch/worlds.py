@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.admission_review import WebhookResponse
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.outgoing_review import WebhookResponse
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent

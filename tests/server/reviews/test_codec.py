@@ -9,14 +9,11 @@ import pytest
 
 from fleethook.model.admission import Response
 from fleethook.server.reviews.codec import (
-    MAX_SECONDS,
     MAX_UID,
     BadReviewError,
     decode_review,
     encode_error,
     encode_response,
-    find_budget,
-    parse_duration,
     salvage,
 )
 
@@ -143,21 +140,3 @@ def test_an_error_is_a_status_of_the_core_group() -> None:
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "too large",
         "reason": "RequestEntityTooLarge", "code": 413,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("duration", "seconds"),
-    [("10s", 10), ("1m30s", 90), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0), ("", None), ("10", None), ("s", None),
-     ("1s ", None), ("-1s", None), ("9" * 10 + "s", None)],
-)  # fmt: skip
-def test_durations_are_parsed_in_gos_format(duration: str, seconds: float | None) -> None:
-    assert parse_duration(duration) == seconds
-
-
-@pytest.mark.parametrize(
-    ("query", "seconds"),
-    [(b"timeout=10s", 9.9), (b"timeout=500ms", 0.45), (b"timeout=90s", MAX_SECONDS - 0.1), (b"", MAX_SECONDS - 0.1),
-     (b"timeout=x", MAX_SECONDS - 0.1), (b"a=b&timeout=1s&timeout=2s", 1.9)],
-)  # fmt: skip
-def test_a_part_of_the_callers_time_is_reserved_for_the_answer(query: bytes, seconds: float) -> None:
-    assert find_budget(query) == pytest.approx(seconds)

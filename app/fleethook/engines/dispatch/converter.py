@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.call.call_trace import CallTrace
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.dispatcher import MatchedRequest
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition

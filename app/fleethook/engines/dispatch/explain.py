@@ -7,11 +7,13 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.cel.check.reads import list_reads
-from fleethook.engines.dispatch.call.admission_review import ReviewError, choose_review_version
-from fleethook.engines.dispatch.call.call import Audit, Deadline
+from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.call.outgoing_review import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
+from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
+from fleethook.engines.dispatch.input_request import NAMESPACE, InputRequest, is_review
 from fleethook.engines.dispatch.match.rules import Attributes, EquivalentIndex, WebhookInvocation, find_nearest_miss
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
@@ -28,13 +30,10 @@ from fleethook.engines.dispatch.match.should_call import (
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
 from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
-from fleethook.model.admission import AdmissionRequest
+from fleethook.model.admission import AdmissionRequest, Kind
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.work.threads import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
-
-# kube-apiserver's default budget for admission plus storage (k8s.io/apiserver pkg/endpoints/handlers: requestTimeout).
-BUDGET_SECONDS: Final = 34.0
 
 # Webhooks that are explained before other requests get a turn: about 3 ms.
 _EXPLAINED_AT_ONCE: Final = 25
@@ -353,3 +352,36 @@ async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tupl
             for one in await run_work(dispatcher.find_relevant(target, attributes.cluster, phase))
         ]
     )
+
+
+_UNDELETABLE: Final = ("default", "kube-system", "kube-public")
+
+
+def find_refusal(store: Store, planned: InputRequest, *, is_live: bool) -> str:
+    """Return why the admission plugin NamespaceLifecycle refuses a request, before any webhook is asked.
+
+    kcp has the same plugin (pkg/admission/namespacelifecycle). A review has passed it.
+    """
+    request, namespace = planned.request, planned.request.namespace
+    if is_review(planned.source.document):
+        return ""
+    if request.kind == Kind(*NAMESPACE):
+        is_deleted = request.operation == "DELETE" and not request.sub_resource and request.name in _UNDELETABLE
+        return f"namespace {request.name} may not be deleted" if is_deleted else ""
+    written = request.operation in ("CREATE", "UPDATE") and request.kind.group != "authorization.k8s.io"
+    known = {key.name for key in store.keys(NAMESPACE.group_kind) if key.cluster == planned.cluster} if is_live else ()
+    if not (written and namespace and known) or namespace in known:
+        return ""
+    return f"namespace {namespace} of {name_cluster(planned.cluster)} does not exist"
+
+
+def refuse(found: Explanation, reason: str) -> Explanation:
+    """Return an explanation without webhooks if there is a reason to refuse the request."""
+    notes = (f"the request is refused: {reason}",)
+    empty = msgspec.structs.replace(found, mutating=(), validating=(), shadowed=(), notes=notes, refused=reason)
+    return empty if reason else found
+
+
+def name_cluster(name: str) -> str:
+    """Return a logical cluster for messages."""
+    return name or "the cluster"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.cel.program import Activation, Program
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.match_conditions import (

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from fleethook.engines.dispatch.call.admission_review import PatchedObject, ReviewError, WebhookResponse, check_patched
+from fleethook.engines.dispatch.call.outgoing_review import PatchedObject, ReviewError, WebhookResponse, check_patched
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
 from fleethook.engines.dispatch.match.rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext, VersionedRequest

@@ -7,8 +7,6 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
-import msgspec
-
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.sources import SourceOptions, find_workspace, read_source, select_dispatching, warn_about
@@ -16,15 +14,14 @@ from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutpu
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.cluster.store import Store, StoreView, key_of
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import BUDGET_SECONDS, ExplainedWebhook, Explanation
+from fleethook.engines.dispatch.explain import ExplainedWebhook, Explanation, find_refusal, name_cluster, refuse
 from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import (
-    NAMESPACE,
     InputDocument,
     InputRequest,
     InputRequestError,
@@ -34,7 +31,6 @@ from fleethook.engines.dispatch.input_request import (
     make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.model.admission import Kind
 from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject, as_object
 
@@ -193,39 +189,11 @@ def _explain(store: Store, task: _Task) -> list[_Explained]:
     return [
         _Explained(
             request.subject,
-            _refuse(one, _find_refusal(store, request, is_live=task.is_live)),
+            refuse(explanation, find_refusal(store, request, is_live=task.is_live)),
             tuple(_list_notes(store, request, task.clusters)),
         )
-        for request, one in zip(requests, explained, strict=True)
+        for request, explanation in zip(requests, explained, strict=True)
     ]
-
-
-_UNDELETABLE: Final = ("default", "kube-system", "kube-public")
-
-
-def _find_refusal(store: Store, planned: InputRequest, *, is_live: bool) -> str:
-    """Return why the admission plugin NamespaceLifecycle refuses a request, before any webhook is asked.
-
-    kcp has the same plugin (pkg/admission/namespacelifecycle). A review has passed it.
-    """
-    request, namespace = planned.request, planned.request.namespace
-    if is_review(planned.source.document):
-        return ""
-    if request.kind == Kind(*NAMESPACE):
-        is_deleted = request.operation == "DELETE" and not request.sub_resource and request.name in _UNDELETABLE
-        return f"namespace {request.name} may not be deleted" if is_deleted else ""
-    written = request.operation in ("CREATE", "UPDATE") and request.kind.group != "authorization.k8s.io"
-    known = {key.name for key in store.keys(NAMESPACE.group_kind) if key.cluster == planned.cluster} if is_live else ()
-    if not (written and namespace and known) or namespace in known:
-        return ""
-    return f"namespace {namespace} of {_name_cluster(planned.cluster)} does not exist"
-
-
-def _refuse(found: Explanation, reason: str) -> Explanation:
-    """Return an explanation without webhooks if there is a reason to refuse the request."""
-    notes = (f"the request is refused: {reason}",)
-    empty = msgspec.structs.replace(found, mutating=(), validating=(), shadowed=(), notes=notes, refused=reason)
-    return empty if reason else found
 
 
 def _list_notes(store: StoreView, request: InputRequest, clusters: Sequence[str]) -> Iterator[str]:
@@ -278,9 +246,9 @@ def _mark_differences(before: Sequence[Styled], after: Sequence[Styled]) -> Iter
 def _format_tree(explained: _Explained, *, verbose: bool) -> Iterator[Styled]:
     subject, explanation, _ = explained
     owner = explanation.owner
-    request = f"{explanation.operation} of {explanation.resource}, {subject}, in {_name_cluster(explanation.cluster)}"
+    request = f"{explanation.operation} of {explanation.resource}, {subject}, in {name_cluster(explanation.cluster)}"
     yield styled(request, "bold")
-    yield styled(f"owner: {'none' if owner.cluster is None else _name_cluster(owner.cluster)} ({owner.case})")
+    yield styled(f"owner: {'none' if owner.cluster is None else name_cluster(owner.cluster)} ({owner.case})")
     for step in owner.trace:
         yield styled(f"  {step}", "bold red" if step == owner.problem else "cyan")
     for phase, webhooks in (("mutating", explanation.mutating), ("validating", explanation.validating)):
@@ -293,10 +261,6 @@ def _format_tree(explained: _Explained, *, verbose: bool) -> Iterator[Styled]:
             yield styled(f"  {one}", "yellow")
     for note in explanation.notes:
         yield styled(f"note: {note}", "yellow")
-
-
-def _name_cluster(name: str) -> str:
-    return name or "the cluster"
 
 
 def _format_webhook(webhook: ExplainedWebhook, *, verbose: bool) -> Iterator[Styled]:

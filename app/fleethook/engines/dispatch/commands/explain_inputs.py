@@ -17,8 +17,8 @@ from fleethook.cli.trials import Trial
 from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.call.admission_review import ReviewError, check_patched
-from fleethook.engines.dispatch.call.call import Audit, Deadline
+from fleethook.engines.dispatch.call.outgoing_review import ReviewError, check_patched
+from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.input_request import InputDocument, InputRequest, find_problem, is_review

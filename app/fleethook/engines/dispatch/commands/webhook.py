@@ -38,7 +38,7 @@ from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trials import Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import (
     describe,
     read_reviews,
@@ -49,7 +49,6 @@ from fleethook.engines.dispatch.commands.explain_inputs import (
 )
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import BUDGET_SECONDS
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import (
     InputDocument,

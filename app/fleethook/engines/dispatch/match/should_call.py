@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from fleethook.cel.program import INLINE_LIMITS, Activation, Program
-from fleethook.engines.dispatch.call.admission_review import Patcher, WebhookResponse, build_condition_request
-from fleethook.engines.dispatch.call.call import Audit, Deadline
+from fleethook.engines.dispatch.call.outgoing_review import Patcher, WebhookResponse, build_condition_request
+from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,

@@ -10,10 +10,10 @@ import msgspec
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView
 from fleethook.console.forms import FormFieldError, read_document
 from fleethook.console.rendering import dump_yaml
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import BUDGET_SECONDS, Explanation, explain
+from fleethook.engines.dispatch.explain import Explanation, explain
 from fleethook.engines.dispatch.input_request import (
     InputDocument,
     InputRequest,

@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Scope
 
 from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
-from fleethook.engines.dispatch.call.call import Deadline
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import DispatchResult
 from fleethook.engines.dispatch.review.dispatch_endpoint import (

@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope
 
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.call.call import Deadline
 from fleethook.engines.dispatch.call.call_trace import note_refusal
+from fleethook.engines.dispatch.call.webhook_caller import Deadline, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, too_many_requests
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.explain import explain
@@ -45,7 +45,6 @@ from fleethook.server.reviews.codec import (
     decode_review,
     encode_response,
     explain_failure,
-    find_budget,
 )
 from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP, AskedCall
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint

@@ -93,7 +93,7 @@ def _mutate_owned(
     except SubjectError as error:
         return admission.allowed(warnings=[f"not rendered: {error}"])
     except RenderError as error:
-        return _refuse(error, request, workload)
+        return _answer_failed_render(error, request, workload)
     if selected is None:
         return admission.allowed()
     if isinstance(selected, LongCompilation):
@@ -104,7 +104,7 @@ def _mutate_owned(
     return _render_selected(request, workload, selected, target=target, last_render=last_render)
 
 
-def _refuse(error: RenderError, request: AdmissionRequest, workload: JSONObject) -> Response:
+def _answer_failed_render(error: RenderError, request: AdmissionRequest, workload: JSONObject) -> Response:
     if keeps_spec(request, workload):
         return admission.allowed(warnings=[f"not rendered: {error}"])
     return admission.denied(str(error))
@@ -122,7 +122,7 @@ def _render_selected(
     try:
         rendering = render_selected(selected, workload, target, last_render=last_render)
     except RenderError as error:
-        return _refuse(error, request, workload)
+        return _answer_failed_render(error, request, workload)
     if not target.creating and selected.plan.leaves_replicas:
         rendering = keep_replicas(rendering, workload, as_object(request.old_object))
     if not rendering.operations:

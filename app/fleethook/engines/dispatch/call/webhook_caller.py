@@ -1,14 +1,19 @@
-"""Calls one webhook, and records its audit annotations (upstream: k8s.io/apiserver pkg/admission/plugin/webhook)."""
+"""Calls one webhook before the deadline of the request, and records its audit annotations.
 
+Upstream: k8s.io/apiserver pkg/admission/plugin/webhook.
+"""
+
+import re
 import time
 import uuid
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
+from urllib.parse import parse_qs
 
 import msgspec
 
-from fleethook.engines.dispatch.call.admission_review import (
+from fleethook.engines.dispatch.call.outgoing_review import (
     ReviewError,
     WebhookResponse,
     build_review,
@@ -52,6 +57,46 @@ class Deadline(NamedTuple):
         """Raise StatusError after the deadline."""
         if self.remaining <= 0:
             raise timed_out()
+
+
+# kube-apiserver's default budget for admission plus storage: the longest any caller waits
+# (k8s.io/apiserver pkg/endpoints/handlers/rest.go, requestTimeoutUpperBound).
+BUDGET_SECONDS: Final = 34.0
+# Seconds before the caller's deadline that are reserved for sending the answer.
+_MARGIN_SECONDS: Final = 0.1
+_MARGIN_SHARE: Final = 0.1
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART: Final = re.compile(r"(\d{1,9}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|ns)", re.ASCII)
+# Characters of a query whose seconds are cached.
+_MAX_CACHED_QUERY: Final = 64
+
+
+def parse_duration(duration: str) -> float | None:
+    """Return a duration in Go's format (``1m30s``, ``500ms``) in seconds, None if the text has another format."""
+    seconds, at = 0.0, 0
+    while at < len(duration):
+        part = _PART.match(duration, at)
+        if part is None:
+            return None
+        seconds += float(part[1]) * _UNITS[part[2]]
+        at = part.end()
+    return seconds if duration else None
+
+
+def find_budget(query: bytes) -> float:
+    """Return the seconds within which a request has to be answered."""
+    # An apiserver always sends the same few queries. Long queries are not cached.
+    return _cached_budget(query) if len(query) <= _MAX_CACHED_QUERY else _compute_budget(query)
+
+
+def _compute_budget(query: bytes) -> float:
+    asked = parse_duration(parse_qs(query.decode("latin-1")).get("timeout", [""])[-1]) if query else None
+    seconds = min(asked or BUDGET_SECONDS, BUDGET_SECONDS)
+    return seconds - min(_MARGIN_SECONDS, seconds * _MARGIN_SHARE)
+
+
+_cached_budget: Final = lru_cache(maxsize=256)(_compute_budget)
 
 
 Observe = Callable[..., None]

@@ -211,7 +211,7 @@ def _is_claim(volume: JSONObject) -> bool:
     return "persistentVolumeClaim" in volume or "ephemeral" in volume
 
 
-POD_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+CONTAINER_RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "apps.v1.DeploymentSpec": (_check_deployment, _check_selector, _check_volumes),
     "apps.v1.StatefulSetSpec": (_check_selector, _check_volumes),
     "core.v1.Container": (_check_container,),
