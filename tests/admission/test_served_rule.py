@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, mutate, validate
-from fleethook.admission.rule import build_request
-from fleethook.admission.served_rule import TimedWork, run_in_time
+from fleethook.admission.rule import TimedWork, build_request, run_in_time
 from tests.admission.test_rule import POD, default_seccomp, needs_owner
 
 

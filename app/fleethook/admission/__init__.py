@@ -12,9 +12,9 @@ To write a rule, put it into a file and pass it to ``fleethook serve --rules FIL
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.decorators import mutate, validate
-from fleethook.admission.followed_objects import Objects
-from fleethook.admission.invocation import Denied, Request
+from fleethook.admission.invocation import Denied
 from fleethook.admission.members import Members
+from fleethook.admission.request import Objects, Request
 from fleethook.admission.rule import Review, Rule
 
 __all__ = ["Denied", "Members", "Objects", "Request", "Review", "Rule", "RuleError", "mutate", "validate"]

@@ -1,28 +1,20 @@
 """One call of a rule: its arguments by name, and the response to its result."""
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from fleethook.admission.declaration import RuleError
-from fleethook.admission.followed_objects import FIND_NOTHING, Lookup, Objects
 from fleethook.admission.members import to_plain, view
-from fleethook.admission.typed_objects import PLAIN, Codec, describe_misfit, find_codec, follow_changes
+from fleethook.admission.parameters import PLAIN, Codec, Signature, describe_misfit, follow_changes
+from fleethook.admission.request import FIND_NOTHING, Lookup, Objects, Request
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched, read_cluster
 from fleethook.model.gvk import (
     GroupKind,
-    GroupVersionKind,
-    GroupVersionResource,
     is_built_in,
 )
-from fleethook.model.json import JSON, as_object, as_text
+from fleethook.model.json import JSON, as_object
 from fleethook.patch.diff import diff, identical
-
-NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
-"""The parameters that a rule may have; one with another name gets the object."""
 
 # kube-apiserver refuses changes of these members, or ignores them.
 _IDENTITY: Final = (("", "apiVersion"), ("", "kind"), ("metadata", "name"), ("metadata", "namespace"))
@@ -85,147 +77,6 @@ def respond_to_denial(denial: Denied, *, warnings: tuple[str, ...] = ()) -> Resp
     message = f"{field}: {text}" if field else text
     reason = "Invalid" if denial.code == 422 else "Forbidden"
     return Response(allowed=False, code=denial.code, reason=reason, message=message, causes=causes, warnings=warnings)
-
-
-class Request:
-    """The request of a review. Changes of `object` by a mutating rule become the patch.
-
-    Attributes:
-        uid: Identifies the review.
-        operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``.
-        namespace: The namespace; ``""`` for an object without one.
-        subresource: The subresource; ``""`` for the object itself.
-        kind: Group, version and kind of the object.
-        dry_run: Whether the request has no effect.
-        workspace: The path of the logical cluster, such as ``root:team``; ``""`` if it is not known.
-    """
-
-    def __init__(self, review: AdmissionRequest, read_object: Callable[[], Any], lookup: Any) -> None:
-        """Prepare; nothing is decoded before it is read. ``read_object`` returns the object."""
-        self._review: Final = review
-        self._lookup: Final[Lookup] = lookup
-        self.workspace: Final = lookup.workspace
-        self._read_object: Final = read_object
-        self.uid: Final = review.uid
-        self.operation: Final[str] = review.operation
-        self.namespace: Final = review.namespace
-        self.subresource: Final = review.sub_resource
-        self.kind: Final = GroupVersionKind(review.kind.group, review.kind.version, review.kind.kind)
-        self.dry_run: Final = bool(review.dry_run)
-
-    @cached_property
-    def name(self) -> str:
-        """The name of the object, also of one that is deleted with its collection; ``""`` before it is generated."""
-        if self._review.name or self.operation != "DELETE":
-            return self._review.name
-        return as_text(as_object(as_object(self._review.old_object).get("metadata")).get("name"))
-
-    @cached_property
-    def cluster(self) -> str:
-        """The name of the logical cluster of kcp; ``""`` outside kcp."""
-        return self._lookup.cluster or read_cluster(self._review)
-
-    @cached_property
-    def object(self) -> Any:
-        """The object; for a DELETE, the object that is deleted."""
-        return self._read_object()
-
-    @cached_property
-    def old(self) -> Any:
-        """The stored object; None for a CREATE."""
-        return PLAIN.decode(self._review.old_object_raw)
-
-    @property
-    def resource(self) -> GroupVersionResource:
-        """Group, version and plural; a subresource has those of its object."""
-        named = self._review.resource
-        return GroupVersionResource(named.group, named.version, named.resource)
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """The labels of the object, to read."""
-        return self._read_texts("labels")
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """The annotations of the object, to read."""
-        return self._read_texts("annotations")
-
-    @cached_property
-    def user(self) -> Any:
-        """The user: ``username``, ``uid``, ``groups`` and ``extra``."""
-        return view(self._review.user or {})
-
-    @cached_property
-    def options(self) -> Any:
-        """The options of the operation."""
-        return view(self._review.decoded_options or {})
-
-    def _read_texts(self, member: str) -> Mapping[str, str]:
-        document = self.object
-        return MappingProxyType(as_object(as_object(as_object(document).get("metadata")).get(member)))
-
-
-class Signature(NamedTuple):
-    """The parameters of a rule.
-
-    Attributes:
-        names: The names of `NAMES` that the rule asks for, except that of its object.
-        object_name: The parameter that gets the object, ``""`` without one.
-        codec: Converts the object.
-        old_codec: Converts the stored object.
-    """
-
-    names: tuple[str, ...]
-    object_name: str
-    codec: Codec
-    old_codec: Codec
-
-
-def read_signature(function: Callable[..., Any], *, mutates: bool = True) -> Signature:
-    """Return the parameters of a rule, which changes its object if it ``mutates``; raises RuleError."""
-    try:
-        parameters = inspect.signature(function, eval_str=True).parameters.values()
-    except NameError as error:
-        raise RuleError(
-            f"an annotation cannot be resolved: {error}; import it outside of `if TYPE_CHECKING`"
-        ) from error
-    names: list[str] = []
-    object_name, codecs = "", {"": PLAIN, "old": PLAIN}
-    for parameter in parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise RuleError(
-                f"the parameter {parameter.name!r} has no name to pass it by: give some of {', '.join(NAMES)}"
-            )
-        if parameter.name in NAMES and parameter.name != "object":
-            names.append(parameter.name)
-        elif parameter.default is parameter.empty:
-            if object_name:
-                raise RuleError(
-                    f"the parameters {object_name!r} and {parameter.name!r} are unknown: one gets the object, the "
-                    f"others are {', '.join(NAMES[1:])}"
-                )
-            object_name = parameter.name
-        else:
-            continue
-        if parameter.name in ("old", object_name):
-            codecs["old" if parameter.name == "old" else ""] = _find_codec(parameter)
-    codec = codecs[""] if mutates or codecs[""] is PLAIN else codecs[""]._replace(is_partial=False)
-    return Signature(tuple(names), object_name, codec, codecs["old"])
-
-
-def _find_codec(parameter: inspect.Parameter) -> Codec:
-    annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
-    try:
-        codec = find_codec(annotation)
-    except (TypeError, ValueError) as error:
-        raise RuleError(f"the parameter {parameter.name!r} has a type that cannot be used: {error}") from error
-    if codec is None:
-        raise RuleError(
-            f"the parameter {parameter.name!r} cannot be a {annotation!r}: annotate it with a msgspec Struct, "
-            "a pydantic model, a dataclass or dict"
-        )
-    return codec
 
 
 class Invocation:

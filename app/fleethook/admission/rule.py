@@ -1,17 +1,21 @@
 """Rules: decorated functions that decide about reviews, and their tests from Python."""
 
+import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
+from queue import Empty, SimpleQueue
 from reprlib import repr as shortened_repr
-from typing import Any, NamedTuple, get_args
+from typing import Any, Final, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from fleethook.admission.followed_objects import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.invocation import Invocation
 from fleethook.admission.matching import choose_resource, find_mismatch
+from fleethook.admission.request import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.result_check import TOLERATED, list_added_faults
-from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_in_time
+from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_at_once
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
@@ -319,3 +323,73 @@ def _make_review(
         object=apply(request.object, response.patch) if response.patch else request.object,
         mistakes=mistakes,
     )
+
+
+_T = TypeVar("_T")
+
+
+class _Caller(threading.Thread):
+    """A thread for calls of rules, one after the other. Nothing can end a call that hangs, but the process can."""
+
+    def __init__(self) -> None:
+        super().__init__(name="rule", daemon=True)
+        self.calls: Final[SimpleQueue[Callable[[], None]]] = SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self.calls.get()()
+
+
+_idle: Final[list[_Caller]] = []
+
+
+class _Batch(Generic[_T]):
+    """Coroutines that a thread runs one after the other, because a change of threads takes longer than a usual rule."""
+
+    def __init__(self, works: Sequence["TimedWork[_T]"]) -> None:
+        self._works: Final = works
+        self._context: Final = copy_context()
+        self._results: Final[SimpleQueue[_T | BaseException]] = SimpleQueue()
+        self.is_given_up = False
+
+    def run(self) -> None:
+        for work, _, is_async in self._works:
+            if self.is_given_up:
+                return
+            run: Callable[[Coroutine[Any, Any, _T]], _T] = asyncio.run if is_async else run_at_once
+            try:
+                self._results.put(self._context.copy().run(run, work))
+            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+                self._results.put(error)
+
+    def wait(self) -> list[_T | None]:
+        """Return the results, with None for the last one if it takes too long."""
+        found: list[_T | None] = []
+        for _, seconds, _ in self._works:
+            try:
+                result = self._results.get(timeout=seconds)
+            except Empty:
+                self.is_given_up = True
+                return [*found, None]
+            if isinstance(result, BaseException):
+                raise result
+            found.append(result)
+        return found
+
+
+TimedWork = tuple[Coroutine[Any, Any, _T], float, bool]
+"""A coroutine, its time limit in seconds, and whether it may wait."""
+
+
+def run_in_time(works: Sequence[TimedWork[_T]]) -> list[_T | None]:
+    """Return the results of coroutines, None for one that takes too long."""
+    found: list[_T | None] = []
+    while len(found) < len(works):
+        batch = _Batch(works[len(found) :])
+        caller = _idle.pop() if _idle else _Caller()
+        caller.calls.put(batch.run)
+        found += batch.wait()
+        if not batch.is_given_up:
+            _idle.append(caller)
+    return found

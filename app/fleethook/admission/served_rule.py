@@ -1,29 +1,26 @@
 """A rule as servers and commands ask it."""
 
-import asyncio
 import inspect
 import re
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextvars import copy_context
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from fleethook.admission.declaration import Declaration, RuleError
 from fleethook.admission.existing import REFUSALS, judge_update
-from fleethook.admission.followed_objects import Lookup
 from fleethook.admission.invocation import (
     Denied,
     Invocation,
-    read_signature,
     respond_to_denial,
     shorten_text,
     write_warning,
 )
 from fleethook.admission.matching import bind_variables
+from fleethook.admission.parameters import read_signature
 from fleethook.admission.pod_templates import find_template, has_controller, place_patch, place_refusal, show_template
+from fleethook.admission.request import Lookup
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 
@@ -94,7 +91,7 @@ class ServedRule:
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
     ) -> Response:
         """Answer a review with a plain function or an expression, as `answer_async` does."""
-        return _run_at_once(self.decide(request, lookup, settings))[0]
+        return run_at_once(self.decide(request, lookup, settings))[0]
 
     async def answer_async(
         self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
@@ -195,7 +192,7 @@ def _find_place(function: Function, error: BaseException | None = None) -> str:
 _T = TypeVar("_T")
 
 
-def _run_at_once(work: Coroutine[Any, Any, _T]) -> _T:
+def run_at_once(work: Coroutine[Any, Any, _T]) -> _T:
     """Return the result of a coroutine that waits for nothing."""
     try:
         work.send(None)
@@ -203,70 +200,3 @@ def _run_at_once(work: Coroutine[Any, Any, _T]) -> _T:
         result: _T = end.value
         return result
     raise AssertionError("only a coroutine waits")
-
-
-class _Caller(threading.Thread):
-    """A thread for calls of rules, one after the other. Nothing can end a call that hangs, but the process can."""
-
-    def __init__(self) -> None:
-        super().__init__(name="rule", daemon=True)
-        self.calls: Final[SimpleQueue[Callable[[], None]]] = SimpleQueue()
-        self.start()
-
-    def run(self) -> None:
-        while True:
-            self.calls.get()()
-
-
-_idle: Final[list[_Caller]] = []
-
-
-class _Batch(Generic[_T]):
-    """Coroutines that a thread runs one after the other, because a change of threads takes longer than a usual rule."""
-
-    def __init__(self, works: Sequence["TimedWork[_T]"]) -> None:
-        self._works: Final = works
-        self._context: Final = copy_context()
-        self._results: Final[SimpleQueue[_T | BaseException]] = SimpleQueue()
-        self.is_given_up = False
-
-    def run(self) -> None:
-        for work, _, is_async in self._works:
-            if self.is_given_up:
-                return
-            run: Callable[[Coroutine[Any, Any, _T]], _T] = asyncio.run if is_async else _run_at_once
-            try:
-                self._results.put(self._context.copy().run(run, work))
-            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-                self._results.put(error)
-
-    def wait(self) -> list[_T | None]:
-        """Return the results, with None for the last one if it takes too long."""
-        found: list[_T | None] = []
-        for _, seconds, _ in self._works:
-            try:
-                result = self._results.get(timeout=seconds)
-            except Empty:
-                self.is_given_up = True
-                return [*found, None]
-            if isinstance(result, BaseException):
-                raise result
-            found.append(result)
-        return found
-
-
-TimedWork = tuple[Coroutine[Any, Any, _T], float, bool]
-"""A coroutine, its time limit in seconds, and whether it may wait."""
-
-
-def run_in_time(works: Sequence[TimedWork[_T]]) -> list[_T | None]:
-    """Return the results of coroutines, None for one that takes too long."""
-    found: list[_T | None] = []
-    while len(found) < len(works):
-        batch = _Batch(works[len(found) :])
-        caller = _idle.pop() if _idle else _Caller()
-        caller.calls.put(batch.run)
-        found += batch.wait()
-        if not batch.is_given_up:
-            _idle.append(caller)
-    return found

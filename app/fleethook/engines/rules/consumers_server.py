@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
-from fleethook.admission.followed_objects import EVERY, Lookup
+from fleethook.admission.request import EVERY, Lookup
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.kubernetes.resources import CONSUMERS, WatchedResource, decode_object

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fleethook.admission.followed_objects import Lookup
 from fleethook.admission.matching import find_rule_mismatch
+from fleethook.admission.request import Lookup
 from fleethook.admission.rule import Rule
 from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION
 from fleethook.fairness import Limits, Slots

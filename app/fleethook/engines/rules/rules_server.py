@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from watchfiles import awatch
 
 from fleethook.admission.declaration import RuleError
-from fleethook.admission.followed_objects import Lookup
+from fleethook.admission.request import Lookup
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules
 from fleethook.cluster.followed_cluster import Followed

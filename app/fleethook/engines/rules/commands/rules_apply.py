@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fleethook.admission.declaration import RuleError, is_control_plane
-from fleethook.admission.followed_objects import find_among
 from fleethook.admission.pod_templates import list_targets
+from fleethook.admission.request import find_among
 from fleethook.admission.rule import Rule, Surroundings
 from fleethook.admission.rules_file import load_rules
 from fleethook.api_schema import read_definitions

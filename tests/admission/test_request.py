@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import validate
-from fleethook.admission.followed_objects import Objects, find_among
+from fleethook.admission.request import Objects, find_among
 from fleethook.model.gvk import GroupKind
 
 POD = {
