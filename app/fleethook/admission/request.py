@@ -1,4 +1,4 @@
-"""What a rule reads: the request of a review, and as ``store`` the objects beside that of the review. No I/O."""
+"""The request of a review, and the objects beside it that a rule reads as ``store``. No I/O."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
