@@ -84,6 +84,21 @@ async def test_closed_threads_end_and_take_no_function() -> None:
     assert sorted(names) == ["closed_0", "closed_1"]
 
 
+async def test_a_function_that_is_cancelled_before_its_turn_does_not_run() -> None:
+    threads, go, ran = DaemonThreads(1, "busy"), threading.Event(), list[str]()
+    first = threads.run(go.wait, 60)
+    threads.run(ran.append, "cancelled").cancel()
+    last = threads.run(ran.append, "last")
+    go.set()
+    await asyncio.gather(first, last)
+    assert ran == ["last"]
+
+
+async def test_an_idle_thread_runs_the_next_function() -> None:
+    threads = DaemonThreads(4, "reused")
+    assert {await threads.run(lambda: threading.current_thread().name) for _ in range(4)} == {"reused_0"}
+
+
 async def test_the_threads_of_a_forgotten_worker_end() -> None:
     name = await Worker(name="forgotten").run("a", lambda: threading.current_thread().name)
     await until(lambda: gc.collect() is None or name not in [one.name for one in threading.enumerate()])
