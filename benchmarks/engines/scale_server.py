@@ -25,7 +25,7 @@ from benchmarks.engines.scale_objects import Size, Workloads
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
-from fleethook.engines.overrider.controller.controller import OverriderController
+from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
 from fleethook.work.garbage import pause_garbage_collector, settle_garbage_collector

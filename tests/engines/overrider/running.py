@@ -10,7 +10,7 @@ from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.controller.controller import OverriderController
+from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
 from fleethook.work.queue import sleep

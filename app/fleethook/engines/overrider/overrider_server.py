@@ -68,7 +68,7 @@ from fleethook.work.garbage import pause_garbage_collector
 from fleethook.work.threads import Worker
 
 if TYPE_CHECKING:
-    from fleethook.engines.overrider.controller.controller import OverriderController
+    from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 
 
 def overrider_routes(
@@ -249,7 +249,7 @@ class OverriderServer(EngineServer):
 
     def _make_controller(self, leadership: Leadership) -> "OverriderController":
         # Imported here because servers that do not lead do not need them.
-        from fleethook.engines.overrider.controller.controller import OverriderController  # noqa: PLC0415
+        from fleethook.engines.overrider.controller.overrider_controller import OverriderController  # noqa: PLC0415
 
         context = self.context
         assert context.cluster is not None

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.engines.overrider.controller.controller import OverriderController
+from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 from fleethook.engines.overrider.controller.status import (
     Result,
     bound,
