@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.workload_admission import has_trigger
-from fleethook.engines.overrider.controller.status import Result
+from fleethook.engines.overrider.controller.overrider_status import Result
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.controller.workload_decision import (
     Action,

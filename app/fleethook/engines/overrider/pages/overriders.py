@@ -176,7 +176,7 @@ def _select_conditions(stored: JSON) -> Iterator[Mapping[str, Any]]:
 
 
 _CONDITIONS: Final = ("Bound", "Rendered", "Conflict")
-"""The conditions of the controller; see `fleethook.engines.overrider.controller.status`."""
+"""The conditions of the controller; see `fleethook.engines.overrider.controller.overrider_status`."""
 
 
 router: Final = APIRouter(prefix="/overriders")

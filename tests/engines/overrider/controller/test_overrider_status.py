@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.controller.overrider_controller import OverriderController
-from fleethook.engines.overrider.controller.status import (
+from fleethook.engines.overrider.controller.overrider_status import (
     Result,
     bound,
     build_status,
