@@ -14,7 +14,12 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.render.last_render import NEVER_RENDERED, LastRender, read_last_render
-from fleethook.engines.overrider.render.render import RenderTarget, SelectedPlan, render_selected, select_plan
+from fleethook.engines.overrider.render.workload_rendering import (
+    RenderTarget,
+    SelectedPlan,
+    render_selected,
+    select_plan,
+)
 from fleethook.engines.overrider.subject.owner_index import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model import admission
