@@ -20,7 +20,7 @@ from tests.builders import (
     workload,
     yurt_app_set,
 )
-from tests.engines.overrider.render.test_fast_path import HANGZHOU, SPEC, SUBJECT, TEMPLATE, make_workload
+from tests.engines.overrider.render.test_precompiled_patch import HANGZHOU, SPEC, SUBJECT, TEMPLATE, make_workload
 
 
 def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:

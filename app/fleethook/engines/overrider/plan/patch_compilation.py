@@ -6,14 +6,14 @@ from typing import Final, NamedTuple, TypeVar
 
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.render.delta import Assign, Change, ListDelta, ObjectDelta
-from fleethook.engines.overrider.render.fast_path import (
+from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path
+from fleethook.engines.overrider.render.precompiled_patch import (
     REPLICAS_POINTER,
     CreatedMembers,
     Expected,
     ExpectedWorkload,
     PrecompiledPatch,
 )
-from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY
 from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.patch import format_pointer, identical
