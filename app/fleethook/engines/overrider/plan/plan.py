@@ -48,7 +48,7 @@ from fleethook.engines.overrider.template.pool_template import (
     shape_problem,
     without_reserved,
 )
-from fleethook.engines.overrider.template.template import build_template, without_owner_marks
+from fleethook.engines.overrider.template.template_builder import build_template, without_owner_marks
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import ABSENT, JSONObject
 from fleethook.model.merge_keys import WORKLOAD

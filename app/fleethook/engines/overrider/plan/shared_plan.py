@@ -35,7 +35,7 @@ from fleethook.engines.overrider.template.pool_template import (
     mark_settings,
     workload_prefix,
 )
-from fleethook.engines.overrider.template.template import lacks_pool, subject_name
+from fleethook.engines.overrider.template.template_builder import lacks_pool, subject_name
 from fleethook.model.formats.field_errors import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
