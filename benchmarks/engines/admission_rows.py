@@ -26,7 +26,12 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.server_group import certificate
 from benchmarks.servers import PATH
 from fleethook.cluster.registration.configuration_objects import NOT_DELETING
-from fleethook.engines.overrider.subject.match_conditions import OWNED, SelectedSubjects, SubjectName, write_conditions
+from fleethook.engines.overrider.subject.workload_match_conditions import (
+    OWNED,
+    SelectedSubjects,
+    SubjectName,
+    write_conditions,
+)
 from fleethook.model.openyurt import POOL_NAME_LABEL, REVISION_LABEL
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import OPENYURT, WEBHOOKS, run_registered_server

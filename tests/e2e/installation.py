@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fleethook.cluster.registration.configuration_objects import find_conditions
-from fleethook.engines.overrider.subject.match_conditions import (
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
     SelectedSubjects,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.subject.match_conditions import (
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     Announcement,
     SelectedSubjects,
     SubjectName,

@@ -20,7 +20,11 @@ from fleethook.cli.doctor.doctor_checks import (
 )
 from fleethook.cluster.registration.configuration_objects import ServiceReference, webhook_configurations
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
-from fleethook.engines.overrider.subject.match_conditions import SelectedSubjects, SubjectName, select_workloads
+from fleethook.engines.overrider.subject.workload_match_conditions import (
+    SelectedSubjects,
+    SubjectName,
+    select_workloads,
+)
 from tests.pki import Authority
 
 SERVICE = ServiceReference("system", "fleethook")

@@ -15,7 +15,7 @@ from fleethook.cluster.registration.configuration_objects import (
     webhook_configurations,
 )
 from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
-from fleethook.engines.overrider.subject.match_conditions import (
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     SelectedSubjects,
     SubjectName,
     list_selected,

@@ -12,7 +12,7 @@ from fleethook.cluster.registration.configuration_objects import (
     webhook_configurations,
 )
 from fleethook.engines.overrider.subject.condition_writer import Announcer, ConditionClient, ConditionWriter
-from fleethook.engines.overrider.subject.match_conditions import (
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
     SelectedSubjects,

@@ -14,7 +14,7 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     lists_without_leader,
     runs_selection,
 )
-from fleethook.engines.overrider.subject.match_conditions import (
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     Announcement,
     SubjectName,
 )

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     call_on_change,
 )
 from fleethook.engines.overrider.subject.condition_writer import ConditionClient
-from fleethook.engines.overrider.subject.match_conditions import (
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     Announcement,
     SelectedSubjects,
     SubjectName,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
-from fleethook.engines.overrider.subject.match_conditions import (
+from fleethook.engines.overrider.subject.owner_index import subject_of
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     Announcement,
     SubjectName,
 )
-from fleethook.engines.overrider.subject.owner_index import subject_of
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -22,7 +22,7 @@ from fleethook.cluster.registration.configuration_objects import (
     find_conditions,
 )
 from fleethook.cluster.registration.registrar import get_object, owns_fields, patch_object, release_fields
-from fleethook.engines.overrider.subject.match_conditions import (
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
     SelectedSubjects,
