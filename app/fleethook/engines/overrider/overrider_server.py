@@ -268,7 +268,7 @@ class OverriderServer(EngineServer):
 def _make_conclude(store: Store, cluster: Cluster) -> Conclude:
     """Return the work before kube-apiserver stores an admitted overrider."""
     # Imported here because a server that reads manifests does not need them.
-    from fleethook.engines.overrider.subject.condition_writer import Announcer, ConditionClient  # noqa: PLC0415
+    from fleethook.engines.overrider.subject.match_condition_writer import Announcer, ConditionClient  # noqa: PLC0415
 
     announcer = Announcer(
         ConditionClient(cluster.connection),

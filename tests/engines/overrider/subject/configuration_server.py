@@ -11,7 +11,7 @@ from fleethook.cluster.registration.configuration_objects import (
     find_conditions,
     webhook_configurations,
 )
-from fleethook.engines.overrider.subject.condition_writer import Announcer, ConditionClient, ConditionWriter
+from fleethook.engines.overrider.subject.match_condition_writer import Announcer, ConditionClient, ConditionWriter
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,

@@ -203,7 +203,7 @@ def _compare_only(workload: JSONObject) -> JSONObject:
 def _drop_empty_terms(spec: JSON) -> JSON:
     """Return a spec without a node affinity that has no condition.
 
-    OpenYurt 1.4 writes such terms and fleethook does not (`fleethook.engines.overrider.template.template_builder.place`).
+    OpenYurt 1.4 writes such terms and fleethook does not (`fleethook.engines.overrider.template.pool_template.place`).
     """
     template = as_object(spec.get("template"))
     pod_spec = as_object(template.get("spec"))

@@ -83,7 +83,7 @@ def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
-    from fleethook.engines.overrider.subject.condition_writer import ConditionWriter
+    from fleethook.engines.overrider.subject.match_condition_writer import ConditionWriter
 
 
 def runs_selection(settings: OverriderSettings) -> bool:
@@ -141,7 +141,7 @@ def make_selection_writer(
         clock: Returns monotonic seconds.
     """
     # Imported here because most servers do not need them.
-    from fleethook.engines.overrider.subject.condition_writer import ConditionClient, ConditionWriter  # noqa: PLC0415
+    from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient, ConditionWriter  # noqa: PLC0415
 
     assert context.cluster is not None
     source = context.cluster.source

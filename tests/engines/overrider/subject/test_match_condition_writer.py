@@ -14,7 +14,7 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     bound_subjects,
     call_on_change,
 )
-from fleethook.engines.overrider.subject.condition_writer import ConditionClient
+from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     Announcement,
     SelectedSubjects,
