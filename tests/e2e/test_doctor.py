@@ -123,7 +123,6 @@ def test_a_healthy_registration_has_no_fault(
     assert {level for rows in levels(found).values() for level in rows} == {"ok"}
     assert set(found) >= {
         "versions",
-        "clock",
         "registration",
         "failure-policy",
         "reachability",

@@ -12,8 +12,6 @@ from tests.engines.dispatch.builders import logical_cluster
 from tests.kcp_paths import IDENTITY, Kcp, kcp_paths
 
 SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
-ACCESS = "/clusters/ws1/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-ALLOWED = {"status": {"allowed": True}}
 EMPTY = {"metadata": {"resourceVersion": "1"}, "items": []}
 
 
@@ -28,7 +26,7 @@ def kcp() -> Iterator[Kcp]:
         made.objects["/apis/core.kcp.io/v1alpha1/logicalclusters"] = [
             logical_cluster(one) for one in ("system:a", "ws1")
         ]
-        made.single = {f"/clusters/root{SHARDS}": list_shards("root"), ACCESS: ALLOWED}
+        made.single = {f"/clusters/root{SHARDS}": list_shards("root")}
         made.stopping.set()  # watches end at once
         yield made
 
@@ -44,8 +42,8 @@ def levels(result: Result) -> list[str]:
 
 def test_a_kcp_that_can_be_read_has_no_faults(kcp: Kcp, tmp_path: Path) -> None:
     result = examine(kcp, tmp_path)
-    assert (result.exit_code, levels(result)) == (0, ["ok context:", "ok identity:", "ok rights:", "ok shards:"])
-    assert "9 of 9 kinds can be listed and watched in all logical clusters" in result.stdout
+    assert (result.exit_code, levels(result)) == (0, ["ok context:", "ok identity:", "ok shards:"])
+    assert "9 of 9 kinds can be listed and watched in /clusters/*" in result.stdout
     assert {one.path.partition(":")[0] for one in kcp.asked if one.method == "WATCH"} == {
         f"/clusters/*{one.path}" for one in DISPATCHING
     }
@@ -66,21 +64,17 @@ def test_a_server_that_is_no_kcp_is_named(kcp: Kcp, tmp_path: Path) -> None:
     kcp.objects, kcp.single = {}, {}
     result = examine(kcp, tmp_path)
     assert result.exit_code == 1
-    assert "is no kcp: it serves no list below /clusters/*" in result.stdout
+    assert "serves no list below /clusters/*, so it is no kcp" in result.stdout
 
 
-def test_missing_kinds_identities_and_rights_have_findings(kcp: Kcp, tmp_path: Path) -> None:
+def test_missing_kinds_and_identities_have_findings(kcp: Kcp, tmp_path: Path) -> None:
     del kcp.objects[APIEXPORTS.path], kcp.objects[NAMESPACES.path]
-    kcp.single[ACCESS] = {"status": {"allowed": False}}
     result = examine(kcp, tmp_path)
     assert result.exit_code == 1
     assert levels(result) == [
-        "error kinds:", "error kinds:", "error identity:", "warning rights:", "note context:", "ok shards:",
+        "error kinds:", "error kinds:", "error identity:", "note context:", "ok shards:",
     ]  # fmt: skip
     assert "namespaces cannot be read at /clusters/*/api/v1/namespaces: 404: 404 page not found" in result.stdout
-    assert "in ws1, the user may not get namespaces, create tokenreviews, create subjectaccessreviews" in result.stdout
-    del kcp.single[ACCESS]
-    assert "unknown  rights: in ws1, kcp does not tell the user's rights: 404" in examine(kcp, tmp_path).stdout
 
 
 @pytest.mark.parametrize(
@@ -105,9 +99,9 @@ def test_one_of_several_shards_is_a_warning(kcp: Kcp, tmp_path: Path, shards: li
 def test_the_cache_server_is_examined(kcp: Kcp, tmp_path: Path) -> None:
     cache = ("--kcp-cache-kubeconfig", str(kcp.kubeconfig(tmp_path)))
     result = examine(kcp, tmp_path, *cache)
-    assert (result.exit_code, levels(result)[: len(CACHED)]) == (1, ["error shards:"] * len(CACHED))
+    assert (result.exit_code, levels(result)[0]) == (1, "error context:")
     kcp.single |= {f"{EVERY_SHARD}{one.path}": EMPTY for one in CACHED}
-    kcp.single[f"{EVERY_SHARD}{SHARDS}"] = list_shards("root", "shard-1")
     result = examine(kcp, tmp_path, *cache)
     assert result.exit_code == 0
-    assert "exports and webhooks of the shards root, shard-1 come from the cache server" in result.stdout
+    count = len(CACHED)
+    assert f"{count} of {count} kinds can be listed and watched in {EVERY_SHARD}" in result.stdout

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, NamedTuple, get_args
 
 from fleethook.cli.command_line import Option
@@ -11,7 +10,6 @@ from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     Level,
     RegisteredWebhook,
-    check_clock,
     check_policies,
     check_registration,
     check_version,
@@ -48,9 +46,7 @@ def doctor(
             help="Service account of the server, whose rights are checked (default: those of its Pods).",
         ),
     ] = None,
-    kcp: Annotated[
-        bool, Option("--kcp", help="Examine a kcp that fleethook reads: context, rights, identity, shards.")
-    ] = False,
+    kcp: Annotated[bool, Option("--kcp", help="Examine a kcp that fleethook reads: rights, identity, shards.")] = False,
     kcp_cache_kubeconfig: KcpCacheOption = None,
     kcp_export: ConsumersOption = None,
     strict: StrictOption = False,
@@ -58,8 +54,8 @@ def doctor(
 ) -> None:
     """Examine the registration of fleethook with an apiserver, and name a remedy for each fault.
 
-    The checks: the version of the apiserver, clocks, webhook configurations, CAs, failure policies, webhooks of others
-    on the same objects, the definition of overriders, the Service, reachability, and the rights of the server. For
+    The checks: the version of the apiserver, webhook configurations, CAs, failure policies, webhooks of others on the
+    same objects, the definition of overriders, the Service, reachability, and the rights of the server. For
     reachability, the command asks the apiserver to create objects that fleethook refuses, as dry runs. It stores
     nothing. Without such a dry run, it calls the URLs of the webhooks itself.
 
@@ -68,8 +64,8 @@ def doctor(
     The findings of a text begin with errors. A check that was not possible, for example because the user has no right,
     is unknown.
 
-    With --kcp, the command examines a kcp in place of a registration: whether the user may list, watch and read the
-    objects of all logical clusters, whether the user can resolve paths of workspaces, and whether all shards are read.
+    With --kcp, the command examines a kcp in place of a registration: whether the user may list and watch the objects
+    of all logical clusters, whether the user can resolve paths of workspaces, and whether all shards are read.
 
     With --kcp-export, it examines the rights of a provider, and whether the rules of the server cover each consumer.
 
@@ -193,7 +189,6 @@ def judge_rights(account: str, missing: Sequence[Right], checked: int) -> Diagno
     return Diagnosis("ok", "rights", f"the service account {account} has all {checked} rights that were checked")
 
 
-_SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _FORBIDDEN: Final = 403
 
 
@@ -248,8 +243,6 @@ class Doctor:
         """Yield the findings in order; raises UnreachableError, and APIError without the right to list webhooks."""
         version = as_object(await self.connection.json("GET", "/version"))
         yield check_version(*(str(version.get(name) or "") for name in ("major", "minor", "gitVersion")))
-        difference = await self._measure_clock()
-        yield check_clock(difference)
         configurations = [*await self._list_configurations(MUTATING), *await self._list_configurations(VALIDATING)]
         registered = find_registered(configurations)
         engines = {one.own.engine for one in registered}
@@ -283,19 +276,6 @@ class Doctor:
         if registered and not self.accounts and list_rights(engines):
             remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
             yield Diagnosis("note", "rights", "not examined: the webhooks name no Service with Pods", remedy)
-
-    async def _measure_clock(self) -> timedelta:
-        """Return the apiserver's time less that of this machine. The apiserver's has whole seconds."""
-        before = datetime.now(UTC)
-        body: JSONObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        answer = as_object(await self.connection.json("POST", _SELF, body=body))
-        stamp = str(as_object(answer.get("metadata")).get("creationTimestamp"))
-        there = datetime.fromisoformat(stamp)
-        after = datetime.now(UTC)
-        # The apiserver cuts its time to whole seconds, so it may be up to a second later than the text.
-        if before - timedelta(seconds=1) <= there <= after:
-            return timedelta()
-        return there - (before if there < before else after)
 
     async def _list_configurations(self, kind: str) -> list[JSONObject]:
         found = as_object(await self.connection.json("GET", f"/apis/{API_VERSION}/{kind.lower()}s"))

@@ -5,7 +5,6 @@ No I/O.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.registration.configuration_objects import OwnWebhook, find_conditions, list_webhooks
@@ -18,7 +17,6 @@ from fleethook.model.webhook_rules import RuleAttributes, matches_rule, read_rul
 Level = Literal["error", "warning", "unknown", "note", "ok"]
 
 _MIN_MINOR: Final = 30  # the chart's kubeVersion
-_MAX_CLOCK_DIFFERENCE: Final = timedelta(seconds=60)
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 
@@ -179,16 +177,6 @@ def check_version(major: str, minor: str, git_version: str) -> Diagnosis:
         text = f"kube-apiserver {git_version} is older than 1.{_MIN_MINOR}, so match conditions may not work"
         return Diagnosis("error", "versions", text, "upgrade the cluster")
     return Diagnosis("ok", "versions", f"kube-apiserver {git_version}")
-
-
-def check_clock(difference: timedelta) -> Diagnosis:
-    """Check the difference between the clock of the apiserver and that of this machine."""
-    seconds = round(abs(difference).total_seconds())
-    if abs(difference) > _MAX_CLOCK_DIFFERENCE:
-        text = f"the clocks of the apiserver and of this machine differ by {seconds} s"
-        remedy = "set both clocks by NTP: certificates are valid from the time of the machine that issues them"
-        return Diagnosis("warning", "clock", text, remedy)
-    return Diagnosis("ok", "clock", f"the clocks of the apiserver and this machine differ by less than {seconds + 1} s")
 
 
 def name_configuration(configuration: JSONObject) -> str:

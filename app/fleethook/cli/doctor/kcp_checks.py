@@ -1,15 +1,12 @@
-"""The checks of ``fleethook doctor --kcp``: whether the user can read all objects of a kcp that fleethook reads."""
+"""The checks of ``fleethook doctor --kcp`` and ``--kcp-export``: rights, shards, and the workspaces with rules."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-import msgspec
-
 from fleethook.cli.doctor.doctor_checks import Diagnosis
-from fleethook.cli.inputs.cluster_reader import describe_missing, list_missing, read_resource
-from fleethook.cli.inputs.cluster_reader import describe_rules as describe_role
+from fleethook.cli.inputs.cluster_reader import describe_missing, describe_rules, list_missing, read_resource
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
@@ -18,7 +15,6 @@ from fleethook.cluster.kubernetes.resources import (
     CACHED,
     CONSUMERS,
     DISPATCHING,
-    LOGICAL_CLUSTERS,
     WORKSPACES,
     WatchedResource,
 )
@@ -31,15 +27,10 @@ from fleethook.cluster.registration.consumers import (
 )
 from fleethook.cluster.registration.registrar import get_object
 from fleethook.cluster.registration.rule_webhooks import read_server_namespace
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.kcp import cluster_of, is_system
+from fleethook.model.json import JSONObject, as_object, list_objects
+from fleethook.model.kcp import cluster_of
 
 _SHARDS: Final = "/apis/core.kcp.io/v1alpha1/shards"
-_CALLER_RIGHTS: Final = (
-    ("", "namespaces", "get"),
-    ("authentication.k8s.io", "tokenreviews", "create"),
-    ("authorization.k8s.io", "subjectaccessreviews", "create"),
-)
 _FORBIDDEN: Final = 403
 _CACHE_REMEDY: Final = "give the kubeconfig of the cache server with --kcp-cache-kubeconfig"
 
@@ -51,7 +42,6 @@ class _Tried(NamedTuple):
     code: int
     """The HTTP status of a refusal, 0 if the resource can be read."""
     text: str
-    page: JSONObject
 
 
 async def examine_kcp(connection: Connection, cache: Connection | None) -> AsyncIterator[Diagnosis]:
@@ -61,67 +51,56 @@ async def examine_kcp(connection: Connection, cache: Connection | None) -> Async
         connection: Connection to a shard.
         cache: Connection to the cache server, None to read one shard.
     """
-    tried = await _try_all(connection, DISPATCHING, EVERY_CLUSTER)
-    refused = [one for one in tried if one.code == _FORBIDDEN]
-    unread = [one for one in tried if one.code not in (0, _FORBIDDEN)]
-    yield _judge_context(connection.host, tried)
-    for found in (*_judge_refused(refused, EVERY_CLUSTER), *_judge_unread(unread, EVERY_CLUSTER)):
+    for found in await _examine_lists(connection, DISPATCHING, EVERY_CLUSTER):
         yield found
     yield await _examine_identity(connection)
-    clusters = next((one.page for one in tried if one.resource.name == LOGICAL_CLUSTERS.name), {})
-    async for found in _examine_callers(connection, clusters):
+    if cache is None:
+        yield await _examine_shards(connection)
+        return
+    for found in await _examine_lists(cache, CACHED, EVERY_SHARD):
         yield found
-    async for found in _examine_shards(connection, cache):
-        yield found
 
 
-async def _try_all(connection: Connection, resources: Sequence[WatchedResource], prefix: str) -> list[_Tried]:
-    return list(await asyncio.gather(*(_try(connection, resource, prefix) for resource in resources)))
-
-
-async def _try(connection: Connection, resource: WatchedResource, prefix: str) -> _Tried:
-    """Request a page and a short watch of a resource, in the best version that is served."""
-    found, named = _Tried(resource, 0, "", {}), resource.plural
-    for version in resource.in_versions():
-        try:
-            path = await find_list_path(connection, version, prefix)
-            named = path.rpartition("/")[2]
-            page = msgspec.json.decode(await connection.request("GET", path, query={"limit": "50"}))
-            await connection.request("GET", path, query={"watch": "true", "timeoutSeconds": "1"})
-            return _Tried(version, 0, "", dict(as_object(page)))
-        except APIError as error:
-            found = _Tried(resource, error.code, str(error), {})
-            if error.code == _FORBIDDEN:
-                # kcp's authorization webhook is asked about a name with the identity.
-                found = found._replace(resource=resource._replace(plural=named))
-                break
-    return found
-
-
-def _judge_context(host: str, tried: Sequence[_Tried]) -> Diagnosis:
-    if all(one.code not in (0, _FORBIDDEN) for one in tried):
-        remedy = "check the server's URL in the kubeconfig, and --context"
-        return Diagnosis("error", "context", f"{host} is no kcp: it serves no list below {EVERY_CLUSTER}", remedy)
-    readable = sum(one.code == 0 for one in tried)
-    text = f"{host}: {readable} of {len(tried)} kinds can be listed and watched in all logical clusters"
-    return Diagnosis("ok" if readable == len(tried) else "note", "context", text)
-
-
-def _judge_refused(refused: Sequence[_Tried], prefix: str) -> Iterator[Diagnosis]:
-    if refused:
+async def _examine_lists(connection: Connection, resources: Sequence[WatchedResource], prefix: str) -> list[Diagnosis]:
+    """Return the findings about lists and watches of resources."""
+    tried = await asyncio.gather(*(_try(connection, one, prefix) for one in resources))
+    unread = [one for one in tried if one.code not in (0, _FORBIDDEN)]
+    if len(unread) == len(tried):
+        text = f"{connection.host} serves no list below {prefix}, so it is no kcp, or no cache server of one"
+        return [Diagnosis("error", "context", text, "check the server's URL in the kubeconfig, and the context")]
+    found = []
+    if refused := [one for one in tried if one.code == _FORBIDDEN]:
         names = ", ".join(one.resource.name for one in refused)
         text = f"the user may not list or watch {names} in {prefix}: {refused[0].text}"
         remedy = "give the kubeconfig of the cache server, with the user of kcp's shards"
         if prefix == EVERY_CLUSTER:
             remedy = describe_missing([one.resource for one in refused], where=[prefix], verbs=["list", "watch"])
-        yield Diagnosis("error", "rights", text, remedy)
-
-
-def _judge_unread(unread: Sequence[_Tried], prefix: str) -> Iterator[Diagnosis]:
+        found.append(Diagnosis("error", "rights", text, remedy))
     for one in unread:
         if one.resource.name != WORKSPACES.name:  # `_examine_identity` reports these
             text = f"{one.resource.name} cannot be read at {prefix}{one.resource.path}: {one.text}"
-            yield Diagnosis("error", "kinds", text, "check the server's URL in the kubeconfig, and kcp's version")
+            found.append(Diagnosis("error", "kinds", text, "check the URL in the kubeconfig, and kcp's version"))
+    readable = sum(one.code == 0 for one in tried)
+    text = f"{connection.host}: {readable} of {len(tried)} kinds can be listed and watched in {prefix}"
+    return [*found, Diagnosis("ok" if readable == len(tried) else "note", "context", text)]
+
+
+async def _try(connection: Connection, resource: WatchedResource, prefix: str) -> _Tried:
+    """Request a page and a short watch of a resource, in the best version that is served."""
+    found, named = _Tried(resource, 0, ""), resource.plural
+    for version in resource.in_versions():
+        try:
+            path = await find_list_path(connection, version, prefix)
+            named = path.rpartition("/")[2]
+            await connection.request("GET", path, query={"limit": "1"})
+            await connection.request("GET", path, query={"watch": "true", "timeoutSeconds": "1"})
+            return _Tried(version, 0, "")
+        except APIError as error:
+            found = _Tried(resource, error.code, str(error))
+            if error.code == _FORBIDDEN:
+                # kcp's authorization webhook is asked about a name with the identity.
+                return found._replace(resource=resource._replace(plural=named))
+    return found
 
 
 async def _examine_identity(connection: Connection) -> Diagnosis:
@@ -133,61 +112,18 @@ async def _examine_identity(connection: Connection) -> Diagnosis:
     return Diagnosis("ok", "identity", f"Workspaces have the identity {identity}")
 
 
-async def _examine_callers(connection: Connection, clusters: JSONObject) -> AsyncIterator[Diagnosis]:
-    """Yield a finding about the rights that reviews need in a logical cluster, asked for in the first one."""
-    items = clusters.get("items")
-    names = [cluster_of(dict(as_object(item))) for item in (items if isinstance(items, list) else ())]
-    cluster = next((name for name in names if name and not is_system(name)), "")
-    if not cluster:
-        return
+async def _examine_shards(connection: Connection) -> Diagnosis:
+    """Return the finding about the shards that are not read."""
     try:
-        missing = await list_missing(connection, _CALLER_RIGHTS, prefix=f"/clusters/{cluster}")
-    except APIError as error:
-        remedy = describe_role([("authorization.k8s.io", "selfsubjectaccessreviews", "create")])
-        yield Diagnosis("unknown", "rights", f"in {cluster}, kcp does not tell the user's rights: {error}", remedy)
-        return
-    named = ", ".join(f"{verb} {plural}" for _, plural, verb in missing)
-    if missing:
-        remedy = "add the rights to a role of the user; without them, namespaces and callers' tokens are unknown"
-        yield Diagnosis("warning", "rights", f"in {cluster}, the user may not {named}", remedy)
-    else:
-        yield Diagnosis("ok", "rights", f"in {cluster}, the user may read namespaces and review tokens and access")
-
-
-async def _examine_shards(connection: Connection, cache: Connection | None) -> AsyncIterator[Diagnosis]:
-    if cache is not None:
-        tried = await _try_all(cache, CACHED, EVERY_SHARD)
-        for found in _judge_refused([one for one in tried if one.code == _FORBIDDEN], EVERY_SHARD):
-            yield found._replace(check="shards")
-        for one in tried:
-            if one.code not in (0, _FORBIDDEN):
-                text = f"the cache server {cache.host} does not serve {one.resource.name}: {one.text}"
-                yield Diagnosis("error", "shards", text, "check the kubeconfig of --kcp-cache-kubeconfig")
-        if not any(one.code for one in tried):
-            names = await _list_shards(cache, EVERY_SHARD)
-            known = f" of the shards {', '.join(names)}" if names else " of all shards"
-            yield Diagnosis("ok", "shards", f"exports and webhooks{known} come from the cache server {cache.host}")
-        return
-    names = await _list_shards(connection, "/clusters/root")
-    if names is None:
-        text = f"{connection.host} does not serve Shards in root: it may be one of several shards, the only one read"
-        yield Diagnosis("warning", "shards", text, _CACHE_REMEDY)
-    elif len(names) > 1:
-        text = f"the kcp has the shards {', '.join(names)}, and fleethook reads only the one of {connection.host}"
-        yield Diagnosis("warning", "shards", text, _CACHE_REMEDY)
-    else:
-        yield Diagnosis("ok", "shards", f"the kcp has one shard: {', '.join(names)}")
-
-
-async def _list_shards(connection: Connection, prefix: str) -> list[str] | None:
-    """Return the names of the Shards, None if they cannot be read."""
-    try:
-        found: Mapping[str, JSON] = as_object(await connection.json("GET", f"{prefix}{_SHARDS}"))
+        found = as_object(await connection.json("GET", f"/clusters/root{_SHARDS}"))
     except APIError:
-        return None
-    items = found.get("items")
-    listed = [as_object(as_object(item).get("metadata")) for item in (items if isinstance(items, list) else ())]
-    return [str(one.get("name")) for one in listed]
+        text = f"{connection.host} does not serve Shards in root: it may be one of several shards, the only one read"
+        return Diagnosis("warning", "shards", text, _CACHE_REMEDY)
+    names = ", ".join(str(as_object(one.get("metadata")).get("name")) for one in list_objects(found.get("items")))
+    if ", " in names:
+        text = f"the kcp has the shards {names}, and fleethook reads only the one of {connection.host}"
+        return Diagnosis("warning", "shards", text, _CACHE_REMEDY)
+    return Diagnosis("ok", "shards", f"the kcp has one shard: {names}")
 
 
 _CONTENT: Final = tuple(("apis.kcp.io", "apiexports/content", verb) for verb in WRITE_VERBS)
@@ -205,7 +141,7 @@ async def examine_export(connection: Connection, export: str) -> AsyncIterator[D
     """Yield the findings about the consumers of an APIExport; raises UnreachableError, APIError."""
     missing = await list_missing(connection, _EXPORT_RIGHTS)
     if missing:
-        yield Diagnosis("error", "rights", "the user lacks rights of the server", describe_role(missing))
+        yield Diagnosis("error", "rights", "the user lacks rights of the server", describe_rules(missing))
     else:
         yield Diagnosis("ok", "rights", f"the user may read APIExport {export}, and write to its consumers")
     if any(one in _CONTENT for one in missing):
