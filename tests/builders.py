@@ -12,7 +12,7 @@ from fleethook.engines.overrider.entries.entry_steps import compile_steps
 from fleethook.engines.overrider.plan import plan
 from fleethook.engines.overrider.plan.plan import BarePlan, Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.subject_members import SetSelections, is_v1beta1, topology
 from fleethook.engines.overrider.template.pool_template import PoolSettings
 from fleethook.model.admission import AdmissionRequest, Response

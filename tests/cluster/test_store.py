@@ -1,7 +1,7 @@
 from typing import Any
 
 from fleethook.cluster.store import Index, ObjectKey, PartialObject, Store, key_of
-from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
 

@@ -12,7 +12,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.engines.overrider.admission.read_your_writes import trigger
-from fleethook.engines.overrider.subject.owner_index import find_owner
+from fleethook.engines.overrider.subject.owner_and_overrider import find_owner
 from fleethook.model.openyurt import REVISION_LABEL
 from fleethook.patch import apply
 from fleethook.settings import Settings

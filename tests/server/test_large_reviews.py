@@ -17,7 +17,7 @@ from fleethook.engines.overrider.admission import dry_run
 from fleethook.engines.overrider.admission.dry_run import dry_run_overrider, find_subject
 from fleethook.engines.overrider.render.workload_rendering import render_selected, select_plan
 from fleethook.engines.overrider.rules.validation import check_fit, check_overrider, check_rules, pools_to_check
-from fleethook.engines.overrider.subject.owner_index import overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
 from fleethook.interpret.interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from fleethook.server.metrics import Metrics

@@ -12,7 +12,7 @@ from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.overrider_server import OverriderServer, overrider_routes
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.engine_server import Leadership
 from fleethook.server.protocol.bodies import Reply

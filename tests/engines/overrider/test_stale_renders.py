@@ -18,7 +18,7 @@ from fleethook.cluster.kubernetes.resources import RESOURCES
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.read_your_writes import FreshReads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply, merge_patch
 from fleethook.work.queue import sleep

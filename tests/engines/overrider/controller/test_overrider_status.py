@@ -12,7 +12,7 @@ from fleethook.engines.overrider.controller.overrider_status import (
     rendered,
 )
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
-from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider
 from tests.engines.overrider.controller.test_openyurt_conflicts import OURS, upstream

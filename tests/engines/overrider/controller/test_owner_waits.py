@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.controller.owner_waits import OwnerWaits
 from fleethook.engines.overrider.controller.subject_state import SubjectState
-from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider, patch, yurt_app_set
 from tests.builders import rendered as render_elsewhere

@@ -14,7 +14,7 @@ from fleethook.engines.overrider.controller.workload_decision import (
     detect_drift,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import container, entry, image, overrider, rendered, store_of, workload, yurt_app_set
 

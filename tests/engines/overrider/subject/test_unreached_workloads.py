@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.store import PartialBuilder, PartialObject, Store
 from fleethook.engines.overrider.controller.overrider_status import Result, rendered
 from fleethook.engines.overrider.controller.workload_decision import Decision
-from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import (
     ORPHAN_INDEXES,
     ORPHANS_COMMAND,

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.entries.patch_paths import MAX_SHARED_VALUES, M
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.shared_plan import SharedPlan
-from fleethook.engines.overrider.subject.owner_index import subject_of
+from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause

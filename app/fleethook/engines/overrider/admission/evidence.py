@@ -33,7 +33,7 @@ from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.render.last_render import LastRender
 from fleethook.engines.overrider.render.workload_patch import has_template
 from fleethook.engines.overrider.render.workload_rendering import RenderTarget, select_plan
-from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.admission import AdmissionRequest

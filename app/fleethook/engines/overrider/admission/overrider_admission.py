@@ -24,7 +24,7 @@ from fleethook.engines.overrider.rules.validation import (
     pools_to_check,
     read_inputs,
 )
-from fleethook.engines.overrider.subject.owner_index import overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
 from fleethook.engines.overrider.subject.subject_members import NodePools
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause

@@ -31,7 +31,7 @@ from fleethook.engines.overrider.admission.changed_members import changes_overri
 from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
-from fleethook.engines.overrider.subject.owner_index import (
+from fleethook.engines.overrider.subject.owner_and_overrider import (
     Binding,
     overriders_of,
     select_overriders,

@@ -20,7 +20,7 @@ from fleethook.engines.overrider.render.workload_rendering import (
     render_selected,
     select_plan,
 )
-from fleethook.engines.overrider.subject.owner_index import Owner, find_owner
+from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response

@@ -31,7 +31,7 @@ from fleethook.engines.overrider.commands.render import SubjectOption, parse_sub
 from fleethook.engines.overrider.rollout.effect import EFFECTS
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.prediction import PredictedEffect, Totals, count, predict, sum_outcomes
-from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT
+from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import SUBJECT_KINDS

@@ -34,7 +34,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.render.workload_rendering import RenderTarget, render
-from fleethook.engines.overrider.subject.owner_index import OVERRIDERS_BY_SUBJECT, find_owner
+from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NUDGED_ANNOTATION, TRIGGER_ANNOTATION

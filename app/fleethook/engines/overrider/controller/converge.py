@@ -33,7 +33,7 @@ from fleethook.engines.overrider.controller.workload_writes import Backoff, Requ
 from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
-from fleethook.engines.overrider.subject.owner_index import hash_of, pool_of
+from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import RENDERED_ANNOTATION
 from fleethook.work.threads import Worker

@@ -48,7 +48,7 @@ from fleethook.engines.overrider.controller.subject_state import SubjectState, c
 from fleethook.engines.overrider.controller.workload_writes import WRITES_PER_SECOND, Backoff, RequiredVersions
 from fleethook.engines.overrider.controller.workloads import WorkloadEvent, Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS
 from fleethook.model.gvk import DEFINITION, GroupKind

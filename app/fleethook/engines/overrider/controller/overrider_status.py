@@ -16,7 +16,7 @@ from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME, find_dropped_members
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
-from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION

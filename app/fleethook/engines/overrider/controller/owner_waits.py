@@ -15,7 +15,7 @@ from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.engines.overrider.controller.overrider_status import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState, is_behind, reports_refusal
-from fleethook.engines.overrider.subject.owner_index import Binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NUDGED_ANNOTATION

@@ -14,7 +14,7 @@ from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, Sto
 from fleethook.engines.overrider.controller.workload_decision import Drift, KnownDrift, Unstored, detect_drift
 from fleethook.engines.overrider.controller.workload_writes import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_index import (
+from fleethook.engines.overrider.subject.owner_and_overrider import (
     OTHER_VERSION_INDEXES,
     RENDERED_INDEXES,
     WORKLOAD_INDEXES,

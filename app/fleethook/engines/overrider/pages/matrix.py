@@ -22,7 +22,7 @@ from fleethook.engines.overrider.render.delta import name_tokens
 from fleethook.engines.overrider.rollout.effect import compare
 from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import CellKey, PoolWorkload, count_changes
-from fleethook.engines.overrider.subject.owner_index import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
+from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind

@@ -53,7 +53,7 @@ from fleethook.engines.overrider.pages.matrix import (
 from fleethook.engines.overrider.pages.overrider_service import CellView, make_service
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.subject.owner_index import (
+from fleethook.engines.overrider.subject.owner_and_overrider import (
     OVERRIDERS_BY_SUBJECT,
     POOL_INDEXES,
     WORKLOAD_INDEXES,

@@ -10,7 +10,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.render.last_render import LastRender
 from fleethook.engines.overrider.render.workload_patch import compute_patch, has_template
-from fleethook.engines.overrider.subject.owner_index import Owner, overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import Owner, overriders_of
 from fleethook.engines.overrider.subject.subject_members import (
     decode_tweaks,
     has_no_daemon_controller,

@@ -29,7 +29,7 @@ from fleethook.engines.overrider.rollout.effect import (
     replicas_of,
     write,
 )
-from fleethook.engines.overrider.subject.owner_index import Owner, find_owner, overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner, overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import (
     depends_on_node_pools,
     has_no_daemon_controller,

@@ -10,7 +10,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.render.delta import delta_of, leaves, value_at
 from fleethook.engines.overrider.render.last_render import RENDER_ANNOTATIONS, read_last_render, set_last_render
 from fleethook.engines.overrider.render.workload_patch import render_with
-from fleethook.engines.overrider.subject.owner_index import overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject

@@ -18,7 +18,7 @@ from fleethook.engines.overrider.rules.missing_pools import (
     known_pools,
 )
 from fleethook.engines.overrider.rules.subject_rules import check_template
-from fleethook.engines.overrider.subject.owner_index import overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import NodePoolView
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind

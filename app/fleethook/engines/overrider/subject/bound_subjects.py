@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
-from fleethook.engines.overrider.subject.owner_index import subject_of
+from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     Announcement,
     SubjectName,

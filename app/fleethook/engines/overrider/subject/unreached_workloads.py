@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.conditions import Status
 from fleethook.cluster.store import Index, ObjectKey, PartialObject
-from fleethook.engines.overrider.subject.owner_index import Binding, Owner, hash_of, pool_of
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, hash_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import (
     NodePoolView,
     depends_on_node_pools,

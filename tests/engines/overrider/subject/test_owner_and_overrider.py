@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.subject.owner_index import (
+from fleethook.engines.overrider.subject.owner_and_overrider import (
     Owner,
     find_owner,
     overriders_of,
