@@ -19,13 +19,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import StaleError, StoreView
-from fleethook.engines.overrider.admission.changed_members import (
+from fleethook.engines.overrider.admission.workload_admission import KINDS, find_last_render
+from fleethook.engines.overrider.admission.workload_edits import (
     UNKNOWN_CHANGE,
     WorkloadChange,
     compare_workload,
     find_kept_replicas,
 )
-from fleethook.engines.overrider.admission.workload_admission import KINDS, find_last_render
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan

@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.changed_members import keep_replicas, keeps_spec, warn_about_replaced_edits
+from fleethook.engines.overrider.admission.workload_edits import keep_replicas, keeps_spec, warn_about_replaced_edits
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation

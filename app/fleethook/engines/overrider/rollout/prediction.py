@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
-from fleethook.engines.overrider.admission.changed_members import keep_replicas
+from fleethook.engines.overrider.admission.workload_edits import keep_replicas
 from fleethook.engines.overrider.controller.workload_decision import render_stored
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
