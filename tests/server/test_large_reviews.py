@@ -13,8 +13,8 @@ from fleethook.engines.interpret.chain import Chain, NativeLayer, PythonLayer
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import Machine
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
-from fleethook.engines.overrider.admission import dry_run
-from fleethook.engines.overrider.admission.dry_run import dry_run_overrider, find_subject
+from fleethook.engines.overrider.admission import trial_render
+from fleethook.engines.overrider.admission.trial_render import dry_run_overrider, find_subject
 from fleethook.engines.overrider.render.workload_rendering import render_selected, select_plan
 from fleethook.engines.overrider.rules.validation import check_fit, check_overrider, check_rules, pools_to_check
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.engines.overrider.admission.dry_run import Subject
 from fleethook.engines.overrider.admission.server_dry_run import RIGHT, ServerDryRun, Trials, select_trials, to_pointer
+from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.model.openyurt import YURT_APP_SET

@@ -7,7 +7,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rollout.prediction import PredictedEffect, predict
 from fleethook.engines.overrider.rollout.rollout_warning import Edit, predict_edit

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.rollout.rollout_warning import Edit, EditEffects, predict_edit
 from fleethook.model.admission import Response
 from fleethook.model.openyurt import YURT_APP_SET

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import ObjectKey, StoreView
-from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
+from fleethook.engines.overrider.admission.trial_render import Subject, find_subject
 from fleethook.engines.overrider.admission.workload_edits import changes_overrider, read_name
 from fleethook.engines.overrider.rollout.rollout_warning import find_rollout
 from fleethook.engines.overrider.rules.finding import Finding

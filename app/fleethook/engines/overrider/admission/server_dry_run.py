@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, find_source
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans

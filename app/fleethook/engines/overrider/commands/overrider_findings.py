@@ -9,7 +9,7 @@ from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
+from fleethook.engines.overrider.admission.trial_render import Subject, find_subject
 from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents, locate_findings
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.validation import pools_to_check

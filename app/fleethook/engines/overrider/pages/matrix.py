@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, intern_text
 from fleethook.console.rendering import Paging, YamlLine, list_lines, paginate
-from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan

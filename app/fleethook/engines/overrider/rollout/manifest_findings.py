@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from fleethook import api_schema
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
-from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.rules.app_set_rules import check_combined_tweaks
 from fleethook.engines.overrider.rules.finding import Finding, Level
 from fleethook.engines.overrider.rules.missing_pools import (

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.dry_run import Subject, find_subject
+from fleethook.engines.overrider.admission.trial_render import Subject, find_subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.dry_run import Subject
+from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, selects_any, uses_labels
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.subject_members import (

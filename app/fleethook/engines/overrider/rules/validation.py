@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.dry_run import Subject, dry_run_overrider, find_subject
+from fleethook.engines.overrider.admission.trial_render import Subject, dry_run_overrider, find_subject
 from fleethook.engines.overrider.entries.entry_steps import Remark
 from fleethook.engines.overrider.rules import overrider_rules
 from fleethook.engines.overrider.rules.finding import Finding

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fleethook.engines.overrider.admission.dry_run import DryRun, Subject, dry_run_overrider
+from fleethook.engines.overrider.admission.trial_render import DryRun, Subject, dry_run_overrider
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
