@@ -8,7 +8,7 @@ A watch is some milliseconds behind the apiserver. Three kinds of writes arrive 
   has the versions that the controller has seen.
 
 In the first two cases, the workload itself usually shows that the store is new enough
-(`fleethook.engines.overrider.admission.evidence`). Otherwise the review reads the object that the store may have in an
+(`fleethook.engines.overrider.admission.store_freshness`). Otherwise the review reads the object that the store may have in an
 older version, or not at all, and looks again. In the third case, the review waits until the watch has passed those
 versions, and reads only if that takes too long. Every other write (metadata, a workload without an overrider) uses the
 store.
@@ -27,7 +27,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.resources import FieldSelection
 from fleethook.cluster.store import ObjectKey, StaleError, StoreView
-from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
+from fleethook.engines.overrider.admission.store_freshness import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.workload_edits import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation

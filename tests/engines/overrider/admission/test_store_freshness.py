@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import StaleError, StoreView
-from fleethook.engines.overrider.admission.evidence import Doubts, ReviewedWorkload
+from fleethook.engines.overrider.admission.store_freshness import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.template.pool_template import SubjectError
