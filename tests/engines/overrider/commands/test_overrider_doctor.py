@@ -9,7 +9,7 @@ from fleethook.cluster.registration.configuration_objects import (
     ServiceReference,
     webhook_configurations,
 )
-from fleethook.engines.overrider.commands.overrider_diagnosis import (
+from fleethook.engines.overrider.commands.overrider_doctor import (
     check_configurations,
     check_definition,
 )
