@@ -16,7 +16,12 @@ from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpo
 from fleethook.engines.overrider.admission import trial_render
 from fleethook.engines.overrider.admission.trial_render import dry_run_overrider, find_subject
 from fleethook.engines.overrider.render.workload_rendering import render_selected, select_plan
-from fleethook.engines.overrider.rules.validation import check_fit, check_overrider, check_rules, pools_to_check
+from fleethook.engines.overrider.rules.overrider_validation import (
+    check_fit,
+    check_overrider,
+    check_rules,
+    pools_to_check,
+)
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
 from fleethook.interpret.interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed

@@ -23,7 +23,7 @@ from fleethook.engines.overrider.rollout.preview import (
     count_changes,
     preview,
 )
-from fleethook.engines.overrider.rules.validation import check_overrider
+from fleethook.engines.overrider.rules.overrider_validation import check_overrider
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.patch import format_pointer, parse_pointer
 from fleethook.workload_schema import decode_workload

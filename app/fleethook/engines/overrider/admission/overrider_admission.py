@@ -17,7 +17,7 @@ from fleethook.engines.overrider.admission.workload_edits import changes_overrid
 from fleethook.engines.overrider.rollout.rollout_warning import find_rollout
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
-from fleethook.engines.overrider.rules.validation import (
+from fleethook.engines.overrider.rules.overrider_validation import (
     check_fit,
     check_rules,
     judge_overrider,

@@ -24,8 +24,8 @@ from fleethook.engines.overrider.rules.missing_pools import (
     knows_node_pools,
     selects_node_pools,
 )
+from fleethook.engines.overrider.rules.overrider_validation import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
-from fleethook.engines.overrider.rules.validation import check_overrider
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, listed_pools, workload_kinds
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject

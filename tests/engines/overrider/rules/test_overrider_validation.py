@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.rollout.manifest_findings import check_documents
-from fleethook.engines.overrider.rules.validation import unknown_subject
+from fleethook.engines.overrider.rules.overrider_validation import unknown_subject
 from tests.builders import (
     API,
     container,
