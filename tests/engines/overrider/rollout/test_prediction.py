@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.rollout.effect import Effect
 from fleethook.engines.overrider.rollout.prediction import sum_effects
+from fleethook.engines.overrider.rollout.workload_effect import Effect
 from tests.builders import (
     API,
     container,

@@ -19,9 +19,9 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import name_tokens
-from fleethook.engines.overrider.rollout.effect import compare
 from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import CellKey, PoolWorkload, count_changes
+from fleethook.engines.overrider.rollout.workload_effect import compare
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError

@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.last_render import read_last_render
 from fleethook.engines.overrider.render.member_differences import MemberDifference
 from fleethook.engines.overrider.render.workload_patch import render_with
 from fleethook.engines.overrider.render.workload_rendering import RenderTarget
-from fleethook.engines.overrider.rollout.effect import (
+from fleethook.engines.overrider.rollout.workload_effect import (
     EFFECTS,
     Effect,
     EffectName,

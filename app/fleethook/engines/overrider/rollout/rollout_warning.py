@@ -13,8 +13,8 @@ from fleethook.engines.overrider.admission.trial_render import Subject, find_sub
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
-from fleethook.engines.overrider.rollout.effect import Effect, compare
 from fleethook.engines.overrider.rollout.prediction import Totals, sum_effects
+from fleethook.engines.overrider.rollout.workload_effect import Effect, compare
 from fleethook.engines.overrider.rules.missing_pools import known_pools
 from fleethook.engines.overrider.subject.owner_and_overrider import effective_overrider, overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds

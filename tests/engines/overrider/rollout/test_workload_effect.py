@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.rollout.effect import (
+from fleethook.engines.overrider.rollout.workload_effect import (
     Effect,
     compare,
     encode_revision,
