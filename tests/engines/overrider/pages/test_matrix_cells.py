@@ -4,7 +4,7 @@ import pytest
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.pages.matrix import CellState, MatrixQuery
-from fleethook.engines.overrider.pages.overrider_service import (
+from fleethook.engines.overrider.pages.matrix_cells import (
     OverriderService,
     ShownCell,
 )
