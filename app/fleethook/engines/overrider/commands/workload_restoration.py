@@ -108,7 +108,7 @@ def has_traces(text: msgspec.Raw) -> bool:
 
 
 def list_nudged(subjects: Collection[JSONObject]) -> Iterator[JSONObject]:
-    """Yield the subjects with an annotation of `fleethook.engines.overrider.controller.owner_waits`."""
+    """Yield the subjects with an annotation of `fleethook.engines.overrider.controller.openyurt_nudges`."""
     return (subject for subject in subjects if NUDGED_ANNOTATION in (subject["metadata"].get("annotations") or {}))
 
 

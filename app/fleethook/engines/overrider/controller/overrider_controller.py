@@ -35,6 +35,7 @@ from fleethook.engines.overrider.admission.read_your_writes import read_override
 from fleethook.engines.overrider.controller.converge import Converger, ConvergeResult
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
+from fleethook.engines.overrider.controller.openyurt_nudges import OWNER_SECONDS, OwnerWaits
 from fleethook.engines.overrider.controller.overrider_status import (
     Result,
     StatusReporter,
@@ -43,7 +44,6 @@ from fleethook.engines.overrider.controller.overrider_status import (
     rendered,
     unrendered,
 )
-from fleethook.engines.overrider.controller.owner_waits import OWNER_SECONDS, OwnerWaits
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
 from fleethook.engines.overrider.controller.workload_writes import WRITES_PER_SECOND, Backoff, RequiredVersions
 from fleethook.engines.overrider.controller.workloads import WorkloadEvent, Workloads

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.engines.overrider.controller.owner_waits import OwnerWaits
+from fleethook.engines.overrider.controller.openyurt_nudges import OwnerWaits
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.openyurt import YURT_APP_SET
