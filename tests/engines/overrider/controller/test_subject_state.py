@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.subject_state import collect_state, is_behind
-from fleethook.engines.overrider.controller.workloads import Workloads
+from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller

@@ -29,8 +29,8 @@ from fleethook.engines.overrider.controller.workload_decision import (
     retry,
     summarize_unstored,
 )
+from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.controller.workload_writes import Backoff, RequiredVersions
-from fleethook.engines.overrider.controller.workloads import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, PartialObject, StoreView
-from fleethook.engines.overrider.controller.workloads import Workloads
+from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     Binding,
