@@ -19,12 +19,12 @@ from fleethook.cluster.registration.paths import (
 )
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import Explanation
 from fleethook.engines.dispatch.factory import answer_from_records, build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
+from fleethook.engines.dispatch.webhook_explanation import Explanation
 from fleethook.fairness import Limits, Slots
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response

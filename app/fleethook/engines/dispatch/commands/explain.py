@@ -18,8 +18,6 @@ from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadl
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import ExplainedWebhook, Explanation, find_refusal, name_cluster, refuse
-from fleethook.engines.dispatch.explain import explain as explain_request
 from fleethook.engines.dispatch.factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import (
     InputDocument,
@@ -31,6 +29,14 @@ from fleethook.engines.dispatch.input_request import (
     make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.webhook_explanation import (
+    ExplainedWebhook,
+    Explanation,
+    find_refusal,
+    name_cluster,
+    refuse,
+)
+from fleethook.engines.dispatch.webhook_explanation import explain as explain_request
 from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject, as_object
 

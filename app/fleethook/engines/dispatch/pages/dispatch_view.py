@@ -13,7 +13,6 @@ from fleethook.console.rendering import dump_yaml
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain import Explanation, explain
 from fleethook.engines.dispatch.input_request import (
     InputDocument,
     InputRequest,
@@ -24,6 +23,7 @@ from fleethook.engines.dispatch.input_request import (
     make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
+from fleethook.engines.dispatch.webhook_explanation import Explanation, explain
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of, is_cluster

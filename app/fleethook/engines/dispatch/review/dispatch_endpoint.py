@@ -17,10 +17,10 @@ from fleethook.engines.dispatch.call.call_trace import note_refusal
 from fleethook.engines.dispatch.call.webhook_caller import Deadline, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, too_many_requests
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
-from fleethook.engines.dispatch.explain import explain
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
+from fleethook.engines.dispatch.webhook_explanation import explain
 from fleethook.engines.dispatch.webhooks.webhook import Phase
 from fleethook.fairness import Slots
 from fleethook.model.admission import AdmissionRequest, Response, errored

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
-from fleethook.engines.dispatch.explain import ExplainedWebhook, Explanation, explain
+from fleethook.engines.dispatch.webhook_explanation import ExplainedWebhook, Explanation, explain
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
