@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.converter import ObjectConverter
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.version_conversion import ObjectConverter
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations
 from fleethook.model.webhook_rules import EVERY
 from fleethook.outbound.client import HookClient

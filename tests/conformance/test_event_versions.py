@@ -4,7 +4,7 @@ import copy
 import json
 from pathlib import Path
 
-from fleethook.engines.dispatch.converter import plan_conversion
+from fleethook.engines.dispatch.version_conversion import plan_conversion
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 
 CASES = json.loads((Path(__file__).parent / "event_versions.json").read_text())["cases"]

@@ -42,7 +42,7 @@ NAMESPACE: Final = GroupKind("", "Namespace")
 
 
 ConvertObject = Callable[..., Awaitable[JSON]]
-"""Converts objects between versions, as `fleethook.engines.dispatch.converter.ObjectConverter` does."""
+"""Converts objects between versions, as `fleethook.engines.dispatch.version_conversion.ObjectConverter` does."""
 
 
 class MatchedRequest(NamedTuple):

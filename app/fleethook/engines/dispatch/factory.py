@@ -18,10 +18,10 @@ from fleethook.engines.dispatch.call.call_trace import (
 )
 from fleethook.engines.dispatch.call.outgoing_review import WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Observe, WebhookCaller
-from fleethook.engines.dispatch.converter import ConversionError, NeedsWebhook, ObjectConverter
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispatcher
 from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.version_conversion import ConversionError, NeedsWebhook, ObjectConverter
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object

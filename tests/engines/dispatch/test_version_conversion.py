@@ -10,7 +10,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.dispatch.converter import (
+from fleethook.engines.dispatch.version_conversion import (
     ConversionError,
     NeedsWebhook,
     plan_conversion,
