@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.call.outgoing_review import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.factory import build_dispatcher
+from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
 from fleethook.engines.dispatch.match.rules import build_attributes, restore_annotation
 from fleethook.engines.dispatch.match.should_call import (
     ConditionEvaluator,

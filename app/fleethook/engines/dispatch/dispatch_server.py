@@ -19,7 +19,7 @@ from fleethook.cluster.registration.paths import (
 )
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.factory import answer_from_records, build_dispatcher
+from fleethook.engines.dispatch.dispatcher_factory import answer_from_records, build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint

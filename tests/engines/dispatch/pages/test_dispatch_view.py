@@ -10,7 +10,7 @@ import pytest
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.forms import FormFieldError
-from fleethook.engines.dispatch.factory import build_offline_dispatcher
+from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import RequestOperation
 from fleethook.engines.dispatch.pages.dispatch_view import (
     MAX_CHOICES,

@@ -18,7 +18,7 @@ from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadl
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.factory import build_offline_dispatcher
+from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import (
     InputDocument,
     InputRequest,

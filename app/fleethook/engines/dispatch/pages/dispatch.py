@@ -21,7 +21,7 @@ from fleethook.console.forms import FormError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
-from fleethook.engines.dispatch.factory import build_offline_dispatcher
+from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import RequestOperation
 from fleethook.engines.dispatch.lint.configuration_validation import WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
