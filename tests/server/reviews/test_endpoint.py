@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response
+from fleethook.engines.dispatch.call.recorded_answers import decode_failure, decode_response
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.model.admission import allowed
 from fleethook.server.metrics import Metrics
