@@ -18,7 +18,7 @@ from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
-from fleethook.engines.dispatch.match.rules import build_attributes, restore_annotation
+from fleethook.engines.dispatch.match.rule_matching import build_attributes, restore_annotation
 from fleethook.engines.dispatch.match.should_call import (
     ConditionEvaluator,
     NamespaceLabels,

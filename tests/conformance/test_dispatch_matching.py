@@ -18,7 +18,12 @@ from fleethook.engines.dispatch.call.outgoing_review import (
 from fleethook.engines.dispatch.call.webhook_caller import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rules import EquivalentIndex, WebhookInvocation, build_attributes, find_invocation
+from fleethook.engines.dispatch.match.rule_matching import (
+    EquivalentIndex,
+    WebhookInvocation,
+    build_attributes,
+    find_invocation,
+)
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
 from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
 from fleethook.model.admission import Status

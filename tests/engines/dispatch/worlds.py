@@ -11,7 +11,7 @@ from fleethook.engines.dispatch.call.outgoing_review import WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.version_conversion import ObjectConverter
 from fleethook.engines.dispatch.webhooks.webhook import Phase
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook

@@ -14,7 +14,12 @@ from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
 from fleethook.engines.dispatch.input_request import NAMESPACE, InputRequest, is_review
-from fleethook.engines.dispatch.match.rules import Attributes, EquivalentIndex, WebhookInvocation, find_nearest_miss
+from fleethook.engines.dispatch.match.rule_matching import (
+    Attributes,
+    EquivalentIndex,
+    WebhookInvocation,
+    find_nearest_miss,
+)
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
     NamespaceLabels,

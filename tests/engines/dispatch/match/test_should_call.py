@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     MatchCondition,
     evaluate_conditions,
 )
-from fleethook.engines.dispatch.match.rules import build_attributes
+from fleethook.engines.dispatch.match.rule_matching import build_attributes
 from fleethook.engines.dispatch.match.should_call import (
     ConditionEvaluator,
     NamespaceLabels,

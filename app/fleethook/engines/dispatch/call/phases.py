@@ -10,7 +10,7 @@ from typing import Final
 
 from fleethook.engines.dispatch.call.outgoing_review import PatchedObject, ReviewError, WebhookResponse, check_patched
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
-from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext, VersionedRequest
 from fleethook.engines.dispatch.webhooks.webhook import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook

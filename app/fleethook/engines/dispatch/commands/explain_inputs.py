@@ -28,7 +28,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     is_namespaced,
 )
 from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_resource
-from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
 from fleethook.engines.dispatch.webhooks.webhook import PHASES

@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     evaluate_conditions,
     is_short,
 )
-from fleethook.engines.dispatch.match.rules import Attributes
+from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.webhooks.webhook import GROUP, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.fairness import FairCache
