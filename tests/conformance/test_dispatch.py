@@ -27,7 +27,7 @@ from fleethook.engines.dispatch.match.should_call import (
     read_labels,
 )
 from fleethook.engines.dispatch.schema_owner import find_owner
-from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.client import HookClient

@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.match.rule_matching import (
     find_invocation,
 )
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
-from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from fleethook.model.webhook_rules import RuleAttributes, compare_fields

@@ -9,7 +9,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
-from fleethook.engines.dispatch.webhooks.webhook import Phase
+from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
 from fleethook.outbound.client import HookClient
 from fleethook.work.threads import run_work
 from tests.engines.dispatch.builders import request_of

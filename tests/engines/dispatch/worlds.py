@@ -13,7 +13,7 @@ from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, Disp
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.version_conversion import ObjectConverter
-from fleethook.engines.dispatch.webhooks.webhook import Phase
+from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.webhook_rules import RuleAttributes

@@ -28,7 +28,7 @@ from fleethook.engines.dispatch.match.should_call import (
     needs_namespace,
 )
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
-from fleethook.engines.dispatch.webhooks.webhook import Phase, Webhook
+from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels

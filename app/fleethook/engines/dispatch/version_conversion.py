@@ -18,7 +18,7 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, to
 from fleethook.engines.dispatch.dispatcher import MatchedRequest
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition
 from fleethook.engines.dispatch.match.rule_matching import annotate_cluster
-from fleethook.engines.dispatch.webhooks.webhook import find_endpoint
+from fleethook.engines.dispatch.webhooks.compiled_webhook import find_endpoint
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list, as_object

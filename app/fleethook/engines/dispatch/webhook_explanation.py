@@ -33,7 +33,7 @@ from fleethook.engines.dispatch.match.should_call import (
     match_object,
 )
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
-from fleethook.engines.dispatch.webhooks.webhook import PHASES, Phase, Webhook
+from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest, Kind
 from fleethook.model.gvk import GroupVersionKind

@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.match.should_call import (
     find_barrier,
     is_exempt,
 )
-from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.work.threads import Worker

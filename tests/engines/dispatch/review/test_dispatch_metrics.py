@@ -16,7 +16,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
     DispatchMetrics,
     WebhookNames,
 )
-from fleethook.engines.dispatch.webhooks.webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import OverloadedError
 from fleethook.outbound.pool import Quotas

@@ -31,7 +31,7 @@ from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_re
 from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
-from fleethook.engines.dispatch.webhooks.webhook import PHASES
+from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object

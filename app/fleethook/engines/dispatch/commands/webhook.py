@@ -61,7 +61,7 @@ from fleethook.engines.dispatch.input_request import (
 )
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
-from fleethook.engines.dispatch.webhooks.webhook import PHASES, set_defaults
+from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, set_defaults
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.client import HookClient

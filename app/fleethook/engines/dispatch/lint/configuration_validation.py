@@ -13,7 +13,7 @@ import msgspec
 
 from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import compile_condition
-from fleethook.engines.dispatch.webhooks.webhook import MUTATING
+from fleethook.engines.dispatch.webhooks.compiled_webhook import MUTATING
 from fleethook.model.formats.client_config import client_config_problems
 from fleethook.model.formats.field_errors import (
     EVERY,

@@ -26,7 +26,14 @@ from fleethook.engines.dispatch.schema_owner import (
     OwnerStatus,
     find_owner,
 )
-from fleethook.engines.dispatch.webhooks.webhook import GROUP, PHASES, Phase, Webhook, compile_webhooks, set_defaults
+from fleethook.engines.dispatch.webhooks.compiled_webhook import (
+    GROUP,
+    PHASES,
+    Phase,
+    Webhook,
+    compile_webhooks,
+    set_defaults,
+)
 from fleethook.engines.dispatch.webhooks.webhook_index import explain_excess
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects

@@ -13,7 +13,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.lint.configuration_validation import Issue
 from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
-from fleethook.engines.dispatch.webhooks.webhook import Webhook
+from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
 from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, as_text

@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     is_short,
 )
 from fleethook.engines.dispatch.match.rule_matching import Attributes
-from fleethook.engines.dispatch.webhooks.webhook import GROUP, Webhook
+from fleethook.engines.dispatch.webhooks.compiled_webhook import GROUP, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.fairness import FairCache
 from fleethook.model.formats.labels import read_labels

@@ -34,7 +34,7 @@ from fleethook.engines.dispatch.pages.dispatch_view import (
     read_choice,
     write_choice,
 )
-from fleethook.engines.dispatch.webhooks.webhook import PHASES
+from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE

@@ -21,7 +21,7 @@ from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.engines.dispatch.webhook_explanation import explain
-from fleethook.engines.dispatch.webhooks.webhook import Phase
+from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
 from fleethook.fairness import Slots
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.dispatch.lint.lint import lint
-from fleethook.engines.dispatch.webhooks.webhook import (
+from fleethook.engines.dispatch.webhooks.compiled_webhook import (
     DISPATCH_ONLY,
     MUTATING,
     VALIDATING,
