@@ -20,7 +20,7 @@ ENGINE: Final = Engine(
             "List the webhooks that a request is sent to, and the reason for skipping each other one.",
         ),
         "webhook": CommandSpec(
-            f"{_FOLDER}.commands.webhook:webhook", "Test admission webhooks before they are registered."
+            f"{_FOLDER}.commands.webhook_test:webhook", "Test admission webhooks before they are registered."
         ),
     },
     lint=f"{_FOLDER}.commands.webhook_findings:lint_webhooks",
