@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.dispatch.pages.dispatch_view import write_choice
+from fleethook.engines.dispatch.pages.explain_form import write_choice
 from fleethook.model.gvk import GroupKind
 from tests.builders import workload
 from tests.console.planted_fleet import write_fleet, write_rules

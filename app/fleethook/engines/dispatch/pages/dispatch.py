@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatch
 from fleethook.engines.dispatch.input_request import RequestOperation
 from fleethook.engines.dispatch.lint.configuration_validation import WebhookFinding
 from fleethook.engines.dispatch.lint.lint import lint
-from fleethook.engines.dispatch.pages.dispatch_view import (
+from fleethook.engines.dispatch.pages.explain_form import (
     RequestForm,
     VerdictTree,
     explain_form,

@@ -12,7 +12,7 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.console.forms import FormFieldError
 from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import RequestOperation
-from fleethook.engines.dispatch.pages.dispatch_view import (
+from fleethook.engines.dispatch.pages.explain_form import (
     MAX_CHOICES,
     MAX_TEXT,
     RequestForm,
