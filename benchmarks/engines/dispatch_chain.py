@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
-from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint
+from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint
 from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.client import HookClient

@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.dispatcher_factory import answer_from_records, build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
-from fleethook.engines.dispatch.review.dispatch_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
+from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
 from fleethook.engines.dispatch.webhook_explanation import Explanation
 from fleethook.fairness import Limits, Slots

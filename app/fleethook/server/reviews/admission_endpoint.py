@@ -1,6 +1,6 @@
 """Endpoints of the admission reviews that a handler of this server answers.
 
-`fleethook.engines.dispatch.review.dispatch_endpoint` has the endpoints of the reviews that webhooks answer.
+`fleethook.engines.dispatch.review.cluster_endpoint` has the endpoints of the reviews that webhooks answer.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine

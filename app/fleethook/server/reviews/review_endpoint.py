@@ -1,6 +1,6 @@
 """The edge of every route that takes reviews: decodes the review, has it answered, counts it and logs it.
 
-`fleethook.server.reviews.admission_endpoint`, `fleethook.engines.dispatch.review.dispatch_endpoint` and
+`fleethook.server.reviews.admission_endpoint`, `fleethook.engines.dispatch.review.cluster_endpoint` and
 `fleethook.engines.interpret.review.interpret_endpoint` add the decision. A review that needs no waiting is answered by
 plain calls. The first part that has to wait returns a coroutine, and another one goes on with its result.
 """

@@ -15,7 +15,7 @@ from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALID
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import DispatchResult
-from fleethook.engines.dispatch.review.dispatch_endpoint import (
+from fleethook.engines.dispatch.review.cluster_endpoint import (
     DispatchContext,
     DispatchEndpoint,
     ReceivedReview,
