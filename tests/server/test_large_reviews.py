@@ -141,7 +141,7 @@ async def test_an_edit_of_a_subject_is_checked_in_a_thread(size: str) -> None:
 
 @pytest.mark.parametrize("limit", ["_MAX_RENDERED", "MAX_TEMPLATE_VALUES", "MAX_SHARED_VALUES"])
 def test_a_subject_with_too_many_values_is_not_rendered(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(dry_run, limit, 0)
+    monkeypatch.setattr(trial_render, limit, 0)
     subject = yurt_app_set(pools=[pool("a", patch={"spec": {"paused": True}}), pool("b")])
     answer = check_overrider(RULE, cluster="", namespace="default", store=served(subject).store)
     assert [one.code for one in answer] == ["not-checked"]

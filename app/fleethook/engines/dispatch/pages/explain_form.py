@@ -75,8 +75,8 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
 
     Args:
         store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
-        dispatcher: `fleethook.engines.dispatch.dispatcher_factory.build_offline_dispatcher` of the store; it keeps compiled
-            webhooks.
+        dispatcher: `fleethook.engines.dispatch.dispatcher_factory.build_offline_dispatcher` of the store; it keeps
+            compiled webhooks.
         form: The fields.
 
     Raises:

@@ -8,10 +8,9 @@ A watch is some milliseconds behind the apiserver. Three kinds of writes arrive 
   has the versions that the controller has seen.
 
 In the first two cases, the workload itself usually shows that the store is new enough
-(`fleethook.engines.overrider.admission.store_freshness`). Otherwise the review reads the object that the store may have in an
-older version, or not at all, and looks again. In the third case, the review waits until the watch has passed those
-versions, and reads only if that takes too long. Every other write (metadata, a workload without an overrider) uses the
-store.
+(`fleethook.engines.overrider.admission.store_freshness`). Otherwise the review reads the object that the store may have
+in an older version, or not at all, and looks again. In the third case, the review waits until the watch has passed
+those versions, and reads only if that takes too long. Every other write uses the store.
 
 docs/explanation/guarantees.md lists the renders that are possible from an older store. The controller corrects each.
 """
