@@ -1,10 +1,7 @@
-import asyncio
-import re
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from fleethook.console.forms import (
@@ -12,15 +9,13 @@ from fleethook.console.forms import (
     FormError,
     FormFieldError,
     FormFields,
-    FormTokens,
     RequestGuard,
     read_document,
     read_documents,
     read_value,
 )
-from fleethook.console.rendering import render
 from tests.asgi_client import call
-from tests.console.visits import console_of, make_context, send_form, visit
+from tests.console.visits import console_of, send_form, visit
 
 
 def test_a_document_has_its_line() -> None:
@@ -51,59 +46,19 @@ def test_an_error_of_the_syntax_has_its_line() -> None:
 
 
 def app() -> FastAPI:
-    """Return an application with a page that has a form, and echoes its fields."""
+    """Return an application that echoes the fields of a form."""
     found = FastAPI()
-    found.state.context, found.state.form_tokens = make_context(), FormTokens()
 
     @found.post("/")
     async def take(fields: FormFields) -> dict[str, str]:
         return dict(fields)
 
-    @found.get("/", response_model=None)
-    async def show(request: Request) -> Any:
-        return await render(request, "error.html", title="form", text=request.app.state.form_tokens.make(request))
-
     return found
 
 
-async def open_page(application: FastAPI) -> tuple[str, str]:
-    """Return the token and the cookie of a new browser."""
-    answer = await visit(application, "/")
-    token = re.search(r"<bdi>([0-9a-f]{64})</bdi>", answer.body.decode())
-    assert token is not None
-    return token[1], answer.headers["set-cookie"].partition(";")[0]
-
-
-async def test_a_form_with_the_token_of_its_page_is_read() -> None:
-    application = app()
-    token, cookie = await open_page(application)
-    answer = await send_form(application, "/", {"csrf_token": token, "text": "a\nü", "empty": ""}, cookie=cookie)
+async def test_a_form_is_read() -> None:
+    answer = await send_form(app(), "/", {"text": "a\nü", "empty": ""})
     assert answer.json() == {"text": "a\nü", "empty": ""}
-
-
-async def test_the_cookie_is_strict_and_unreadable_for_scripts() -> None:
-    cookie = (await visit(app(), "/")).headers["set-cookie"]
-    assert cookie.startswith("fleethook-visit=")
-    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
-
-
-async def test_a_form_without_token_or_with_that_of_another_browser_is_refused() -> None:
-    application = app()
-    token, cookie = await open_page(application)
-    _, other = await open_page(application)
-    for fields, sent in [
-        ({}, cookie),
-        ({"csrf_token": "x" * 64}, cookie),
-        ({"csrf_token": token}, other),
-        ({"csrf_token": token}, ""),
-    ]:
-        assert (await send_form(application, "/", fields, cookie=sent)).status == 403
-    assert (await send_form(application, "/", {"csrf_token": "ü"}, cookie=cookie)).status == 403
-
-
-async def test_the_token_of_another_process_is_refused() -> None:
-    token, cookie = await open_page(app())
-    assert (await send_form(app(), "/", {"csrf_token": token}, cookie=cookie)).status == 403
 
 
 async def test_a_body_of_unknown_length_is_read_up_to_the_limit() -> None:
@@ -160,31 +115,6 @@ async def test_only_methods_of_forms_and_links_are_answered(method: Any) -> None
 )
 async def test_a_form_of_another_origin_is_refused(headers: Any, status: Any) -> None:
     assert (await visit(guard(), "/", method="POST", **headers)).status == status
-
-
-@pytest.mark.parametrize(
-    ("length", "status"),
-    [(str(MAX_BODY_BYTES), 200), (str(MAX_BODY_BYTES + 1), 413), ("-1", 413), ("1_0", 413), ("9" * 5000, 413)],
-)
-async def test_a_large_body_is_refused_by_its_announced_length(length: Any, status: Any) -> None:
-    assert (await visit(guard(), "/", content_length=length)).status == status
-
-
-async def test_requests_beyond_the_limit_are_refused_until_one_ends() -> None:
-    release, entered = asyncio.Event(), asyncio.Event()
-
-    async def wait(scope: Any, receive: Any, send: Any) -> None:
-        entered.set()
-        await release.wait()
-        await _answer(scope, receive, send)
-
-    app = RequestGuard(wait, limit=1)
-    first = asyncio.create_task(visit(app, "/"))
-    await entered.wait()
-    assert (await visit(app, "/")).status == 503
-    release.set()
-    assert (await first).status == 200
-    assert (await visit(app, "/")).status == 200
 
 
 async def test_every_answer_has_the_protecting_headers() -> None:

@@ -1,4 +1,4 @@
-"""Visits the pages of a console without a socket, and keeps its cookies."""
+"""Visits the pages of a console without a socket."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -22,7 +22,6 @@ class Visitor:
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self._cookie = ""
 
     async def get(self, address: str, **parameters: str) -> Page:
         """Return the page of an address, with more parameters."""
@@ -40,9 +39,4 @@ class Visitor:
             "content-type": "application/x-www-form-urlencoded",
             "content-length": str(len(body)),
         }
-        if self._cookie:
-            headers["cookie"] = self._cookie
-        answer = await call(self._app, parts.path, body, method=method, headers=headers, query=query.encode())
-        if "set-cookie" in answer.headers:
-            self._cookie = answer.headers["set-cookie"].partition(";")[0]
-        return Page(*answer)
+        return Page(*await call(self._app, parts.path, body, method=method, headers=headers, query=query.encode()))

@@ -1,12 +1,10 @@
 """The checks of every request, and forms with typed texts (POST) with the YAML or JSON of their fields.
 
-A request is checked for its Host, the token of the console, the origin of a POST, and its size. Forms are protected
-against requests that another site makes in the user's browser (CSRF).
+A request is checked for its Host, the token of the console, and the origin of a POST, against requests that another
+site makes in the user's browser (CSRF).
 """
 
-import hashlib
 import hmac
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -23,8 +21,6 @@ from fleethook.model.json import JSON
 
 MAX_BODY_BYTES: Final = 4 << 20
 """The largest body of a form. An object in etcd has at most 1.5 MiB."""
-MAX_REQUESTS: Final = 32
-"""The most requests in progress; further ones get 503."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST"})
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -54,19 +50,16 @@ _NO_SESSION: Final = (
 class RequestGuard:
     """Refuses requests that no browser of a user sends to this console, and adds the headers that protect a page."""
 
-    def __init__(self, app: ASGIApp, *, token: str = "", limit: int = MAX_REQUESTS) -> None:
+    def __init__(self, app: ASGIApp, *, token: str = "") -> None:
         """Prepare.
 
         Args:
             app: The pages.
             token: The token that the console has printed: every account of the host can connect to a loopback address.
                 ``""`` lets all of them read the pages.
-            limit: The most requests in progress.
         """
         self._app: Final = app
         self._token: Final = token
-        self._limit: Final = limit
-        self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -77,11 +70,7 @@ class RequestGuard:
         if (answer := self._find_answer(scope)) is not None:
             await answer(scope, receive, send)
             return
-        self._running += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._running -= 1
+        await self._app(scope, receive, send)
 
     def _find_answer(self, scope: Scope) -> Response | None:
         """Return the answer to a request that is refused, or begins a session; None if the request may pass."""
@@ -116,10 +105,6 @@ class RequestGuard:
             return 405, "405: the console is read-only; use GET or POST"
         if scope["method"] == "POST" and not _comes_from_own_page(headers):
             return 403, "403: the form was sent by a page of another origin"
-        if _read_length(headers) > MAX_BODY_BYTES:
-            return 413, f"413: the body is larger than {MAX_BODY_BYTES} bytes"
-        if self._running >= self._limit:
-            return 503, "503: too many requests are in progress; try again"
         return None
 
 
@@ -138,11 +123,6 @@ def _comes_from_own_page(headers: dict[str, str]) -> bool:
         return False
     origin = headers.get("origin")
     return origin is None or origin == f"http://{headers.get('host', '')}"
-
-
-def _read_length(headers: dict[str, str]) -> int:
-    length = headers.get("content-length", "0")
-    return int(length) if length.isdecimal() and len(length) < 16 else MAX_BODY_BYTES + 1
 
 
 def _add_headers(send: Send) -> Send:
@@ -220,49 +200,14 @@ def read_value(field: str, text: str, *, most: int) -> JSON:
     return None if found is None else found.value
 
 
-TOKEN_FIELD: Final = "csrf_token"  # noqa: S105 - the name of a field
-_COOKIE: Final = "fleethook-visit"
 _MAX_FIELDS: Final = 200
-
-
-class FormTokens:
-    """Makes and checks the tokens of forms. A token belongs to the cookie of one browser and to this process."""
-
-    def __init__(self) -> None:
-        """Choose a secret for this process."""
-        self._secret: Final = secrets.token_bytes(32)
-
-    def make(self, request: Request) -> str:
-        """Return the token for the forms of a page; `remember` must send its cookie with the page."""
-        visit = _read_visit(request) or getattr(request.state, "visit", None) or secrets.token_urlsafe(24)
-        request.state.visit = visit
-        return self._sign(visit)
-
-    def remember(self, request: Request, response: Response) -> None:
-        """Send the cookie of a browser that has none yet."""
-        visit = getattr(request.state, "visit", None)
-        if visit is None or _read_visit(request) is not None:
-            return
-        response.set_cookie(_COOKIE, visit, httponly=True, samesite="strict", path="/")
-
-    def is_valid(self, request: Request, token: str) -> bool:
-        """Return whether a token was made for the browser of a request."""
-        visit = _read_visit(request)
-        return visit is not None and hmac.compare_digest(self._sign(visit).encode(), token.encode())
-
-    def _sign(self, visit: str) -> str:
-        return hmac.new(self._secret, visit.encode(), hashlib.sha256).hexdigest()
-
-
-def _read_visit(request: Request) -> str | None:
-    return request.cookies.get(_COOKIE) or None
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
     """Return the fields of a form, the last value of each.
 
     Raises:
-        HTTPException: The body is too large (413), no form (415, 400), or lacks the token of its page (403).
+        HTTPException: The body is too large (413), or no form (415, 400).
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -273,13 +218,9 @@ async def read_form(request: Request) -> Mapping[str, str]:
         if len(body) > MAX_BODY_BYTES:
             raise HTTPException(413, f"the form is larger than {MAX_BODY_BYTES} bytes")
     try:
-        fields = dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+        return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     except ValueError as error:
         raise HTTPException(400, f"the form cannot be read: {error}") from None
-    tokens: FormTokens = request.app.state.form_tokens
-    if not tokens.is_valid(request, fields.pop(TOKEN_FIELD, "")):
-        raise HTTPException(403, "the form lacks the token of its page: reload the page, and send the form again")
-    return fields
 
 
 FormFields = Annotated[Mapping[str, str], Depends(read_form)]

@@ -24,7 +24,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Index, Store
 from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext, engine_pages
-from fleethook.console.forms import FormTokens, RequestGuard
+from fleethook.console.forms import RequestGuard
 from fleethook.console.pages import overview, reviews, search
 from fleethook.console.rendering import load_templates, render
 from fleethook.console.reviews.replay_jobs import ReviewReplay
@@ -47,7 +47,6 @@ def create_console(context: ConsoleContext, *, token: str = "") -> ASGIApp:
     app = FastAPI(title="fleethook console", openapi_url=None)
     app.state.context = context
     app.state.kept_values = {}
-    app.state.form_tokens = FormTokens()
     app.state.first_seen = FirstSeen()
     for router in (overview.router, *(one.router for one in engine_pages()), reviews.router, search.router):
         app.include_router(router)

@@ -162,7 +162,6 @@ class Frame(NamedTuple):
         freshness: The age and the problems of the data.
         command: The command that prints the same, ``""`` if there is none.
         command_title: The label of the command.
-        csrf_token: The token that a form with method POST sends as ``csrf_token``.
         now: The time of the page.
     """
 
@@ -172,7 +171,6 @@ class Frame(NamedTuple):
     freshness: Freshness
     command: str
     command_title: str
-    csrf_token: str
     now: datetime
 
 
@@ -212,20 +210,16 @@ async def render(
         values: The variables of the template, besides ``frame`` (`Frame`).
     """
     context = find_context(request)
-    tokens = request.app.state.form_tokens
     frame = Frame(
         *divide_sections(context),
         find_section(request.url.path),
         summarize_parts(list(context.parts())),
         command,
         command_title,
-        tokens.make(request),
         context.clock(),
     )
     text = await join_in_turns(_environment.get_template(template).generate(frame=frame, **values))
-    response = HTMLResponse(text, status_code=status)
-    tokens.remember(request, response)
-    return response
+    return HTMLResponse(text, status_code=status)
 
 
 async def join_in_turns(parts: Iterable[str]) -> str:

@@ -31,21 +31,8 @@ function fail(part, reason) {
   showFailures();
 }
 
-/** Takes the token of forms from the present page: a console that was started again refuses those of the former one. */
-async function renewToken(form) {
-  const response = await fetch(form.getAttribute("action"));
-  const page = parse(await response.text());
-  const token = page.querySelector("main [name=csrf_token]")?.value;
-  if (token) form.elements.csrf_token.value = token;
-  return token ? "" : readAlert(page) || String(response.status);
-}
-
-async function tryAgain(part) {
-  if (!part.isConnected) { recover(part); return; }
-  try {
-    const refusal = part.matches("form") ? await renewToken(part) : "";
-    if (refusal) fail(part, refusal); else part.dispatchEvent(new Event("retry"));
-  } catch { fail(part); }
+function tryAgain(part) {
+  if (part.isConnected) part.dispatchEvent(new Event("retry")); else recover(part);
 }
 
 // A swap may remove the part, and its later events then do not reach the window.

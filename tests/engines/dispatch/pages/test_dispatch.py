@@ -88,8 +88,9 @@ async def test_a_secret_is_never_shown() -> None:
         assert b"aHVudGVyMg" not in answer.body
 
 
-async def test_a_form_without_the_token_of_its_page_is_refused() -> None:
-    assert (await send_form(console_of(*FLEET), "/dispatch", {"document": OBJECT, "cluster": "c"})).status == 403
+async def test_a_form_of_another_origin_is_refused() -> None:
+    fields = {"document": OBJECT, "cluster": "c"}
+    assert (await send_form(console_of(*FLEET), "/dispatch", fields, origin="http://evil.example")).status == 403
 
 
 EMPTY = object_url(ObjectKey("p", MUTATING, "", "empty")).partition("?")[2]
