@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, mutate, validate
-from fleethook.admission.rule import TimedWork, build_request, run_in_time
+from fleethook.admission.rule import Surroundings, ask_in_order, build_request
 from tests.admission.test_rule import POD, default_seccomp, needs_owner
 
 
@@ -116,18 +116,22 @@ def test_a_rule_that_hangs_in_a_test_has_the_answer_of_a_server() -> None:
 def test_a_call_that_hangs_ends_no_other_call_of_the_same_thread() -> None:
     release = threading.Event()
 
-    async def answer(text: str, *, hangs: bool = False) -> str:
-        if hangs:
-            release.wait()
-        return text
+    @validate("v1", "Pod")
+    def first(warnings: Any) -> None:
+        warnings.append("first")
 
-    works: list[TimedWork[str]] = [
-        (answer("a"), 60, False),
-        (answer("b", hangs=True), 0.05, False),
-        (answer("c"), 60, True),
-    ]
-    assert run_in_time(works) == ["a", None, "c"]
+    @validate("v1", "Pod", timeout=1)
+    def hangs(warnings: Any) -> None:
+        release.wait()
+
+    @validate("v1", "Pod")
+    async def last(warnings: Any) -> None:
+        warnings.append("last")
+
+    request = build_request(POD, operation="CREATE")
+    found = [review for _, _, review in ask_in_order([first, hangs, last], request, Surroundings())]
     release.set()
+    assert [(one.allowed, one.warnings) for one in found] == [(True, ("first",)), (False, ()), (True, ("last",))]
 
 
 def test_an_error_with_an_empty_text_has_its_class_alone() -> None:

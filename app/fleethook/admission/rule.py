@@ -7,12 +7,13 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from reprlib import repr as shortened_repr
-from typing import Any, Final, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
 from fleethook.admission.invocation import Invocation
 from fleethook.admission.matching import choose_resource, find_mismatch
+from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.request import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.result_check import TOLERATED, list_added_faults
 from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_at_once
@@ -21,6 +22,7 @@ from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
+from fleethook.model.webhook_rules import EVERY
 from fleethook.patch import apply
 from fleethook.workload_schema.admission_objects import show_objects
 from fleethook.workload_schema.schema_defaults import CustomVersion, find_kind_version
@@ -115,87 +117,136 @@ class Rule(ServedRule):
             store: The other objects that exist.
             settings: The settings of rules.
         """
-        stored = document if operation == "DELETE" or (operation == "UPDATE" and old is None) else old
-        objects = list(store)
-        lookup = find_among(objects)
+        around = find_surroundings(document or old or {}, store, namespace_labels=namespace_labels, settings=settings)
         request = build_request(
-            None if operation == "DELETE" else document,
-            stored,
+            document,
+            old,
+            rules=[self],
             operation=operation,
-            resource=resource or choose_resource(self.declaration, document or old or {}, subresource),
+            resource=resource,
             subresource=subresource,
             user=user,
             dry_run=dry_run,
             name=name,
         )
-        version = find_kind_version(objects, document or old or {})
-        request = show_request(request, version, mutates=self.declaration.mutates)
-        if subresource and "*" not in (self.declaration.group, self.declaration.version):
-            # The kind of a subresource may have another group, as Scale and Eviction have.
-            named = request.resource.resource
-            request.resource = Resource(self.declaration.group, self.declaration.version, named)
-        around = Surroundings(namespace_labels or {}, version, read_definitions(objects), lookup, settings)
-        try:
-            if mismatch := find_mismatch(self.declaration, request, around.namespace_labels):
-                return _make_review(request, allowed(), reason=mismatch)
-        except EvaluationError as error:
-            return answer_unclear(self, request, error)
-        return answer_matched([self], request, around)[0]
+        return next(ask_in_order([self], request, around))[2]
 
 
-def answer_unclear(rule: Rule, request: AdmissionRequest, error: EvaluationError) -> Review:
-    """Return the answer to a request for which a match condition has no result."""
-    return _make_review(request, rule.fail(f"{rule.place}: match_conditions: {error}"))
+class _Caller(threading.Thread):
+    """A thread for calls of rules, one after the other. Nothing can end a call that hangs, but the process can."""
+
+    def __init__(self) -> None:
+        super().__init__(name="rule", daemon=True)
+        self.calls: Final[SimpleQueue[Callable[[], None]]] = SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self.calls.get()()
 
 
-def answer_matched(
-    rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings, *, is_test: bool = True
-) -> list[Review]:
-    """Return the answers to a request that kube-apiserver sends to each of the rules.
+_idle: Final[list[_Caller]] = []
+
+
+_Decided = tuple[Response, Invocation | None]
+
+
+def ask_in_order(
+    rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings, *, has_defaults: bool = False
+) -> Iterator[tuple[Rule, AdmissionRequest, Review]]:
+    """Yield rules with the requests that kube-apiserver shows to them, and their answers.
+
+    Mutating rules are first, and each rule gets the object with the changes before it.
 
     Args:
-        rules: The rules. Each gets the same objects, those of `show_request`.
-        request: The request.
+        rules: The rules.
+        request: The request, with the object as a client sends it.
         around: The facts besides the request.
-        is_test: Whether to look for mistakes of a rule that do not change the answer.
+        has_defaults: Whether kube-apiserver has stored the object, and so has set the defaults already.
     """
-    decided = zip(rules, _decide_in_time(rules, request, around), strict=True)
-    return [_check(rule, *found, request, around, is_test=is_test) for rule, found in decided]
+    mutating, validating = ([one for one in rules if one.declaration.mutates is mutates] for mutates in (True, False))
+    shown: AdmissionRequest | None = None
+    for rule in mutating:
+        shown = shown or (request if has_defaults else show_request(request, around.version, mutates=True))
+        (review,) = _ask([rule], shown, around)
+        yield rule, shown, review
+        if review.patch:
+            request = shown = change_request(shown, review.patch, around.version)
+    if validating:
+        shown = request if has_defaults else show_request(request, around.version, mutates=False)
+        for rule, review in zip(validating, _ask(validating, shown, around), strict=True):
+            yield rule, shown, review
+
+
+def _ask(rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings) -> list[Review]:
+    """Return the answers of the rules to which kube-apiserver sends a request, with their mistakes, and of others."""
+    reviews = [_find_unasked(rule, request, around) for rule in rules]
+    asked = [rule for rule, review in zip(rules, reviews, strict=True) if review is None]
+    decided = iter(_decide_in_time(asked, request, around))
+    return [
+        review or _check(rule, *next(decided), request, around) for rule, review in zip(rules, reviews, strict=True)
+    ]
+
+
+def _find_unasked(rule: Rule, request: AdmissionRequest, around: Surroundings) -> Review | None:
+    """Return the answer without a question to the rule, None if kube-apiserver sends it the request."""
+    try:
+        mismatch = find_mismatch(rule.declaration, request, around.namespace_labels)
+    except EvaluationError as error:
+        return _make_review(request, rule.fail(f"{rule.place}: match_conditions: {error}"))
+    return _make_review(request, allowed(), reason=mismatch) if mismatch else None
+
+
+def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings) -> list[_Decided]:
+    """Return the answers with the calls of the functions; that of a failed rule after the time limit, as a server.
+
+    A thread asks all rules, one after the other, because a change of threads takes longer than a usual rule.
+    """
+    if not rules:
+        return []
+    results, context, is_given_up = SimpleQueue[_Decided | BaseException](), copy_context(), threading.Event()
+
+    def run_all() -> None:
+        for rule in rules:
+            if is_given_up.is_set():
+                return
+            run: Callable[[Coroutine[Any, Any, _Decided]], _Decided] = asyncio.run if rule.is_async else run_at_once
+            try:
+                results.put(context.copy().run(run, rule.decide(request, around.lookup, around.settings)))
+            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+                results.put(error)
+
+    caller = _idle.pop() if _idle else _Caller()
+    caller.calls.put(run_all)
+    found = list[_Decided]()
+    for number, rule in enumerate(rules, 1):
+        try:
+            result = results.get(timeout=rule.declaration.timeout)
+        except Empty:
+            is_given_up.set()
+            failed = rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s")
+            return [*found, (failed, None), *_decide_in_time(rules[number:], request, around)]
+        if isinstance(result, BaseException):
+            raise result
+        found.append(result)
+    _idle.append(caller)
+    return found
 
 
 def _check(
-    rule: Rule,
-    answer: Response,
-    invocation: Invocation | None,
-    request: AdmissionRequest,
-    around: Surroundings,
-    *,
-    is_test: bool,
+    rule: Rule, answer: Response, invocation: Invocation | None, request: AdmissionRequest, around: Surroundings
 ) -> Review:
+    """Return an answer with the mistakes of its rule."""
     mistakes = list[str]()
     faults = [] if request.sub_resource else list_added_faults(request, answer.patch, around.definitions)
     if faults:
         mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
         answer = _refuse_faults(rule, answer, faults)
-    elif is_test and answer.patch:
+    elif answer.patch:
         mistakes += _list_repetitions(rule, change_request(request, answer.patch, around.version), around)
-    elif is_test and invocation is not None and not rule.declaration.mutates and invocation.has_changed_object():
+    elif invocation is not None and not rule.declaration.mutates and invocation.has_changed_object():
         mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
-    places = tuple(f"{rule.place}: {mistake}" for mistake in mistakes)
-    return _make_review(request, answer, mistakes=places)
-
-
-def _decide_in_time(
-    rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings
-) -> list[tuple[Response, Invocation | None]]:
-    """Return the answers with the calls of the functions; that of a failed rule after the time limit, as a server."""
-    works = [
-        (one.decide(request, around.lookup, around.settings), one.declaration.timeout, one.is_async) for one in rules
-    ]
-    return [
-        found or (rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s"), None)
-        for rule, found in zip(rules, run_in_time(works), strict=True)
-    ]
+    return _make_review(request, answer, mistakes=tuple(f"{rule.place}: {mistake}" for mistake in mistakes))
 
 
 def _refuse_faults(rule: Rule, answer: Response, faults: Sequence[str]) -> Response:
@@ -225,10 +276,25 @@ def _list_repetitions(rule: Rule, repeated: AdmissionRequest, around: Surroundin
             yield f"{asked} it answers: {text}"
 
 
-def build_request(
-    document: Mapping[str, Any] | None,
-    old: Mapping[str, Any] | None,
+def find_surroundings(
+    document: Mapping[str, Any],
+    store: Iterable[JSONObject],
     *,
+    namespace_labels: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] = NO_SETTINGS,
+) -> Surroundings:
+    """Return the facts about an object that other objects tell."""
+    objects = list(store)
+    lookup = find_among(objects)
+    version = find_kind_version(objects, document)
+    return Surroundings(namespace_labels or {}, version, read_definitions(objects), lookup, settings)
+
+
+def build_request(  # noqa: PLR0913 - as `Rule.review`
+    document: Mapping[str, Any] | None,
+    old: Mapping[str, Any] | None = None,
+    *,
+    rules: Iterable[Rule] = (),
     operation: Operation,
     resource: str = "",
     subresource: str = "",
@@ -236,7 +302,10 @@ def build_request(
     dry_run: bool = False,
     name: str | None = None,
 ) -> AdmissionRequest:
-    """Return the request of a review, as kube-apiserver sends it; raises ValueError for one that it never sends."""
+    """Return the request of a review, as a client makes it; raises ValueError for one that kube-apiserver never sends.
+
+    Args as those of `Rule.review`; ``rules`` may know the plural of the kind.
+    """
     if operation not in get_args(Operation):
         raise ValueError(f"operation: {operation!r} is unknown: give one of {', '.join(get_args(Operation))}")
     if not isinstance(user, Mapping | None):
@@ -249,19 +318,35 @@ def build_request(
     metadata = _check_metadata(shown.get("metadata"))
     # A request about a Namespace has the Namespace's own name as namespace.
     is_namespace = (group, kind) == ("", "Namespace")
+    stored = given if operation == "DELETE" or (operation == "UPDATE" and old is None) else old
     return AdmissionRequest(
         uid="test",
         operation=operation,
         kind=Kind(group, version, kind),
-        resource=Resource(group, version, resource or guess_resource(kind)),
+        resource=find_resource(shown, rules, resource, subresource),
         sub_resource=subresource,
         name=metadata.get("name", "") if name is None else name,
         namespace=metadata.get("name" if is_namespace else "namespace", ""),
         user_info=_encode(user or {}),
-        object_raw=_encode(document),
-        old_object_raw=_encode(old),
+        object_raw=_encode(None if operation == "DELETE" else document),
+        old_object_raw=_encode(stored),
         dry_run=dry_run,
     )
+
+
+def find_resource(document: JSONObject, rules: Iterable[Rule], resource: str = "", subresource: str = "") -> Resource:
+    """Return the resource of an object: that of a rule about its kind, or a guess."""
+    group, version, kind = gvk_of(document)
+    if resource and not subresource:
+        return Resource(group, version, resource)
+    targets = [target for rule in rules for target in list_targets(rule.declaration)]
+    for target in sorted(targets, key=lambda one: (one.resource != resource, subresource not in one.subresources)):
+        if plural := choose_resource(target, document, subresource):
+            # The kind of a subresource may have another group, as Scale and Eviction have.
+            if subresource and EVERY not in (target.group, target.version):
+                group, version = target.group, target.version
+            return Resource(group, version, resource or plural)
+    return Resource(group, version, resource or guess_resource(kind))
 
 
 def show_request(request: AdmissionRequest, version: CustomVersion | None, *, mutates: bool) -> AdmissionRequest:
@@ -323,73 +408,3 @@ def _make_review(
         object=apply(request.object, response.patch) if response.patch else request.object,
         mistakes=mistakes,
     )
-
-
-_T = TypeVar("_T")
-
-
-class _Caller(threading.Thread):
-    """A thread for calls of rules, one after the other. Nothing can end a call that hangs, but the process can."""
-
-    def __init__(self) -> None:
-        super().__init__(name="rule", daemon=True)
-        self.calls: Final[SimpleQueue[Callable[[], None]]] = SimpleQueue()
-        self.start()
-
-    def run(self) -> None:
-        while True:
-            self.calls.get()()
-
-
-_idle: Final[list[_Caller]] = []
-
-
-class _Batch(Generic[_T]):
-    """Coroutines that a thread runs one after the other, because a change of threads takes longer than a usual rule."""
-
-    def __init__(self, works: Sequence["TimedWork[_T]"]) -> None:
-        self._works: Final = works
-        self._context: Final = copy_context()
-        self._results: Final[SimpleQueue[_T | BaseException]] = SimpleQueue()
-        self.is_given_up = False
-
-    def run(self) -> None:
-        for work, _, is_async in self._works:
-            if self.is_given_up:
-                return
-            run: Callable[[Coroutine[Any, Any, _T]], _T] = asyncio.run if is_async else run_at_once
-            try:
-                self._results.put(self._context.copy().run(run, work))
-            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-                self._results.put(error)
-
-    def wait(self) -> list[_T | None]:
-        """Return the results, with None for the last one if it takes too long."""
-        found: list[_T | None] = []
-        for _, seconds, _ in self._works:
-            try:
-                result = self._results.get(timeout=seconds)
-            except Empty:
-                self.is_given_up = True
-                return [*found, None]
-            if isinstance(result, BaseException):
-                raise result
-            found.append(result)
-        return found
-
-
-TimedWork = tuple[Coroutine[Any, Any, _T], float, bool]
-"""A coroutine, its time limit in seconds, and whether it may wait."""
-
-
-def run_in_time(works: Sequence[TimedWork[_T]]) -> list[_T | None]:
-    """Return the results of coroutines, None for one that takes too long."""
-    found: list[_T | None] = []
-    while len(found) < len(works):
-        batch = _Batch(works[len(found) :])
-        caller = _idle.pop() if _idle else _Caller()
-        caller.calls.put(batch.run)
-        found += batch.wait()
-        if not batch.is_given_up:
-            _idle.append(caller)
-    return found

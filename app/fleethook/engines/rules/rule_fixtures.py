@@ -7,8 +7,18 @@ The answer must equal the members of ``output``.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
-from fleethook.admission.rule import Review, Rule
-from fleethook.model.admission import Operation
+import msgspec
+
+from fleethook.admission.rule import (
+    Review,
+    Rule,
+    Surroundings,
+    ask_in_order,
+    build_request,
+    find_surroundings,
+    show_request,
+)
+from fleethook.model.admission import AdmissionRequest, Operation
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import diff
 from fleethook.patch.fixture_tests import (
@@ -20,22 +30,22 @@ from fleethook.patch.fixture_tests import (
     read_tests,
     resolve_object,
 )
-from fleethook.workload_schema.admission_objects import show_objects
 from fleethook.workload_schema.defaults import knows_defaults
-from fleethook.workload_schema.schema_defaults import find_kind_version
 
 _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
     "subresource": ("subresource", str, "a text"),
     "resource": ("resource", str, "a text"),
     "user": ("user", dict, "an object"),
     "dryRun": ("dry_run", bool, "true or false"),
+    "request": ("name", dict, "an object"),
+}
+_AROUND: Final[Mapping[str, tuple[str, type, str]]] = {
     "namespaceLabels": ("namespace_labels", dict, "an object"),
     "settings": ("settings", dict, "an object"),
-    "request": ("name", dict, "an object"),
 }
 """Members of a test that are arguments of `Rule.review`, with their types."""
 _USER: Final = ("username", "uid", "groups", "extra")
-_MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_REQUEST, "output")
+_MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_REQUEST, *_AROUND, "output")
 _OUTPUT: Final = ("allowed", "matched", "message", "code", "warnings", "patch", "object")
 
 
@@ -47,7 +57,9 @@ class RuleFixture(NamedTuple):
         rule: The rule to ask; ``""`` for all, in the order of kube-apiserver.
         operation: The operation.
         document: The object.
-        arguments: Further arguments of `Rule.review`.
+        request: Further parts of the request, as arguments of `Rule.review`.
+        around: The labels of the namespace and the settings, as such arguments.
+        store: The other objects.
         output: The expected members of the answer.
     """
 
@@ -55,7 +67,9 @@ class RuleFixture(NamedTuple):
     rule: str
     operation: Operation
     document: JSONObject
-    arguments: Mapping[str, Any]
+    request: Mapping[str, Any]
+    around: Mapping[str, Any]
+    store: Sequence[JSONObject]
     output: JSONObject
 
 
@@ -89,21 +103,29 @@ def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixtu
     operation = test.get("operation", "CREATE")
     if operation not in get_args(Operation):
         raise FixtureError(f"operation {operation!r} is unknown: use one of {', '.join(get_args(Operation))}")
-    arguments: dict[str, Any] = {"old": _read_object(test, "oldObject", objects) if "oldObject" in test else None}
-    for member, (argument, type_, noun) in _REQUEST.items():
-        if member in test:
-            if not isinstance(test[member], type_):
-                raise FixtureError(f"{member} is not {noun}")
-            arguments[argument] = _read_name(test[member]) if member == "request" else test[member]
+    request, around = _read_arguments(test, _REQUEST), _read_arguments(test, _AROUND)
+    if "oldObject" in test:
+        request["old"] = _read_object(test, "oldObject", objects)
+    if "request" in test:
+        request["name"] = _read_name(test["request"])
     check_members(test.get("user", {}), _USER)
     store = test.get("store", [])
     if not isinstance(store, list):
         raise FixtureError("store is not a list of objects")
-    arguments["store"] = [_read_object({"store": one}, "store", objects) for one in store]
+    others = [_read_object({"store": one}, "store", objects) for one in store]
     # A review of a DELETE has only the old object.
     member = "oldObject" if operation == "DELETE" and "object" not in test else "object"
     document = _read_object(test, member, objects)
-    return RuleFixture(name, str(test.get("rule") or ""), operation, document, arguments, _read_output(test, objects))
+    output = _read_output(test, objects)
+    return RuleFixture(name, str(test.get("rule") or ""), operation, document, request, around, others, output)
+
+
+def _read_arguments(test: JSONObject, known: Mapping[str, tuple[str, type, str]]) -> dict[str, Any]:
+    """Return the arguments that members of a test are; raises FixtureError for one of another type."""
+    for member, (_, type_, noun) in known.items():
+        if member in test and not isinstance(test[member], type_):
+            raise FixtureError(f"{member} is not {noun}")
+    return {argument: test[member] for member, (argument, _, _) in known.items() if member in test}
 
 
 def _read_name(request: JSONObject) -> str:
@@ -163,76 +185,60 @@ def run_rule_fixture(
     asked = [one for one in rules if fixture.rule in ("", one.name)]
     if not asked:
         raise FixtureError(f"there is no rule {fixture.rule!r}: the file has {', '.join(one.name for one in rules)}")
-    store = [*fixture.arguments["store"], *definitions]
-    fixture = fixture._replace(arguments={**fixture.arguments, "store": store})
-    shown = _show(fixture, fixture.document)
-    name, answer = _ask(asked, fixture, shown)
+    store = [*fixture.store, *definitions]
+    request = build_request(fixture.document, rules=asked, operation=fixture.operation, **fixture.request)
+    around = find_surroundings(fixture.document, store, **fixture.around)
+    shown = show_request(request, around.version, mutates=True)
+    name, answer = _ask(asked, request, around, shown.object)
     if answer.mistakes:
         return RuleFixtureResult(name, "; ".join(answer.mistakes), "", [])
     if not fixture.output.keys() & {"message", "warnings"}:
         # The failure policy decides, so the expected verdict would hide a mistake in the rule.
         for text in (answer.message, *answer.warnings):
             if any(text.startswith(rule.failure) for rule in asked):
-                return RuleFixtureResult(name, text + _explain_missing(text, fixture), "", [])
+                return RuleFixtureResult(name, text + _explain_missing(text, fixture.document, around), "", [])
     found: JSONObject = {
         "allowed": answer.allowed, "matched": answer.matched, "message": answer.message, "code": answer.code,
         "warnings": list(answer.warnings), "patch": list(answer.patch), "object": answer.object,
     }  # fmt: skip
     expected = fixture.output
     if isinstance(expected.get("object"), dict):
-        expected = expected | {"object": _show(fixture, expected["object"])}
+        other = msgspec.structs.replace(request, object_raw=msgspec.Raw(msgspec.json.encode(expected["object"])))
+        expected = expected | {"object": show_request(other, around.version, mutates=True).object}
     differences = [one for member, value in expected.items() for one in compare_member(member, value, found[member])]
-    return RuleFixtureResult(name, "", "" if answer.matched or "matched" in expected else answer.reason, differences)
+    return RuleFixtureResult(
+        name or fixture.rule, "", "" if answer.matched or "matched" in expected else answer.reason, differences
+    )
 
 
 _MISSING: Final = ("no such key", "has no member", "KeyError")
 """Parts of the errors of rules in CEL and in Python that read a missing member."""
 
 
-def _explain_missing(failure: str, fixture: RuleFixture) -> str:
+def _explain_missing(failure: str, document: JSONObject, around: Surroundings) -> str:
     """Return the end of the message about a missing member that may have a default."""
-    document, store = fixture.document, fixture.arguments["store"]
-    is_known = knows_defaults(document) or find_kind_version(store, document) is not None
+    is_known = knows_defaults(document) or around.version is not None
     if is_known or not any(one in failure for one in _MISSING):
         return ""
     return f"; if it has a default, give the CustomResourceDefinition of {document['kind']} beside the tests"
 
 
-def _show(fixture: RuleFixture, document: JSONObject) -> JSONObject:
-    """Return an object as kube-apiserver shows it to mutating rules; that of a DELETE stays as it is."""
-    if fixture.operation == "DELETE":
-        return document
-    new, _ = show_objects(
-        document,
-        fixture.arguments["old"],
-        operation=fixture.operation,
-        subresource=fixture.arguments.get("subresource", ""),
-        version=find_kind_version(fixture.arguments["store"], document),
-        validating=False,
-    )
-    return new or document
-
-
-def _ask(rules: Sequence[Rule], fixture: RuleFixture, shown: JSONObject) -> tuple[str, Review]:
-    """Return the answer to a request, and the rule that gave it.
-
-    The first refusal is the answer, and a rule gets the object of the mutating rules before it.
-    """
+def _ask(rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings, shown: JSON) -> tuple[str, Review]:
+    """Return the answer to a request, and the rule that gave it: the first refusal is the answer."""
     document, warnings, matched, mistakes = shown, list[str](), list[str](), list[str]()
     answer = None
-    for rule in rules:
-        answer = rule.review(document, operation=fixture.operation, **fixture.arguments)
+    for rule, _, answer in ask_in_order(rules, request, around):
         mistakes += answer.mistakes
         if answer.matched:
             matched.append(rule.name)
             warnings += answer.warnings
         if not answer.allowed:
             return rule.name, answer._replace(warnings=tuple(warnings), mistakes=tuple(mistakes))
-        if rule.declaration.mutates and fixture.operation != "DELETE":
+        if rule.declaration.mutates:
             document = answer.object
     assert answer is not None, "there is at least one rule"
     patch = diff(shown, document)
     whole = answer._replace(
         matched=bool(matched), warnings=tuple(warnings), patch=patch, object=document, mistakes=tuple(mistakes)
     )
-    return matched[0] if len(matched) == 1 else fixture.rule, whole
+    return matched[0] if len(matched) == 1 else "", whole

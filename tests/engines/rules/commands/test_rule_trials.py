@@ -9,7 +9,7 @@ import pytest
 from fleethook.admission.rule import Rule, Surroundings, build_request, show_request
 from fleethook.admission.rules_file import load_rules
 from fleethook.cluster.registration.paths import build_rule_path
-from fleethook.engines.rules.commands.rule_trials import Inventory, RuleTrials
+from fleethook.engines.rules.commands.rule_trials import RuleTrials
 from fleethook.engines.rules.rule_fixtures import RuleFixture, run_rule_fixture
 from tests.engines.rules.test_rules_server import ask, serving
 
@@ -78,7 +78,6 @@ async def ask_server(app: Any, rule: Rule, document: dict[str, Any], resource: s
 async def test_all_four_say_the_same(document: dict[str, Any], resource: str, tmp_path: Path) -> None:
     async with serving(tmp_path, RULES) as (app, _):
         rules = load_rules([tmp_path / "rules.py"])
-        inventory = Inventory({}, lambda _: None, {}, Surroundings())
         for rule in rules:
             if resource == "deployments" and not rule.declaration.templates:
                 continue
@@ -89,10 +88,10 @@ async def test_all_four_say_the_same(document: dict[str, Any], resource: str, tm
             }  # fmt: skip
             assert await ask_server(app, rule, document, resource) == verdict, rule.name
             output = {name: verdict[name] for name in ("allowed", "message", "warnings")}
-            fixture = RuleFixture("t", rule.name, "CREATE", document, {"old": None, "store": []}, output)
+            fixture = RuleFixture("t", rule.name, "CREATE", document, {}, {}, (), output)
             assert run_rule_fixture(rules, fixture)[1:] == ("", "", []), rule.name
-            trials = RuleTrials([rule], inventory)
-            (trial,) = trials.try_object(document, resource=resource, stored=False, locate=str)
+            trials = RuleTrials([rule], Surroundings(), namespaces={}, user={})
+            (trial,) = trials.try_object(document, resource=resource, locate=str)
             failure = next((one for one in (answer.message, *answer.warnings) if rule.failure in one), "")
             expected = (
                 "failed" if failure else "changed" if answer.patch else "allowed" if answer.allowed else "refused"
@@ -101,14 +100,14 @@ async def test_all_four_say_the_same(document: dict[str, Any], resource: str, tm
             assert trial.warnings == tuple(one for one in answer.warnings if one != failure)
 
 
-def test_stored_objects_have_what_kube_apiserver_sets_only_for_validating_rules(tmp_path: Path) -> None:
+def test_a_rule_gets_a_stored_object_with_the_changes_before_it(tmp_path: Path) -> None:
     (tmp_path / "rules.py").write_text(
         """
 from fleethook.admission import Denied, mutate, validate
 
 @mutate("v1", "ConfigMap")
 def changes(one):
-    assert set(one.metadata) == {"name"}
+    assert set(one.metadata) == {"name", "uid"}
     one["data"] = {"a": "b"}
 
 @mutate("v1", "ConfigMap", order=1)
@@ -120,9 +119,31 @@ def checks(one):
     raise Denied(f"{one.metadata.uid} {one.data.a}")
 """
     )
-    inventory = Inventory({}, lambda _: None, {}, Surroundings())
-    trials = RuleTrials(load_rules([tmp_path / "rules.py"]), inventory)
+    trials = RuleTrials(load_rules([tmp_path / "rules.py"]), Surroundings(), namespaces={}, user={})
     stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
     found = [*trials.try_object(stored, resource="configmaps", stored=True, locate=str)]
     assert [(one.outcome, one.message) for one in found] == [("changed", ""), ("allowed", ""), ("refused", "u b")]
     assert trials.asked == {"changes", "sees-the-change", "checks"}
+
+
+def test_the_mistakes_of_rules_are_warnings_and_nothing_has_a_side_effect(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text(
+        """
+from fleethook.admission import mutate, validate
+
+@validate("example.org/v1", resource="sheepz")
+def wrong_decorator(one):
+    one["data"] = {"a": "b"}
+
+@mutate("example.org/v1", resource="sheepz", side_effects="NoneOnDryRun")
+def repeats(one, request):
+    assert request.dry_run
+    one.setdefault("list", []).append("a")
+"""
+    )
+    trials = RuleTrials(load_rules([tmp_path / "rules.py"]), Surroundings(), namespaces={}, user={})
+    stored = {"apiVersion": "example.org/v1", "kind": "Sheep", "metadata": {"name": "a"}}
+    found = {one.members["rule"]: one for one in trials.try_object(stored, locate=str)}
+    assert {name: one.outcome for name, one in found.items()} == {"repeats": "changed", "wrong-decorator": "allowed"}
+    assert ["changes /list/1" in one for one in found["repeats"].warnings] == [True]
+    assert ["@validate drops the changes" in one for one in found["wrong-decorator"].warnings] == [True]

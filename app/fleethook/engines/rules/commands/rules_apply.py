@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fleethook.admission.declaration import RuleError, is_control_plane
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.request import find_among
-from fleethook.admission.rule import Rule, Surroundings
+from fleethook.admission.rule import Rule, Surroundings, find_resource
 from fleethook.admission.rules_file import load_rules
 from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Argument, Option
@@ -33,13 +33,12 @@ from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.resources import CONSUMERS, NAMESPACES, WatchedResource, api_path, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.registration.consumers import Consumer, describe_state, read_consumer
-from fleethook.engines.rules.commands.rule_trials import Inventory, RuleTrials, find_plural, selects_by_labels
+from fleethook.engines.rules.commands.rule_trials import RuleTrials, selects_by_labels
 from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.kcp import cluster_of
 from fleethook.model.webhook_rules import EVERY
-from fleethook.workload_schema.schema_defaults import find_kind_version
 
 if TYPE_CHECKING:
     from fleethook.cluster.connection import Connection
@@ -136,16 +135,16 @@ def _apply_to_files(
     store = fill_store(read.documents, INDEXES)
     definitions = [one for one in objects if gvk_of(one).group_kind == DEFINITION]
     plurals = {_name_kind(definition): as_text(_find_names(definition).get("plural")) for definition in definitions}
-    inventory = Inventory(
-        {str(one["metadata"]["name"]): read_labels(one) for one in objects if one["kind"] == "Namespace"},
-        lambda document: find_kind_version(definitions, document),
-        user,
+    trials = RuleTrials(
+        rules,
         Surroundings(definitions=read_definitions(definitions), lookup=find_among(objects), settings=settings),
+        namespaces={str(one["metadata"]["name"]): read_labels(one) for one in objects if one["kind"] == "Namespace"},
+        user=user,
+        definitions=definitions,
     )
-    trials = RuleTrials(rules, inventory)
     for one in (*read.documents, *read.selected):
         group, _, kind = gvk_of(one.object)
-        resource = plurals.get((group, kind)) or find_plural(rules, one.object)
+        resource = find_resource(one.object, rules, plurals.get((group, kind), "")).resource
         document = one.object
         in_namespace = is_namespaced(store, cluster="", group=group, resource=resource)
         if in_namespace and not document["metadata"].get("namespace"):
@@ -154,7 +153,7 @@ def _apply_to_files(
         if namespace and document["metadata"].get("namespace", namespace) != namespace:
             continue
         try:
-            for trial in trials.try_object(document, resource=resource, stored=False, locate=_make_locator(one)):
+            for trial in trials.try_object(document, resource=resource, locate=_make_locator(one)):
                 report.add(trial)
         except (ValueError, TypeError) as error:
             errors.append(ManifestError(one.source, one.line, f"cannot be given to rules: {error}"))
@@ -222,10 +221,8 @@ async def _apply_to_cluster(
                 str(one["metadata"]["name"]): read_labels(one) for each in labelled async for one in read(each)
             }
             stored = [one for each in list_followed(rules) async for one in read(each)]
-            inventory = Inventory(
-                namespaces, lambda _: None, user, Surroundings(lookup=find_among(stored), settings=settings)
-            )
-            trials = RuleTrials(rules, inventory)
+            around = Surroundings(lookup=find_among(stored), settings=settings)
+            trials = RuleTrials(rules, around, namespaces=namespaces, user=user)
             async for resource in _list_resources(connection, rules, errors, prefix):
                 async for document in read(resource, namespace):
                     done += 1
