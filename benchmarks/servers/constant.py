@@ -12,7 +12,7 @@ import msgspec
 
 from benchmarks.servers import EXPLORE, PATH
 from fleethook.app import Fleethook
-from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.review.interpret_endpoint import (
     Interpreted,
     InterpretEndpoint,

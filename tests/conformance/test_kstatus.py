@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.chain import Chain, NativeLayer
 from fleethook.engines.interpret.conventions.status import judge_health
+from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
 from fleethook.engines.interpret.layers import ConventionsLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner

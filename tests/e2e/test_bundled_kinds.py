@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.interpret.interpreter import Question

@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
-from fleethook.engines.interpret.chain import Chain, NativeLayer, PythonLayer
+from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer, PythonLayer
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import Machine
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question

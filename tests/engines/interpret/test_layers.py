@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.chain import Chain, ChainError, ChainStep, NativeLayer
+from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep, NativeLayer
 from fleethook.engines.interpret.layers import ConventionsLayer, assemble_chain
 from fleethook.engines.interpret.lua.lua_layer import Customizations
 from fleethook.engines.interpret.lua.runner import Runner

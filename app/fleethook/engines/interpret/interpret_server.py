@@ -20,8 +20,8 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_HOOKS,
 )
 from fleethook.cluster.store import ObjectKey, Stored
-from fleethook.engines.interpret.chain import Chain, PythonLayer
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
+from fleethook.engines.interpret.interpreter_chain import Chain, PythonLayer
 from fleethook.engines.interpret.layers import assemble_chain
 from fleethook.engines.interpret.lua.lua_layer import Customizations, validate_scripts
 from fleethook.engines.interpret.lua.runner import Runner

@@ -4,8 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fleethook.cluster.store import Stored, StoreView
-from fleethook.engines.interpret.chain import Chain, Handler, Layer, NativeLayer, Observe, PythonLayer, ignore_call
 from fleethook.engines.interpret.conventions.kinds import ConventionalKind, Scale
+from fleethook.engines.interpret.interpreter_chain import (
+    Chain,
+    Handler,
+    Layer,
+    NativeLayer,
+    Observe,
+    PythonLayer,
+    ignore_call,
+)
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.lua_layer import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.runner import Runner

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from fleethook.engines.interpret.chain import Chain
+from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.lua.vm import LuaError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.interpret.chain import Handler
+from fleethook.engines.interpret.interpreter_chain import Handler
 from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.runner import Runner

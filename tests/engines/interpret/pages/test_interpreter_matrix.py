@@ -9,7 +9,7 @@ import yaml
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.chain import ChainError
+from fleethook.engines.interpret.interpreter_chain import ChainError
 from fleethook.engines.interpret.pages.interpreter_matrix import (
     LAYERS,
     NONE,

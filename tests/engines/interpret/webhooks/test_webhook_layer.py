@@ -14,7 +14,7 @@ from aiohttp import web
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.chain import IgnoredError
+from fleethook.engines.interpret.interpreter_chain import IgnoredError
 from fleethook.engines.interpret.webhooks.webhook_configuration import INDEXES
 from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer
 from fleethook.interpret.typed_members import InterpretError

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
-from fleethook.engines.interpret.chain import Handler, Observe, ignore_call
+from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.lua.convert import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.customization_rules import (
     CustomizationRule,

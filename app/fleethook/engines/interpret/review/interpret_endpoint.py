@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 from starlette.types import Scope
 
-from fleethook.engines.interpret.chain import Chain, ChainError, ChainStep, Explained
+from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep, Explained
 from fleethook.engines.interpret.review.answer_validation import MAX_REPLICAS
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.interpret.chain import Handler, IgnoredError, Observe, ignore_call
+from fleethook.engines.interpret.interpreter_chain import Handler, IgnoredError, Observe, ignore_call
 from fleethook.engines.interpret.webhooks.webhook_configuration import (
     CONFIGURATIONS,
     DEFINITIONS_BY_KIND,

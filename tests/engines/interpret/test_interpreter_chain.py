@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.interpret.chain import (
+from fleethook.engines.interpret.interpreter_chain import (
     Chain,
     ChainError,
     ChainStep,
