@@ -13,7 +13,7 @@ import yaml
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.conventions.status import judge_health
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
-from fleethook.engines.interpret.layers import ConventionsLayer
+from fleethook.engines.interpret.layer_order import ConventionsLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND

@@ -19,7 +19,7 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, Explained
-from fleethook.engines.interpret.layers import assemble_chain
+from fleethook.engines.interpret.layer_order import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import describe_object
 from fleethook.engines.interpret.lua.lua_layer import Customizations, has_scripts, read_object
 from fleethook.engines.interpret.lua.runner import Runner

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import Store, StoreView
 from fleethook.console.rendering import take_page
 from fleethook.engines.interpret.interpreter_chain import Chain
-from fleethook.engines.interpret.layers import assemble_chain
+from fleethook.engines.interpret.layer_order import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
 from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
 from fleethook.engines.interpret.lua.runner import Runner
