@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fleethook.console.process import ConsoleOptions, open_context
-from fleethook.engines.interpret.commands.interpret_chain import build_chain
+from fleethook.engines.interpret.commands.interpret_inputs import build_chain
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.pages.interpreter_matrix import LAYERS, OPERATIONS, find_cell, find_refused
 from fleethook.engines.interpret.pages.interpreters import make_state

@@ -31,7 +31,8 @@ from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.manifest_reader import RULES
-from fleethook.engines.interpret.commands.interpret_chain import (
+from fleethook.engines.interpret.commands.interpret_convert import convert
+from fleethook.engines.interpret.commands.interpret_inputs import (
     INTERPRETERS,
     FixtureSet,
     build_chain,
@@ -43,7 +44,6 @@ from fleethook.engines.interpret.commands.interpret_chain import (
     run_fixture,
     warn_untested,
 )
-from fleethook.engines.interpret.commands.interpret_convert import convert
 from fleethook.engines.interpret.fixtures import find_operation, make_question, name_results
 from fleethook.engines.interpret.interpreter_chain import ChainError, ChainStep, Explained
 from fleethook.engines.interpret.lua.runner import Runner

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fleethook.engines.interpret.commands.interpret_chain import INTERPRETERS
+from fleethook.engines.interpret.commands.interpret_inputs import INTERPRETERS
 from tests.cli.interpreting import CUSTOMIZATION, DIRECTORY, FIXTURE, GAME, RETENTION, run, write_bundle
 
 OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"
