@@ -19,7 +19,7 @@ from fleethook.cluster.registration.configuration_objects import (
     build_configuration,
     list_webhooks,
 )
-from fleethook.engines.interpret.fixtures import read_fixtures
+from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.bundle import read_bundle
 from schemas.api_members import PROJECTS, derive_projects, print_schemas
 from schemas.definitions import (

@@ -10,7 +10,7 @@ from benchmarks.engines.worst_documents import Base
 from benchmarks.harness import ROOT
 from benchmarks.reviews import deployment, explore_review
 from fleethook.cluster.registration import paths
-from fleethook.engines.interpret.fixtures import read_fixtures
+from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.interpret.interpreter import Question
 from fleethook.model.karmada import (

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from fleethook.cluster.manifests.yaml_reader import read_values
-from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.interpreter_chain import Chain
+from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.runner import Runner
 

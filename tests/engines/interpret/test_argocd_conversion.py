@@ -10,7 +10,7 @@ from fleethook.engines.interpret.argocd_conversion import (
     convert_checks,
     convert_script,
 )
-from fleethook.engines.interpret.fixtures import read_fixtures
+from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.customization_rules import read_customization
 from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.fixtures import Fixture, compare_answer
 from fleethook.engines.interpret.interpreter_chain import Chain
+from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer
 from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.customization_rules import list_findings
 from fleethook.engines.interpret.lua.runner import Runner

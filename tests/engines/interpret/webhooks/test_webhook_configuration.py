@@ -12,8 +12,8 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.fixtures import read_fixtures
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
+from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.runner import Runner
 from fleethook.engines.interpret.native import NATIVE

@@ -16,9 +16,9 @@ from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
 from fleethook.cluster.manifests.manifest_reader import is_directory, list_files, load_interpreters
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.interpret.fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, Explained
+from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.layer_order import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import describe_object
 from fleethook.engines.interpret.lua.lua_layer import Customizations, has_scripts, read_object

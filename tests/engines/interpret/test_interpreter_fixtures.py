@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.interpret.fixtures import (
+from fleethook.engines.interpret.interpreter_fixtures import (
     compare_answer,
     find_operation,
     make_question,
