@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
-from fleethook.engines.interpret.lua.convert import expect_list, expect_object
+from fleethook.engines.interpret.lua.lua_documents import expect_list, expect_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 from fleethook.engines.interpret.native.retain import prune

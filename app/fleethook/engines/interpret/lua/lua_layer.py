@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
 from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
-from fleethook.engines.interpret.lua.convert import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.customization_rules import (
     CustomizationRule,
     ParsedRules,
@@ -17,6 +16,7 @@ from fleethook.engines.interpret.lua.customization_rules import (
     read_config_map,
     read_customization,
 )
+from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems

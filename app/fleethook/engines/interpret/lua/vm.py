@@ -13,7 +13,7 @@ from weakref import WeakMethod
 
 from lupa import lua54
 
-from fleethook.engines.interpret.lua.convert import DocumentExchange, OutputLimitError, default_to_object
+from fleethook.engines.interpret.lua.lua_documents import DocumentExchange, OutputLimitError, default_to_object
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.native.dependencies import list_template_dependencies
 from fleethook.engines.interpret.native.replicas import requirements
