@@ -10,7 +10,7 @@ from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.lua.bundle import BundleLayer
-from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.script_runner import Runner
 
 _FIXTURES: Final = Path(__file__).parent / "karmada" / "thirdparty"
 _DIFFERENCES: Final = yaml.safe_load((Path(__file__).parent / "karmada" / "differences.yaml").read_text("utf-8"))

@@ -15,7 +15,7 @@ from fleethook.engines.interpret.conventions.status import judge_health
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
 from fleethook.engines.interpret.layer_order import ConventionsLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
-from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import gvk_of

@@ -10,7 +10,7 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer, PythonLayer
-from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.lua.vm import Machine
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
 from fleethook.engines.overrider.admission import trial_render

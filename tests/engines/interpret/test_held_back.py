@@ -9,7 +9,7 @@ import yaml
 from fleethook.engines.interpret.conventions.status import HealthRule
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, load_bundle, read_bundle
-from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind

@@ -11,7 +11,7 @@ import yaml
 
 from fleethook.console.process import ConsoleOptions, open_context
 from fleethook.engines.interpret.commands.interpret_inputs import build_chain
-from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.pages.interpreter_matrix import LAYERS, OPERATIONS, find_cell, find_refused
 from fleethook.engines.interpret.pages.interpreters import make_state
 from fleethook.interpret.interpreter import Question

@@ -15,7 +15,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.bundle import BundleLayer
-from fleethook.engines.interpret.lua.runner import Runner
+from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.native import NATIVE
 from fleethook.engines.interpret.webhooks.webhook_configuration import (
     DEFINITIONS_BY_KIND,

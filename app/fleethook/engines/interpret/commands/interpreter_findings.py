@@ -11,7 +11,7 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
 
 if TYPE_CHECKING:
-    from fleethook.engines.interpret.lua.runner import Runner
+    from fleethook.engines.interpret.lua.script_runner import Runner
 
 INVALID: Final = "invalid-interpreter"
 SUSPICIOUS: Final = "suspicious-interpreter"
@@ -28,7 +28,7 @@ def lint_interpreters(documents: Sequence[Document], _store: Store, _options: So
     linted = [document for document in documents if key_of(document.object).group_kind in _LINTED]
     if not linted:
         return []
-    from fleethook.engines.interpret.lua.runner import Runner  # noqa: PLC0415 - it needs Lua
+    from fleethook.engines.interpret.lua.script_runner import Runner  # noqa: PLC0415 - it needs Lua
 
     runner, lines = Runner(), FieldLines()
     rows: list[FindingRow] = []

@@ -17,7 +17,7 @@ from fleethook.engines.interpret.lua.customization_rules import (
     read_customization,
 )
 from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
-from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
+from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems
 from fleethook.interpret.interpreter import Answer, Question

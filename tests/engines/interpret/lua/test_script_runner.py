@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.interpret.lua.runner import Runner, ScriptCall
+from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.vm import FUNCTIONS, LuaError, Machine, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from tests.engines.interpret.lua.machines import program
