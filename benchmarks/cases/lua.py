@@ -13,8 +13,8 @@ from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 
 MEASURED = ("app/fleethook/engines/interpret/lua", "app/fleethook/patch")
 

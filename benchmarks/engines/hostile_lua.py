@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.engines.lua_scripts import deployment
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, ScriptLimits
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
-from fleethook.engines.interpret.lua.vm import LoadedScript, LuaError, ScriptLimits
 
 FOLDER = Path(__file__).parents[2] / "tests" / "engines" / "interpret" / "lua" / "hostile"
 AT_ONCE = 8

@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds
 from benchmarks.engines.lua_scripts import SCRIPTS
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 
 
 def lua_inputs():

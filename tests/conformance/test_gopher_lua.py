@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 
 from fleethook.engines.interpret.lua.lua_documents import expect_list
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import LoadedScript, Machine
 from tests.engines.interpret.lua.machines import LONG
 
 FOLDER: Final = Path(__file__).parent / "gopher_lua"

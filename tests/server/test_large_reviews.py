@@ -10,8 +10,8 @@ import pytest
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer, PythonLayer
+from fleethook.engines.interpret.lua.lua_machine import Machine
 from fleethook.engines.interpret.lua.script_runner import Runner
-from fleethook.engines.interpret.lua.vm import Machine
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
 from fleethook.engines.overrider.admission import trial_render
 from fleethook.engines.overrider.admission.trial_render import dry_run_overrider, find_subject

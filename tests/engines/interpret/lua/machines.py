@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from fleethook.engines.interpret.lua.customization_rules import known_globals
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.vm import LoadedScript, Machine, ScriptLimits
 from tests.waiting import NET
 
 LONG = ScriptLimits(seconds=NET, instructions=10**9)

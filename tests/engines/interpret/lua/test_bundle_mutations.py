@@ -8,8 +8,8 @@ import pytest
 
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
+from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_runner import Runner
-from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON

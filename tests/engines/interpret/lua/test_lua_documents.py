@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.interpret.lua.vm import LuaError, Machine
+from fleethook.engines.interpret.lua.lua_machine import LuaError, Machine
 from tests.engines.interpret.lua.machines import call, value
 from tests.hypothesis_profiles import examples
 

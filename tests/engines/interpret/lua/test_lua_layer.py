@@ -12,8 +12,8 @@ from fleethook.app import Fleethook, create_app
 from fleethook.engines.interpret.interpreter_chain import Handler
 from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
+from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_runner import Runner
-from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind

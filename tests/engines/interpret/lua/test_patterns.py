@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lupa import lua51, lua54
 
 from fleethook.engines.interpret.lua.lua_documents import expect_list
-from fleethook.engines.interpret.lua.vm import Machine
+from fleethook.engines.interpret.lua.lua_machine import Machine
 from tests.engines.interpret.lua.machines import LONG, SHORT, call, program, value
 from tests.hypothesis_profiles import examples
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fleethook.engines.interpret.lua.lua_machine import FUNCTIONS, LuaError, Machine, ScriptLimits
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
-from fleethook.engines.interpret.lua.vm import FUNCTIONS, LuaError, Machine, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from tests.engines.interpret.lua.machines import program
 

@@ -17,8 +17,8 @@ from fleethook.engines.interpret.lua.customization_rules import (
     read_customization,
 )
 from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
+from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
-from fleethook.engines.interpret.lua.vm import LuaError
 from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError

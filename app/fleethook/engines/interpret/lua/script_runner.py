@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.lua.vm import LoadedScript, LuaError, Machine, ScriptLimits
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, Machine, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 from fleethook.work.threads import Worker

@@ -29,8 +29,8 @@ from fleethook.engines.interpret.lua.customization_rules import (
     read_customization,
 )
 from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
+from fleethook.engines.interpret.lua.lua_machine import Machine, Usage
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
-from fleethook.engines.interpret.lua.vm import Machine, Usage
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError

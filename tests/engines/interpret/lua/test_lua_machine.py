@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.interpret.lua.vm import (
+from fleethook.engines.interpret.lua.lua_machine import (
     FUNCTIONS,
     LuaError,
     Machine,
