@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep, NativeLayer
 from fleethook.engines.interpret.layer_order import ConventionsLayer, assemble_chain
-from fleethook.engines.interpret.lua.lua_layer import Customizations
+from fleethook.engines.interpret.lua.customizations import Customizations
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer

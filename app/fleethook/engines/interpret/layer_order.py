@@ -15,7 +15,7 @@ from fleethook.engines.interpret.interpreter_chain import (
     ignore_call,
 )
 from fleethook.engines.interpret.lua.bundle import BundleLayer
-from fleethook.engines.interpret.lua.lua_layer import Customizations, LuaLayer
+from fleethook.engines.interpret.lua.customizations import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.native import find_native
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND

@@ -68,7 +68,7 @@ def _find_mistakes(
         list_findings,
         list_unportable,
     )
-    from fleethook.engines.interpret.lua.lua_layer import (  # noqa: PLC0415 - as above
+    from fleethook.engines.interpret.lua.customizations import (  # noqa: PLC0415 - as above
         find_conflicts,
         has_scripts,
         list_problems,

@@ -28,7 +28,7 @@ from fleethook.engines.interpret.conventions.kinds import ConventionalKind
 from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, read_fixtures
 from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization
-from fleethook.engines.interpret.lua.lua_layer import LuaLayer, Rules, index_rules
+from fleethook.engines.interpret.lua.customizations import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Answer, Question

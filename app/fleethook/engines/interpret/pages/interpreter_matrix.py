@@ -9,7 +9,7 @@ from fleethook.console.rendering import take_page
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.layer_order import assemble_chain
 from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
-from fleethook.engines.interpret.lua.lua_layer import Customizations, Refused
+from fleethook.engines.interpret.lua.customizations import Customizations, Refused
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.pages.playground import playground_url
 from fleethook.engines.interpret.webhooks.webhook_configuration import (

@@ -28,7 +28,7 @@ from fleethook.engines.interpret.lua.customization_rules import (
     list_unportable,
     read_customization,
 )
-from fleethook.engines.interpret.lua.lua_layer import LuaLayer, index_rules
+from fleethook.engines.interpret.lua.customizations import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.lua_machine import Machine, Usage
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
