@@ -2,7 +2,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleethook.engines.interpret.argocd_checks import HealthCheck, ScriptPlace
 from fleethook.engines.interpret.argocd_conversion import (
     Conversion,
     HealthScript,
@@ -10,6 +9,7 @@ from fleethook.engines.interpret.argocd_conversion import (
     convert_checks,
     convert_script,
 )
+from fleethook.engines.interpret.argocd_settings import HealthCheck, ScriptPlace
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.customization_rules import read_customization
 from fleethook.engines.interpret.lua.lua_machine import LuaError

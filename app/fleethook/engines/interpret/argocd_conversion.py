@@ -13,7 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.argocd_checks import ConversionRemark, HealthCheck, Level, ScriptPlace, format_pattern
+from fleethook.engines.interpret.argocd_settings import (
+    ConversionRemark,
+    HealthCheck,
+    Level,
+    ScriptPlace,
+    format_pattern,
+)
 from fleethook.engines.interpret.lua.bundle import read_bundle
 from fleethook.engines.interpret.lua.customization_rules import FUNCTION_OF, OBJECT, known_globals, read_customization
 from fleethook.engines.interpret.lua.script_expressions import ScriptWarning

@@ -3,7 +3,7 @@ import yaml
 
 from fleethook.cluster.manifests.manifest_reader import read_manifest
 from fleethook.cluster.manifests.yaml_reader import FieldLines
-from fleethook.engines.interpret.argocd_checks import Checks, ScriptPlace, read_checks
+from fleethook.engines.interpret.argocd_settings import Checks, ScriptPlace, read_checks
 
 
 def read(text: str) -> Checks:
