@@ -20,8 +20,8 @@ from fleethook.engines.crds.controller.fetcher import (
     apply_secrets,
     build_downloader,
 )
-from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.engines.crds.tarball_fetch import Fetched, fetch
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import CURRENT

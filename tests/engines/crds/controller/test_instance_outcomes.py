@@ -9,7 +9,7 @@ from fleethook.engines.crds.controller.instance_outcomes import (
     report_invalid,
     report_prepared,
 )
-from fleethook.engines.crds.fetch import Fetched, Result
+from fleethook.engines.crds.tarball_fetch import Fetched, Result
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
 
 SHA = "ab" * 32

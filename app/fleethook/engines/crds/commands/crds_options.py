@@ -15,9 +15,9 @@ from fleethook.cli.inputs.sources import warn_about
 from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
-from fleethook.engines.crds.fetch import Fetched, fetch
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
+from fleethook.engines.crds.tarball_fetch import Fetched, fetch
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource, redact
 from fleethook.model.operator import KARMADA, SHA256_FORM
 
@@ -150,7 +150,7 @@ def fetch_chosen(
     """Fetch a tarball with the options of a command, which take precedence over the source, and print its warnings.
 
     Raises:
-        CRDsError: As `fleethook.engines.crds.fetch.fetch`; USAGE also for a tarball that only a controller can read.
+        CRDsError: As `fleethook.engines.crds.tarball_fetch.fetch`; USAGE also for a tarball that only a controller can read.
     """
     warn(chosen.warnings)
     check_reach(chosen)

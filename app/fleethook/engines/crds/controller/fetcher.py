@@ -28,8 +28,8 @@ from fleethook.engines.crds.archive.archive import read_regular
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.download.transfer import TarballFile
-from fleethook.engines.crds.fetch import Downloaded, Downloader, Fetched, Progress, Validators, download, fetch
 from fleethook.engines.crds.instance.source_selection import SelectedSource
+from fleethook.engines.crds.tarball_fetch import Downloaded, Downloader, Fetched, Progress, Validators, download, fetch
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from fleethook.fairness import Limits, Slots
 from fleethook.model.json import JSON, JSONObject, as_object

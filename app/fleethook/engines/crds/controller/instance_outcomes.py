@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.conditions import Condition, build_conditions
-from fleethook.engines.crds.fetch import Fetched, Result
+from fleethook.engines.crds.tarball_fetch import Fetched, Result
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject, as_object

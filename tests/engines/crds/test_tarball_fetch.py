@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.fetch import Fetched, Validators, download
+from fleethook.engines.crds.tarball_fetch import Fetched, Validators, download
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, fetched, refused
 from tests.engines.crds.fetching import ALWAYS, IF_NOT_PRESENT, NEVER, bring
