@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fleethook.engines.crds.commands import crds_controller
-from fleethook.engines.crds.controller.fetcher import FetchOptions, Reach
+from fleethook.engines.crds.controller.instance_fetches import FetchOptions, Reach
 from tests.cli.commands import invoke
 from tests.e2e.chart import Release, Right, Values, read_used_rights, rights, run, template
 from tests.e2e.cluster import Api, ControlPlane

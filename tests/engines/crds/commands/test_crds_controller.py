@@ -12,7 +12,7 @@ import pytest
 
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext
 from fleethook.engines.crds.commands import crds_controller
-from fleethook.engines.crds.controller.fetcher import FetchOptions, Reach
+from fleethook.engines.crds.controller.instance_fetches import FetchOptions, Reach
 from tests.cli.fake_cluster import Cluster
 from tests.serving import started
 from tests.waiting import NET, wait_for

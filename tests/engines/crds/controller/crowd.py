@@ -14,7 +14,7 @@ from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller import karmada_controller as module
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.controller.fetcher import FetchOptions
+from fleethook.engines.crds.controller.instance_fetches import FetchOptions
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.model.operator import KARMADA
 from tests.apiserver_rules import parse_path

@@ -17,7 +17,7 @@ from fleethook.cluster.conditions import Condition
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.controller.fetcher import FetchOptions, SharedCall
+from fleethook.engines.crds.controller.instance_fetches import FetchOptions, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
     status_patch,
 )

@@ -30,7 +30,7 @@ from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import exit_on_error, open_cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.controller.fetcher import FetchOptions, Reach
+from fleethook.engines.crds.controller.instance_fetches import FetchOptions, Reach
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.engines.crds.tarball_source import CRDsError, Exit

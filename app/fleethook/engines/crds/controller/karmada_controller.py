@@ -25,7 +25,7 @@ from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.controller.fetcher import Fetcher, FetchOptions, SharedCall
+from fleethook.engines.crds.controller.instance_fetches import Fetcher, FetchOptions, SharedCall
 from fleethook.engines.crds.controller.instance_outcomes import (
     PREPARED,
     READY,

@@ -25,7 +25,7 @@ _DEFAULTS: Final = TarballSource("")._field_defaults
 
 
 class SecretReferences(NamedTuple):
-    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.fetcher`.
+    """Names of Secrets in the namespace of the instance, for `fleethook.engines.crds.controller.instance_fetches`.
 
     An unused reference is ``""``.
     """

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller.fetcher import (
+from fleethook.engines.crds.controller.instance_fetches import (
     FetchOptions,
     Reach,
     SharedCall,
