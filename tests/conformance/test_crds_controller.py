@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.conditions import Condition
-from fleethook.engines.crds.controller.instance_outcomes import (
+from fleethook.engines.crds.controller.instance_status import (
     report_deletion,
     report_download,
     report_failed,

@@ -26,7 +26,7 @@ from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.controller.instance_fetches import Fetcher, FetchOptions, SharedCall
-from fleethook.engines.crds.controller.instance_outcomes import (
+from fleethook.engines.crds.controller.instance_status import (
     PREPARED,
     READY,
     Event,
