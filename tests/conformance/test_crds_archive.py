@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.archive.archive import unpack
 from fleethook.engines.crds.archive.crd_content import name_patched_crd
+from fleethook.engines.crds.archive.tarball_unpacking import unpack
 from fleethook.engines.crds.tarball_source import CRDsError
 from tests.engines.crds.tarballs import build, member, pack, small, tar
 

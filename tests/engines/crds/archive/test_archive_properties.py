@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.archive.archive import TarballManifest, unpack, verify
 from fleethook.engines.crds.archive.crd_content import ArchiveLimits
+from fleethook.engines.crds.archive.tarball_unpacking import TarballManifest, unpack, verify
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, pack, small, tar
 from tests.hypothesis_profiles import examples

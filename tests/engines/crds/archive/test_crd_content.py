@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from fleethook.engines.crds.archive.archive import verify
 from fleethook.engines.crds.archive.crd_content import (
     ArchiveLimits,
     Content,
     Names,
     describe,
 )
+from fleethook.engines.crds.archive.tarball_unpacking import verify
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, members, patch, small
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import yaml
+from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.cluster.certificates.certificate_files import new_authority
-from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.archive.crd_patches import (
     CA_BUNDLE,
@@ -250,7 +250,7 @@ LINES = st.sampled_from(
 def test_the_trial_refuses_each_tarball_that_an_instance_refuses(lines: list[str], name: str, namespace: str) -> None:
     body = "\n".join(lines).encode()
     values = {NAME: name, NAMESPACE: namespace, CA_BUNDLE: "QQ=="}
-    _, tree = archive.read_tree(build({**small(), PATCH: body}))
+    _, tree = tarball_unpacking.read_tree(build({**small(), PATCH: body}))
     try:
         render_crds(tree.crds, build_patches(tree, values))
     except CRDsError:

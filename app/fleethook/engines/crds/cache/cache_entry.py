@@ -15,8 +15,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.engines.crds.archive.archive import read_regular
 from fleethook.engines.crds.archive.crd_content import ArchiveLimits
+from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
 
 RECORD: Final = ".meta.json"

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple, Self
 import msgspec
 import platformdirs
 
-from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_entry import (
     RECORD,
@@ -36,6 +35,7 @@ from fleethook.engines.crds.cache.cache_entry import (
     write_record,
 )
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 
 LOCK_SECONDS: Final = 30.0
 """Longest wait for the lock, which is held for a rename or for reading one entry, never during a download."""
@@ -209,8 +209,8 @@ class Cache:
         """
         target = self.path(key)
         with self._reading():
-            tarball = archive.load(staged / TARBALL, limits=self._limits)
-            manifest = archive.unpack(tarball, staged, limits=self._limits, strict=strict)
+            tarball = tarball_unpacking.load(staged / TARBALL, limits=self._limits)
+            manifest = tarball_unpacking.unpack(tarball, staged, limits=self._limits, strict=strict)
             del tarball
         if sha256 and manifest.sha256 != sha256.strip().lower():
             raise CRDsError(Exit.INTEGRITY, f"the digest is {manifest.sha256}, not {sha256.strip().lower()}")
@@ -252,7 +252,7 @@ class Cache:
             CRDsError: USAGE if the file cannot be read or is not regular; LIMIT; else as `commit`.
         """
         try:
-            tarball = archive.load(file, limits=self._limits)
+            tarball = tarball_unpacking.load(file, limits=self._limits)
         except CRDsError as error:
             # The user named the file, so an unreadable file is an invalid argument.
             raise CRDsError(Exit.USAGE if error.exit is Exit.DISK else error.exit, str(error)) from None

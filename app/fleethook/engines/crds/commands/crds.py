@@ -13,7 +13,6 @@ from fleethook.cli.options import Output, TextOutputOption, YamlOutputOption
 from fleethook.cli.output.text_output import show_download, write_document, write_json
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.engine import CommandSpec
-from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import TarballManifest, Tree, describe
 from fleethook.engines.crds.archive.crd_patches import (
     build_patches,
@@ -39,6 +38,7 @@ from fleethook.engines.crds.commands.crds_options import (
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.engines.crds.tarball_fetch import Fetched, download, import_file
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
+from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 
@@ -112,7 +112,7 @@ def verify(
     """
     with exit_on_error():
         sha256 = check_sha256(sha256)
-        manifest, tree = archive.read_tree(file, strict=strict)
+        manifest, tree = tarball_unpacking.read_tree(file, strict=strict)
         if sha256 and manifest.sha256 != sha256:
             raise CRDsError(Exit.INTEGRITY, f"{file} has digest {manifest.sha256}, and {sha256} is expected")
         render_tree(tree)
@@ -134,7 +134,7 @@ def pin(
         path = Path(directory, "crds.tar.gz")
         with show_download(redact(url)) as report:
             download(source, path, progress=report)
-        manifest = archive.verify(path)
+        manifest = tarball_unpacking.verify(path)
         if output is Output.JSON:
             _print_manifest(manifest, output)
         else:
@@ -327,11 +327,11 @@ def _fetch_tree(kept: Cache, chosen: SelectedSource, options: DownloadOptions) -
     found = kept.tarball(fetched.key)
     if found is None or found[0].record.sha256 != fetched.sha256:
         raise CRDsError(Exit.INTEGRITY, f"another process changed {fetched.path} meanwhile: run the command again")
-    return archive.read_tree(found[1])[1]
+    return tarball_unpacking.read_tree(found[1])[1]
 
 
 def _read_tarball(tarball: Path, options: DownloadOptions) -> Tree:
-    manifest, tree = archive.read_tree(tarball, strict=options.strict)
+    manifest, tree = tarball_unpacking.read_tree(tarball, strict=options.strict)
     if options.sha256 and manifest.sha256 != options.sha256:
         raise CRDsError(Exit.INTEGRITY, f"{tarball} has digest {manifest.sha256}, and {options.sha256} is expected")
     warn(manifest.warnings)

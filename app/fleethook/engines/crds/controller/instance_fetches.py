@@ -24,7 +24,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.kubernetes.resources import api_path
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.crds.archive.archive import read_regular
+from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.download.transfer import TarballFile

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from fleethook.console.rendering import take_page
-from fleethook.engines.crds.archive import archive
 from fleethook.engines.crds.archive.crd_content import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, redact
+from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 from fleethook.model.formats.text import escape
 
 PAGE_SIZE: Final = 50
@@ -67,7 +67,7 @@ def read_content(cache: Cache, key: str) -> EntryContent:
     found = cache.tarball(key) if listed.state == "ready" else None
     if found is None:
         return EntryContent(listed, None)
-    return EntryContent(listed, archive.list_files(found[1]))
+    return EntryContent(listed, tarball_unpacking.list_files(found[1]))
 
 
 SHORT_KEY: Final = 12

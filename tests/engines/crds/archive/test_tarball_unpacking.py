@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 
-from fleethook.engines.crds.archive import archive
-from fleethook.engines.crds.archive.archive import FileDigest, TarballManifest, _inflate, unpack, verify
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.tarball_unpacking import FileDigest, TarballManifest, _inflate, unpack, verify
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, members, pack, release, small, tar
 
@@ -25,7 +25,7 @@ def read(packed: bytes, limits: ArchiveLimits | None = None) -> bytes:
 
 
 def problems(tarball: bytes) -> tuple[str, ...]:
-    return archive.verify(tarball).operator_problems
+    return tarball_unpacking.verify(tarball).operator_problems
 
 
 def with_global_header() -> bytes:
