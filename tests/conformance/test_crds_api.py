@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from fleethook.engines.crds.instance.instance_validation import aggregate_problems, find_problems
 from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.instance.tarball_validation import aggregate_problems, find_problems
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource
 from fleethook.model.formats.client_config import parse_request_uri
 

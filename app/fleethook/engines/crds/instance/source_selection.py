@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from fleethook.engines.crds.instance.karmada_instance import build_release_url, parse_release, read_instance_release
-from fleethook.engines.crds.instance.tarball_validation import (
+from fleethook.engines.crds.instance.instance_validation import (
     FIELD,
     MAX_MIRRORS,
     aggregate_problems,
     find_problems,
 )
+from fleethook.engines.crds.instance.karmada_instance import build_release_url, parse_release, read_instance_release
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject, as_object

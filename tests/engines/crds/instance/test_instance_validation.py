@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from fleethook.engines.crds.instance.source_selection import find_warnings
-from fleethook.engines.crds.instance.tarball_validation import (
+from fleethook.engines.crds.instance.instance_validation import (
     MAX_MIRRORS,
     MAX_NO_PROXY,
     aggregate_problems,
@@ -14,6 +13,7 @@ from fleethook.engines.crds.instance.tarball_validation import (
     find_problems,
     find_reference_problems,
 )
+from fleethook.engines.crds.instance.source_selection import find_warnings
 from fleethook.model.formats.field_errors import FieldError
 from tests.engines.crds.anything import TARBALLS
 
