@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import yaml
-from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.cluster.certificates.certificate_files import new_authority
+from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content import Tree
 from fleethook.engines.crds.archive.crd_patches import (
     CA_BUNDLE,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 
+from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.archive.tarball_unpacking import FileDigest, TarballManifest, _inflate, unpack, verify
 from fleethook.engines.crds.tarball_source import CRDsError, Exit

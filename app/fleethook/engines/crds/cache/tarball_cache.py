@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Self
 import msgspec
 import platformdirs
 
+from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_entry import (
     RECORD,
@@ -35,7 +36,6 @@ from fleethook.engines.crds.cache.cache_entry import (
     write_record,
 )
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
-from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 
 LOCK_SECONDS: Final = 30.0
 """Longest wait for the lock, which is held for a rename or for reading one entry, never during a download."""

@@ -13,6 +13,7 @@ from fleethook.cli.options import Output, TextOutputOption, YamlOutputOption
 from fleethook.cli.output.text_output import show_download, write_document, write_json
 from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.engine import CommandSpec
+from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content import TarballManifest, Tree, describe
 from fleethook.engines.crds.archive.crd_patches import (
     build_patches,
@@ -38,7 +39,6 @@ from fleethook.engines.crds.commands.crds_options import (
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
 from fleethook.engines.crds.tarball_fetch import Fetched, download, import_file
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
-from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 

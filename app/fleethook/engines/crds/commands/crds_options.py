@@ -150,7 +150,7 @@ def fetch_chosen(
     """Fetch a tarball with the options of a command, which take precedence over the source, and print its warnings.
 
     Raises:
-        CRDsError: As `fleethook.engines.crds.tarball_fetch.fetch`; USAGE also for a tarball that only a controller can read.
+        CRDsError: As `fleethook.engines.crds.tarball_fetch.fetch`; USAGE if only a controller reads the tarball.
     """
     warn(chosen.warnings)
     check_reach(chosen)

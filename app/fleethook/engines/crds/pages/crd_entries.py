@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from fleethook.console.rendering import take_page
+from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, redact
-from fleethook.engines.crds.tarball_unpacking import tarball_unpacking
 from fleethook.model.formats.text import escape
 
 PAGE_SIZE: Final = 50
