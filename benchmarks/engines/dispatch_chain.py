@@ -28,8 +28,8 @@ from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint
 from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionReview
-from fleethook.outbound.client import HookClient
 from fleethook.outbound.trust import create_context
+from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.settings import Settings
 from fleethook.work.threads import run_work

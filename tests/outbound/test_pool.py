@@ -21,8 +21,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.outbound.client import HookClient, Parties
 from fleethook.outbound.pool import STARTS_PER_TURN, CallSlots, FullError, PoolKey, Pools, Quotas, SharedResolver
+from fleethook.outbound.webhook_client import HookClient, Parties
 from tests.faults.webhook_calls import LONG, endpoint
 from tests.hook_server import RawHook, tls
 from tests.hypothesis_profiles import examples

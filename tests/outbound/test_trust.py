@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import NotCalledError
 from fleethook.outbound.trust import (
     MAX_BUNDLE,
@@ -28,6 +27,7 @@ from fleethook.outbound.trust import (
     load_roots,
     read_bundle,
 )
+from fleethook.outbound.webhook_client import HookClient
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, run_raw_hook
 from tests.pki import certify, encode_key

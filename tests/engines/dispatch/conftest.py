@@ -10,7 +10,7 @@ from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
-from fleethook.outbound.client import HookClient
+from fleethook.outbound.webhook_client import HookClient
 from fleethook.work.threads import run_work
 from tests.engines.dispatch.builders import request_of
 from tests.engines.dispatch.webhook_server import Webhooks, webhooks

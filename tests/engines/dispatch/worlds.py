@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.webhook_rules import RuleAttributes
-from fleethook.outbound.client import HookClient
+from fleethook.outbound.webhook_client import HookClient
 from fleethook.work.threads import run_work
 from tests.engines.dispatch.builders import (
     binding,

@@ -15,7 +15,7 @@ from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import ConventionsMode, Operation
-from fleethook.outbound.client import HookClient
+from fleethook.outbound.webhook_client import HookClient
 from tests.engines.interpret.lua.customization_objects import customization
 
 OFF, HEALTH, ALL = ConventionsMode.OFF, ConventionsMode.HEALTH, ConventionsMode.ALL

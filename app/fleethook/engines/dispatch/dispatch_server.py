@@ -29,8 +29,8 @@ from fleethook.fairness import Limits, Slots
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
-from fleethook.outbound.client import HookClient
 from fleethook.outbound.http_exchange import OUTGOING
+from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, ServerContext
 from fleethook.server.protocol.bodies import RequestQuota
 from fleethook.server.protocol.connections import NamedCallers

@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, Re
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.outbound.client import HookClient, Parties
+from fleethook.outbound.webhook_client import HookClient, Parties
 from fleethook.recordings.recording_format import UNRECORDED, CallName, RecordedCall, find_current, read_answer
 
 

@@ -23,8 +23,8 @@ from fleethook.model.formats.labels import label_key_problem, label_value_proble
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.kcp import cluster_of
-from fleethook.outbound.client import HookClient, Parties
 from fleethook.outbound.http_exchange import CallError, OverloadedError
+from fleethook.outbound.webhook_client import HookClient, Parties
 from fleethook.work.threads import Worker
 
 _GROUP: Final = "apiextensions.k8s.io"

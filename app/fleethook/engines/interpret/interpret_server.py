@@ -39,7 +39,7 @@ from fleethook.model.karmada import (
     InterpreterRegistration,
     InterpretReview,
 )
-from fleethook.outbound.client import HookClient
+from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.engine_server import Check, EngineServer, ServerContext
 from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
 from fleethook.server.reviews.admission_endpoint import ReviewHandler, ReviewRoute, make_admission_route

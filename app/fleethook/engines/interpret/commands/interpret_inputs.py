@@ -31,7 +31,7 @@ from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.model.karmada import CUSTOMIZATION, ConventionsMode
-from fleethook.outbound.client import HookClient
+from fleethook.outbound.webhook_client import HookClient
 from fleethook.patch.fixture_tests import Difference, FixtureError, is_fixture
 
 
