@@ -16,7 +16,6 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
-from fleethook.outbound.endpoint import PrivateAddressError, WebhookEndpoint
 from fleethook.outbound.http_exchange import (
     HEADER,
     MAX_RETRIES,
@@ -31,6 +30,7 @@ from fleethook.outbound.http_exchange import (
 from fleethook.outbound.pool import Quotas
 from fleethook.outbound.trust import UntrustedError
 from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.webhook_endpoint import PrivateAddressError, WebhookEndpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 from tests.waiting import NET, until, with_patience_async

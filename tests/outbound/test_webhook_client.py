@@ -6,10 +6,10 @@ import resource
 
 import pytest
 
-from fleethook.outbound.endpoint import WebhookEndpoint
 from fleethook.outbound.http_exchange import NotCalledError, OverloadedError
 from fleethook.outbound.pool import Quotas
 from fleethook.outbound.webhook_client import HookClient, Parties, called_url
+from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import RawHook, http, respond
 from tests.waiting import NET, until

@@ -32,7 +32,7 @@ from cryptography.x509.verification import (
 from fleethook.model.formats.field_errors import FieldError, too_long
 from fleethook.model.formats.text import escape_line
 from fleethook.model.json import JSON, decode_bytes
-from fleethook.outbound.endpoint import Credential
+from fleethook.outbound.webhook_endpoint import Credential
 
 MAX_PRESENTED: Final = 16
 """Maximum number of certificates of a server. Servers send two to four."""

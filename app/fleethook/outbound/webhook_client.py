@@ -13,7 +13,6 @@ from yarl import URL
 
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
-from fleethook.outbound.endpoint import WebhookEndpoint, refuse_private_number
 from fleethook.outbound.http_exchange import (
     MAX_RETRIES,
     CallError,
@@ -31,6 +30,7 @@ from fleethook.outbound.http_exchange import (
 )
 from fleethook.outbound.pool import CallSlots, FullError, PoolKey, Pools, Quotas
 from fleethook.outbound.trust import TrustError, load_roots
+from fleethook.outbound.webhook_endpoint import WebhookEndpoint, refuse_private_number
 from fleethook.tracing.spans import propagated_headers
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]

@@ -26,8 +26,8 @@ from fleethook.engine import Probe, enabled_engines, load_reference
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
 from fleethook.model.webhook_rules import EVERY
-from fleethook.outbound.endpoint import WebhookEndpoint
 from fleethook.outbound.webhook_client import CallError, HookClient
+from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 
 CHECK: Final = "reachability"
 NAME: Final = "fleethook-doctor"

@@ -12,7 +12,7 @@ from fleethook.model.formats.labels import NAMESPACE_LABEL, Selects, compile_sel
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.webhook_rules import RuleWithOperations, read_rules
-from fleethook.outbound.endpoint import WebhookEndpoint
+from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 
 GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = GroupKind(GROUP, "MutatingWebhookConfiguration")

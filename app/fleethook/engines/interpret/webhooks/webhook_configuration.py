@@ -45,7 +45,7 @@ from fleethook.model.karmada import (
     Operation,
     operation_named,
 )
-from fleethook.outbound.endpoint import WebhookEndpoint
+from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 
 EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.outbound.endpoint import (
+from fleethook.outbound.webhook_endpoint import (
     Credential,
     CredentialError,
     PrivateAddressError,
