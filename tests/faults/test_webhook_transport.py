@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from fleethook.outbound.pool import Quotas
+from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.webhook_client import RESPONSE_LIMIT, CallError, HookClient, Parties
 from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 from tests.faults.webhook_calls import LONG, SHORT, Resolver, catch_call_error, check_next_call, endpoint

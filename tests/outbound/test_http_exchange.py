@@ -16,6 +16,7 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
+from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.http_exchange import (
     HEADER,
     MAX_RETRIES,
@@ -27,7 +28,6 @@ from fleethook.outbound.http_exchange import (
     private_address_in,
     was_dispatched,
 )
-from fleethook.outbound.pool import Quotas
 from fleethook.outbound.trust import UntrustedError
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.outbound.webhook_endpoint import PrivateAddressError, WebhookEndpoint

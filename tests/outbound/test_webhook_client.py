@@ -6,8 +6,8 @@ import resource
 
 import pytest
 
+from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.http_exchange import NotCalledError, OverloadedError
-from fleethook.outbound.pool import Quotas
 from fleethook.outbound.webhook_client import HookClient, Parties, called_url
 from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint

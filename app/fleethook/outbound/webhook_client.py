@@ -13,6 +13,7 @@ from yarl import URL
 
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
+from fleethook.outbound.connection_pools import CallSlots, FullError, PoolKey, Pools, Quotas
 from fleethook.outbound.http_exchange import (
     MAX_RETRIES,
     CallError,
@@ -28,7 +29,6 @@ from fleethook.outbound.http_exchange import (
     read_response,
     retry_after,
 )
-from fleethook.outbound.pool import CallSlots, FullError, PoolKey, Pools, Quotas
 from fleethook.outbound.trust import TrustError, load_roots
 from fleethook.outbound.webhook_endpoint import WebhookEndpoint, refuse_private_number
 from fleethook.tracing.spans import propagated_headers
@@ -95,7 +95,7 @@ class HookClient:
 
     A request is retried only if the webhook asks for it (`fleethook.outbound.http_exchange`). Without a response, the
     webhook may have acted on the request, and Go's client retries a POST only if none of it was written. The client
-    detects idle connections that the server has closed before it writes (`fleethook.outbound.pool`).
+    detects idle connections that the server has closed before it writes (`fleethook.outbound.connection_pools`).
 
     Attributes:
         slots: The calls in flight.

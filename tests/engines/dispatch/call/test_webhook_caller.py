@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, find_budget, parse_duration
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase, compile_webhooks
-from fleethook.outbound.pool import Quotas
+from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.metrics import exposition
 from tests.engines.dispatch.builders import configuration, review, store_of

@@ -17,8 +17,8 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
     WebhookNames,
 )
 from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.http_exchange import OverloadedError
-from fleethook.outbound.pool import Quotas
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.metrics import OTHER
 from fleethook.settings import Settings

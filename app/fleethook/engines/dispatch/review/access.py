@@ -22,8 +22,8 @@ from fleethook.engines.dispatch.dispatcher_factory import NamespaceSource
 from fleethook.fairness import ExpiringCache
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_texts
 from fleethook.model.kcp import is_path
+from fleethook.outbound.connection_pools import CallSlots, FullError, Quotas
 from fleethook.outbound.http_exchange import FailureLog
-from fleethook.outbound.pool import CallSlots, FullError, Quotas
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.work.threads import Work

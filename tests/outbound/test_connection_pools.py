@@ -21,7 +21,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.outbound.pool import STARTS_PER_TURN, CallSlots, FullError, PoolKey, Pools, Quotas, SharedResolver
+from fleethook.outbound.connection_pools import (
+    STARTS_PER_TURN,
+    CallSlots,
+    FullError,
+    PoolKey,
+    Pools,
+    Quotas,
+    SharedResolver,
+)
 from fleethook.outbound.webhook_client import HookClient, Parties
 from tests.faults.webhook_calls import LONG, endpoint
 from tests.hook_server import RawHook, tls
@@ -82,7 +90,7 @@ def test_the_exit_of_the_process_does_not_wait_for_a_name_server() -> None:
     # The lookup never ends, so the process would not exit if it waited for the thread.
     code = """
 import asyncio, threading
-from fleethook.outbound.pool import SharedResolver
+from fleethook.outbound.connection_pools import SharedResolver
 
 asked, never = threading.Event(), threading.Event()
 

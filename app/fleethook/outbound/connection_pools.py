@@ -132,7 +132,7 @@ class CallSlots:
 
 
 # A lookup takes milliseconds, and each session caches the result for ten seconds. Each lookup has its own thread. An
-# owner without a lookup gets one beyond the quota, up to twice the total (`fleethook.outbound.pool`).
+# owner without a lookup gets one beyond the quota, up to twice the total (`fleethook.outbound.connection_pools`).
 _QUOTAS: Final = Quotas(connections=4, calls=4, total=16)
 # The maximum timeoutSeconds of a webhook.
 _WAIT_SECONDS: Final = 30.0
