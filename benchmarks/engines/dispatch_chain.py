@@ -28,7 +28,7 @@ from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint
 from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionReview
-from fleethook.outbound.trust import create_context
+from fleethook.outbound.certificate_trust import create_context
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.settings import Settings

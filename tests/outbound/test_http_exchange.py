@@ -16,6 +16,7 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
+from fleethook.outbound.certificate_trust import UntrustedError
 from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.http_exchange import (
     HEADER,
@@ -28,7 +29,6 @@ from fleethook.outbound.http_exchange import (
     private_address_in,
     was_dispatched,
 )
-from fleethook.outbound.trust import UntrustedError
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.outbound.webhook_endpoint import PrivateAddressError, WebhookEndpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint

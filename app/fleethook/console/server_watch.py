@@ -17,8 +17,8 @@ from prometheus_client.samples import Sample as Line
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.console.review_rates import Increase, Sample, measure_increase
 from fleethook.model.json import JSONObject, as_object
+from fleethook.outbound.certificate_trust import TrustError, create_context
 from fleethook.outbound.http_exchange import ResponseBodyError, read_body
-from fleethook.outbound.trust import TrustError, create_context
 from fleethook.outbound.webhook_endpoint import Credential, CredentialError
 from fleethook.server_settings import is_loopback
 from fleethook.work.threads import Worker

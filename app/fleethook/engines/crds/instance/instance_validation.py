@@ -40,7 +40,7 @@ from fleethook.model.operator import (
     CRDTarball,
     SecretReference,
 )
-from fleethook.outbound.trust import bundle_problems
+from fleethook.outbound.certificate_trust import bundle_problems
 
 _SCHEMES: Final = ("http", "https")
 _PROXY_SCHEMES: Final = ("http", "https", "socks5", "socks5h")

@@ -34,7 +34,7 @@ from fleethook.model.formats.field_errors import (
 )
 from fleethook.model.formats.labels import label_key_problems, labels_problems, selector_problems
 from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes, list_texts
-from fleethook.outbound.trust import bundle_problems, list_skipped
+from fleethook.outbound.certificate_trust import bundle_problems, list_skipped
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
 

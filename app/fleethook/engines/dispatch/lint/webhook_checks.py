@@ -47,7 +47,7 @@ def call_findings(
 def _authority_findings(webhook: Webhook, now: datetime) -> Iterator[Issue]:
     if webhook.endpoint is None or not webhook.endpoint.ca_bundle:
         return
-    from fleethook.outbound.trust import BundleError, read_bundle  # noqa: PLC0415 - cryptography takes long to import
+    from fleethook.outbound.certificate_trust import BundleError, read_bundle  # noqa: PLC0415 - cryptography takes long to import
 
     try:
         ends = read_bundle(webhook.endpoint.ca_bundle)

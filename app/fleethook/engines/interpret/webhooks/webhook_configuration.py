@@ -185,7 +185,7 @@ def problems(group_kind: GroupKind, configuration: JSONObject) -> Iterator[Field
 
 
 def _webhook_problems(webhook: JSONObject, field: str, *, proposed: bool) -> Iterator[FieldError]:
-    from fleethook.outbound.trust import bundle_problems  # noqa: PLC0415 - lint reads the index without cryptography
+    from fleethook.outbound.certificate_trust import bundle_problems  # noqa: PLC0415 - lint reads the index without cryptography
 
     yield from name_problems(webhook.get("name"), f"{field}.name", segments=_NAME_SEGMENTS)
     for position, rule in enumerate(as_list(webhook.get("rules"))):

@@ -3,7 +3,7 @@
 kube-apiserver stores a ``caBundle`` without checking it, and parses it at the first call. The verifier of
 ``cryptography`` decides about certificates, with Go's rules for extensions. Go's crypto/x509 accepts any path to any
 certificate of a ``caBundle``, as this verifier does; OpenSSL follows one path, so it refuses servers while an authority
-is being replaced. tests/outbound/test_trust.py names the differences from Go.
+is being replaced. tests/outbound/test_certificate_trust.py names the differences from Go.
 """
 
 import base64

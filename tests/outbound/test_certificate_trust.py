@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.outbound.http_exchange import NotCalledError
-from fleethook.outbound.trust import (
+from fleethook.outbound.certificate_trust import (
     MAX_BUNDLE,
     MAX_PRESENTED,
     Roots,
@@ -27,6 +26,7 @@ from fleethook.outbound.trust import (
     load_roots,
     read_bundle,
 )
+from fleethook.outbound.http_exchange import NotCalledError
 from fleethook.outbound.webhook_client import HookClient
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, run_raw_hook
