@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.trials import REDACTED, Trial
+from fleethook.cli.trial_report import REDACTED, Trial
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_objects, try_webhooks

@@ -13,7 +13,7 @@ from fleethook.cli.inputs.kcp_export import stream_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cli.inputs.sources import InputObjects, SourceOptions
 from fleethook.cli.output.text_output import write_error
-from fleethook.cli.trials import Trial
+from fleethook.cli.trial_report import Trial
 from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of

@@ -35,7 +35,7 @@ from fleethook.cli.options import (
     TrialsOutputOption,
 )
 from fleethook.cli.output.text_output import show_progress, write_error
-from fleethook.cli.trials import Trial, TrialReport, remove_stored
+from fleethook.cli.trial_report import Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline

@@ -7,7 +7,7 @@ from fleethook.admission.matching import choose_resource, find_rule_mismatch
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import Review, Rule, Surroundings, ask_in_order, build_request
 from fleethook.cli.output.text_output import write_error
-from fleethook.cli.trials import Outcome, Trial, remove_stored
+from fleethook.cli.trial_report import Outcome, Trial, remove_stored
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import gvk_of

@@ -27,7 +27,7 @@ from fleethook.cli.options import (
     TrialsOutputOption,
 )
 from fleethook.cli.output.text_output import show_progress, write_error
-from fleethook.cli.trials import TrialReport
+from fleethook.cli.trial_report import TrialReport
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.resources import CONSUMERS, NAMESPACES, WatchedResource, api_path, decode_object

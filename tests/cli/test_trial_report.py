@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.cli.options import InputOptions, Output
-from fleethook.cli.trials import MAX_SHOWN, Trial, TrialReport, remove_stored
+from fleethook.cli.trial_report import MAX_SHOWN, Trial, TrialReport, remove_stored
 
 
 def trial(name: str, outcome: Any, **members: Any) -> Trial:
