@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fleethook.api_schema import check_object
-from fleethook.cli.fixtures import FixtureCase, FixtureResult, read_cases
+from fleethook.cli.fixture_results import FixtureCase, FixtureResult, read_cases
 from fleethook.cli.inputs.cluster_reader import read_cluster
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests

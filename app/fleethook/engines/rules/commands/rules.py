@@ -13,7 +13,7 @@ from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules, unite_rules
 from fleethook.cli.command_line import Argument, CommandGroup
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.fixtures import (
+from fleethook.cli.fixture_results import (
     FixtureCase,
     FixtureResult,
     WatchOption,

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fleethook.cli.fixtures import FixtureResult, make_error_result, print_results, read_cases, run_and_exit
+from fleethook.cli.fixture_results import FixtureResult, make_error_result, print_results, read_cases, run_and_exit
 from fleethook.cli.options import Output
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.model.json import JSON, JSONObject, as_object
