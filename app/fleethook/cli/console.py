@@ -11,8 +11,8 @@ import uvloop
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import fail
+from fleethook.cli.inputs.input_objects import SourceOptions, check_options, find_default_cluster
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig
-from fleethook.cli.inputs.sources import SourceOptions, check_options, find_default_cluster
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
     ConsumersOption,

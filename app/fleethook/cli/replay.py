@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from fleethook.app import Fleethook, find_followed
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
-from fleethook.cli.inputs.sources import InputObjects, SourceOptions, read_source
+from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, read_source
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors

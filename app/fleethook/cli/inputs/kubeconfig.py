@@ -68,7 +68,7 @@ class TargetOptions(NamedTuple):
     """The options of commands that send requests to one cluster (`fleethook.cli.command_line`).
 
     Those of commands that answer from the objects of files or a cluster are
-    `fleethook.cli.inputs.sources.SourceOptions`.
+    `fleethook.cli.inputs.input_objects.SourceOptions`.
     """
 
     kubeconfig: Annotated[

@@ -9,7 +9,13 @@ from typing import Annotated, Final, NamedTuple
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.sources import SourceOptions, find_workspace, read_source, select_dispatching, warn_about
+from fleethook.cli.inputs.input_objects import (
+    SourceOptions,
+    find_workspace,
+    read_source,
+    select_dispatching,
+    warn_about,
+)
 from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled

@@ -11,9 +11,7 @@ from urllib.parse import urlsplit
 from fleethook.cli.command_line import CommandGroup, Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import Show
-from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
-from fleethook.cli.inputs.manifests import fail_input, read_manifests
-from fleethook.cli.inputs.sources import (
+from fleethook.cli.inputs.input_objects import (
     InputObjects,
     SourceOptions,
     check_options,
@@ -22,6 +20,8 @@ from fleethook.cli.inputs.sources import (
     select_dispatching,
     warn_about,
 )
+from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
+from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.options import (
     ContextOption,
     FilesArgument,

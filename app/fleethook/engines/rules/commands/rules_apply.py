@@ -15,9 +15,9 @@ from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import describe_missing, stream_objects
+from fleethook.cli.inputs.input_objects import fill_store, find_default_cluster
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import read_manifests
-from fleethook.cli.inputs.sources import fill_store, find_default_cluster
 from fleethook.cli.options import (
     ConsumersOption,
     FilenameOption,
