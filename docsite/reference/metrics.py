@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from docsite.reference.tables import render_page, render_table
 from fleethook.app import create_app
-from fleethook.cli.serve.leader import candidate_metrics
+from fleethook.cli.serve.leader_tasks import candidate_metrics
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.recordings.recorder import RecordMetrics
 from fleethook.server.metrics import certificate_gauge, leader_gauges

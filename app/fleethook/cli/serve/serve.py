@@ -226,7 +226,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         leader = await stack.enter_async_context(contextlib.AsyncExitStack())
         remaining = list[JSONObject]()
         if needs_leader(app):
-            from fleethook.cli.serve.leader import lead  # noqa: PLC0415 - see fleethook.cluster
+            from fleethook.cli.serve.leader_tasks import lead  # noqa: PLC0415 - see fleethook.cluster
 
             work = lead(app, certificates.bundle, ended=remaining.extend)
             await leader.enter_async_context(run_in_background(work, name="leader", ended=app.ended.append))
