@@ -16,7 +16,7 @@ def constants(**values: float) -> dict[str, str]:
     return {VARIABLE: json.dumps({KNOWN[name]: value for name, value in values.items()})}
 
 
-_SERVER: Final = "fleethook.cli.serve.server"
+_SERVER: Final = "fleethook.cli.serve.uvicorn_server"
 KNOWN: Final = {
     "header": f"{_SERVER}.HEADER_SECONDS",
     "request": f"{_SERVER}.REQUEST_SECONDS",

@@ -35,7 +35,7 @@ from benchmarks.reviews import review
 from benchmarks.servers import NAMES, PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews, write_lines
-from fleethook.cli.serve.server import GracefulServer, bind
+from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint

@@ -28,7 +28,7 @@ from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of
 from benchmarks.varied import reviews
 from fleethook.app import Fleethook
-from fleethook.cli.serve.server import make_config
+from fleethook.cli.serve.uvicorn_server import make_config
 from fleethook.server.engine_server import HealthOnly
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol

@@ -18,7 +18,7 @@ from benchmarks.reviews import review
 from benchmarks.servers import PATH
 from benchmarks.servers.ours import app_of, serving_context
 from benchmarks.varied import reviews
-from fleethook.cli.serve.server import GracefulServer, bind
+from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.server.log import encode_line, make_admission_line
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, find_outcome

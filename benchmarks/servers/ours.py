@@ -19,7 +19,7 @@ from benchmarks.servers import NAMES
 from benchmarks.servers.constant import answer_constantly
 from benchmarks.varied import SUBJECTS, stored
 from fleethook.app import Fleethook, create_app
-from fleethook.cli.serve.server import GracefulServer, bind
+from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.cluster.certificates.certificate_files import ReloadingContext, ensure_certificates
 from fleethook.cluster.kubernetes.resources import decode_metadata, decode_object
 from fleethook.cluster.store import Store

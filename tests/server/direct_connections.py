@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from uvicorn.server import ServerState
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cli.serve.server import make_config
+from fleethook.cli.serve.uvicorn_server import make_config
 from fleethook.model.admission import AdmissionRequest, Response, patched
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.server.engine_server import HealthOnly

@@ -28,7 +28,7 @@ from fleethook.cli.options import (
     RulesOption,
 )
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.serve.server import bind
+from fleethook.cli.serve.uvicorn_server import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.console.process import ConsoleOptions, run_console

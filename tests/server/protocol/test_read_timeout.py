@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from uvicorn.server import ServerState
 
-from fleethook.cli.serve.server import make_config
+from fleethook.cli.serve.uvicorn_server import make_config
 from fleethook.server.engine_server import HealthOnly
 from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol

@@ -26,7 +26,7 @@ from fleethook.cli.options import (
     RulesOption,
 )
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.serve.server import GracefulServer, bind
+from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import (
     CertificateError,

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.cli.command_line import Option
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.serve.server import bind, find_port
+from fleethook.cli.serve.uvicorn_server import bind, find_port
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.connection import Connection
 from fleethook.cluster.leader_election import (

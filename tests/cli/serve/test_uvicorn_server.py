@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from fleethook.app import create_app
-from fleethook.cli.serve.server import Acceptor, GracefulServer, Transports, bind
+from fleethook.cli.serve.uvicorn_server import Acceptor, GracefulServer, Transports, bind
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
