@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
-from fleethook.cluster.conditions import Condition, build_conditions
+from fleethook.cluster.status_conditions import Condition, build_conditions
 from fleethook.engines.crds.tarball_fetch import Fetched, Result
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from fleethook.model.formats.text import escape

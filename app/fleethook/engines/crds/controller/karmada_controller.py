@@ -18,10 +18,16 @@ from typing import Final, NamedTuple, NoReturn
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.conditions import Condition, EventRecorder, ObjectReference, find_condition, read_condition
 from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import KARMADAS
+from fleethook.cluster.status_conditions import (
+    Condition,
+    EventRecorder,
+    ObjectReference,
+    find_condition,
+    read_condition,
+)
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics

@@ -9,10 +9,10 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.conditions import Condition, EventRecorder, ObjectReference, Status, build_conditions
 from fleethook.cluster.connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
+from fleethook.cluster.status_conditions import Condition, EventRecorder, ObjectReference, Status, build_conditions
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME, find_dropped_members
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision

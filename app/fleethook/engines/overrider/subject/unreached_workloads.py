@@ -12,7 +12,7 @@ The controller reports orphans that were rendered; its message has the command t
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.conditions import Status
+from fleethook.cluster.status_conditions import Status
 from fleethook.cluster.store import Index, ObjectKey, PartialObject
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, hash_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import (

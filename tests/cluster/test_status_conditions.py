@@ -3,7 +3,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.conditions import Condition, EventRecorder, ObjectReference, build_conditions, read_condition
+from fleethook.cluster.status_conditions import (
+    Condition,
+    EventRecorder,
+    ObjectReference,
+    build_conditions,
+    read_condition,
+)
 from tests.cluster.object_server import ObjectServer
 
 FIRST = datetime(2026, 6, 1, tzinfo=UTC)
