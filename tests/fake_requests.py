@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from fleethook.cluster.connection import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from fleethook.cluster.apiserver_connection import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 
 FACTS: Final[Any] = yaml.safe_load((Path(__file__).parent / "conformance" / "fakes.yaml").read_text())
 _TYPES: Final = {"merge": MERGE_PATCH, "json": JSON_PATCH, "apply": APPLY_PATCH, "": "application/json"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from tests.e2e.cluster import ControlPlane, control_plane
 from tests.e2e.controlplane import build
 

@@ -17,7 +17,7 @@ from fleethook.cluster.api_errors import APIError
 
 
 class OriginConnection:
-    """Replaces `fleethook.cluster.connection.Connection` by a connection to `scale_origin` over a socket."""
+    """Replaces `fleethook.cluster.apiserver_connection.Connection` by a connection to `scale_origin` over a socket."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from fleethook.cli.uninstall import (
     is_ours,
 )
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from tests.apiserver_rules import parse_path
 from tests.builders import entry, image, overrider, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke

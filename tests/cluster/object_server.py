@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from fleethook.cluster.apiserver_connection import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from fleethook.patch import apply, merge_patch
 from tests.apiserver_rules import (
     ResourcePath,

@@ -13,7 +13,7 @@ def run(code: str) -> str:
 
 
 def test_a_connection_loads_neither_models_nor_api_methods() -> None:
-    loaded = run(f"import fleethook.cluster.connection\nprint(*{LOADED}, sep='\\n')").split()
+    loaded = run(f"import fleethook.cluster.apiserver_connection\nprint(*{LOADED}, sep='\\n')").split()
     assert "kubernetes_asyncio.config.kube_config" in loaded
     assert [
         name
@@ -25,13 +25,13 @@ def test_a_connection_loads_neither_models_nor_api_methods() -> None:
 
 def test_other_code_gets_the_complete_library() -> None:
     code = """
-import fleethook.cluster.connection
+import fleethook.cluster.apiserver_connection
 import kubernetes_asyncio
 from kubernetes_asyncio import client, watch
 from kubernetes_asyncio.client import CoreV1Api, V1Pod
 from kubernetes_asyncio.client import *
 assert kubernetes_asyncio.__version__ and watch.Watch and kubernetes_asyncio.dynamic.DynamicClient
-assert client.Configuration is fleethook.cluster.connection.Configuration
+assert client.Configuration is fleethook.cluster.apiserver_connection.Configuration
 assert client.models.V1Pod is V1Pod is globals()["V1Pod"]
 assert client.ApiClient.deserialize and client.CoreV1Api is CoreV1Api
 try:
@@ -43,5 +43,5 @@ except AttributeError as error:
 
 
 def test_a_library_that_is_loaded_already_stays() -> None:
-    code = "import kubernetes_asyncio as before\nimport fleethook.cluster.connection\nassert sys.modules['kubernetes_asyncio'] is before"
+    code = "import kubernetes_asyncio as before\nimport fleethook.cluster.apiserver_connection\nassert sys.modules['kubernetes_asyncio'] is before"
     run(f"{code}\nassert type(before) is type(sys)")

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cluster.api_errors import UnreachableError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.leader_election import (
     LeaderElector,
     LeaseName,

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.certificates.certificate_files import issue_serving, new_authority
 from fleethook.cluster.certificates.secret_store import (
     RotationPolicy,
@@ -24,7 +25,6 @@ from fleethook.cluster.certificates.secret_store import (
     from_data,
     to_data,
 )
-from fleethook.cluster.connection import Connection
 from tests.e2e.cluster import Api, ControlPlane
 from tests.e2e.fleet import NAMESPACE, OPENYURT, WEBHOOKS, is_ready, run_registered_server, service_account
 from tests.e2e.test_source_faults import config

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.leader_election import LeaderElector, LeaseName
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 from tests.e2e.cluster import Api

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming
 from tests.e2e.cluster import ControlPlane
 from tests.e2e.proxy import run_proxy

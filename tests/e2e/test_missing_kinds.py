@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
 from fleethook.cluster.store import Store

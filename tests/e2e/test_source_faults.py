@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import WatchedResource, decode_object

@@ -17,7 +17,7 @@ from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import ConsumersOption, Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.resources import (
     DEFINITIONS,

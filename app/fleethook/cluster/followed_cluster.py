@@ -8,7 +8,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
     from fleethook.cluster.kubernetes.resources import WatchedResource
 
 
@@ -36,7 +36,7 @@ class Cluster:
             followed: The resources of each engine. A resource of several engines is followed once.
         """
         # Imported here because a server that reads manifests does not need the client.
-        from fleethook.cluster.connection import Connection  # noqa: PLC0415
+        from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415
         from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource  # noqa: PLC0415
 
         self.connection: Final = _make_connection(settings)
@@ -69,7 +69,7 @@ class Cluster:
 
 def _make_connection(settings: Settings) -> "Connection":
     """Return the connection to an apiserver, or to the consumers of an APIExport."""
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
+    from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - as above
     from fleethook.cluster.kubernetes.export_connection import ExportConnection  # noqa: PLC0415 - as above
 
     if settings.kcp_export is None:

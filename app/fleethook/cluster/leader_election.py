@@ -23,7 +23,7 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.settings import Settings
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
 
 _log: Final = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
 
 Status = Literal["True", "False", "Unknown"]
 
@@ -126,7 +126,7 @@ class EventRecorder:
         """Increase the count of an event; return None if a new event has to be created."""
         if before is None:
             return None
-        from fleethook.cluster.connection import MERGE_PATCH  # noqa: PLC0415 - see fleethook.cluster
+        from fleethook.cluster.apiserver_connection import MERGE_PATCH  # noqa: PLC0415 - see fleethook.cluster
 
         after = before._replace(times=before.times + 1)
         body = {"count": after.times, "lastTimestamp": self._time()}

@@ -121,7 +121,7 @@ class HealthOnly:
 
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
 
 
 def _ignore_route(route: ReviewRoute) -> None:

@@ -16,7 +16,7 @@ from fleethook.cli.doctor.doctor import (
 from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
 from fleethook.cli.inputs.cluster_reader import Right
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.configuration_objects import ServiceReference, URLReference, webhook_configurations
 from tests.apiserver_rules import check_created, check_review, unserved
 from tests.cli.commands import invoke

@@ -9,7 +9,7 @@ from fleethook.admission import mutate, validate
 from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
 from fleethook.cli.doctor.webhook_calls import CallExaminer, judge, list_probes
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.configuration_objects import (
     Reference,
     ServiceReference,

@@ -8,7 +8,7 @@ import pytest
 from fleethook.app import create_app
 from fleethook.cli.serve.leader_tasks import _make_registrar, candidate_metrics
 from fleethook.cli.serve.serve import needs_leader
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.settings import Settings
 
 KUBECONFIG: dict[str, Any] = {"kubeconfig": Path("k")}

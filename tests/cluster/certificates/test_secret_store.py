@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.certificates.certificate_files import KeyPair, issue_serving, new_authority
 from fleethook.cluster.certificates.secret_store import (
     RotationPolicy,
@@ -22,7 +23,6 @@ from fleethook.cluster.certificates.secret_store import (
     issue_credentials,
     to_data,
 )
-from fleethook.cluster.connection import Connection
 from tests.cluster.object_server import ObjectServer
 from tests.hypothesis_profiles import examples
 

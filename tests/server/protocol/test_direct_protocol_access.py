@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from tests.engines.dispatch.raw_reviews import encode_review
 from tests.server.direct_connections import NOBODY, SOMEBODY, Certificate, Outcome, ask, encode
 from tests.server.dispatching_app import AT_ONCE, BY_ASGI, NAMED, dispatching

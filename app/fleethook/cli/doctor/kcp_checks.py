@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from fleethook.cli.doctor.doctor_checks import Diagnosis
 from fleethook.cli.inputs.cluster_reader import describe_missing, describe_rules, list_missing, read_resource
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
 from fleethook.cluster.kubernetes.resources import (
     APIEXPORTS,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from fleethook.cli.doctor.doctor_checks import Diagnosis, RegisteredWebhook
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.rule_webhooks import (
     DEFAULT_CONDITIONS,
     PROBE_ANNOTATION,

@@ -82,7 +82,7 @@ def _format_rules(rights: Collection[tuple[str, str, str]]) -> str:
 
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
 
 CLUSTER: Final = "cluster"
 """The source of objects that were not read from a file, for messages."""
@@ -173,7 +173,7 @@ async def stream_lists(
     lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None, show: Show, unread: dict[str, str]
 ) -> AsyncIterator[Document]:
     """Yield the objects of several lists, with one page in memory; arguments as for `stream_listed`."""
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
     try:
         async with Connection(kubeconfig, context=context) as connection:

@@ -39,7 +39,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.kcp import API_EXPORT, CLUSTER_ANNOTATION, cluster_of
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
 
 _OWN: Final = (
     DEFINITIONS, NAMESPACES, MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, APIEXPORTS, API_RESOURCE_SCHEMAS,
@@ -106,7 +106,7 @@ async def _stream(
     show: Show,
 ) -> AsyncIterator[Document]:
     """Yield objects of the provider's workspace, and those that a function yields in each virtual workspace."""
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
     try:
         async with Connection(kubeconfig, context=context) as connection:

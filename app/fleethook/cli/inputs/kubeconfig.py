@@ -9,7 +9,7 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.options import ContextOption
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
 
 VARIABLE: Final = "KUBECONFIG"
 
@@ -44,7 +44,7 @@ def list_files(kubeconfig: Path) -> list[Path]:
 
 
 class KubeconfigContext(NamedTuple):
-    """A cluster, as `fleethook.cluster.connection.Connection` takes it.
+    """A cluster, as `fleethook.cluster.apiserver_connection.Connection` takes it.
 
     Attributes:
         kubeconfig: The kubeconfig, None for the service account of this pod.
@@ -56,7 +56,7 @@ class KubeconfigContext(NamedTuple):
 
     def connect(self, *, export: str | None = None) -> "Connection":
         """Return a connection to open; ``export`` is an APIExport whose consumers it reaches, too."""
-        from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
+        from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - see fleethook.cluster
         from fleethook.cluster.kubernetes.export_connection import ExportConnection  # noqa: PLC0415 - as above
 
         if export is not None:

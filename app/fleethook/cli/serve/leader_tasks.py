@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.leader_election import (
     NAME,
     LeaderElector,

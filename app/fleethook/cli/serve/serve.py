@@ -246,7 +246,7 @@ def needs_leader(app: Fleethook) -> bool:
 
 async def _check_credentials(settings: Settings) -> None:
     """Raise UnreachableError for unusable credentials; a failing start of the application would log a traceback."""
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
     async with Connection(settings.kubeconfig, context=settings.context):
         pass
@@ -291,12 +291,12 @@ async def _prepare_certificates(
             "certificate renewal",
         )
         return _Certificates(files, files.authority_certificate.read_bytes)
+    from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - as above
     from fleethook.cluster.certificates.secret_store import (  # noqa: PLC0415 - see fleethook.cluster
         RotationPolicy,
         SecretName,
         SecretStore,
     )
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
 
     namespace, _, name = settings.cert_secret.partition("/")
     connection = await stack.enter_async_context(Connection(settings.kubeconfig, context=settings.context))

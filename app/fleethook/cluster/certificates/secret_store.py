@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from cryptography import x509
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.certificates.certificate_files import (
     SERVING_LIFETIME,
     CertificateFiles,
@@ -32,7 +33,6 @@ from fleethook.cluster.certificates.certificate_files import (
     new_authority,
     write_file,
 )
-from fleethook.cluster.connection import Connection
 from fleethook.model.json import JSONObject, as_object
 
 

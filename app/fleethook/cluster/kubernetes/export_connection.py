@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.list_watch import GONE
 from fleethook.model.json import JSON, as_object
 

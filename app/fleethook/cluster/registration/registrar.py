@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import APPLY_PATCH, JSON_PATCH, Connection
+from fleethook.cluster.apiserver_connection import APPLY_PATCH, JSON_PATCH, Connection
 from fleethook.cluster.registration.configuration_objects import (
     LABELS,
     Reference,

@@ -41,7 +41,7 @@ from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, Revie
 from fleethook.work.queue import Again, Outcome, WorkQueue
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
 
 _log: Final = logging.getLogger("fleethook.rules")
 

@@ -14,7 +14,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.api_errors import UnreachableError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.engines.dispatch.review.access import is_allowed, is_open, read_reviewed_user
 from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings

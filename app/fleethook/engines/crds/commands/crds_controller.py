@@ -19,7 +19,7 @@ from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import bind, find_port
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.leader_election import (
     LeaderElector,
     LeaseName,

@@ -21,7 +21,7 @@ from urllib.parse import quote
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.resources import api_path
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular

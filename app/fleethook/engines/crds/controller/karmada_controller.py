@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, NoReturn
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import KARMADAS
 from fleethook.cluster.status_conditions import (

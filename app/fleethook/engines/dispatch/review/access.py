@@ -34,7 +34,7 @@ _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _REVIEW_SECONDS: Final = 5.0
 
 Post = Callable[..., Awaitable[JSON]]
-"""Sends a request to the apiserver, as `fleethook.cluster.connection.Connection.json` does."""
+"""Sends a request to the apiserver, as `fleethook.cluster.apiserver_connection.Connection.json` does."""
 
 ACCESS_GROUP: Final = "fleethook.io"
 ACCESS_RESOURCE: Final = "clusters"

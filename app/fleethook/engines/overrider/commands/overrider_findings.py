@@ -106,7 +106,7 @@ async def _send_all(
     options: SourceOptions, sent: "Sequence[tuple[Document, Subject, Trials]]"
 ) -> list[tuple[Document, list[Finding]]]:
     from fleethook.cluster.api_errors import UnreachableError  # noqa: PLC0415 - see fleethook.cluster
-    from fleethook.cluster.connection import Connection  # noqa: PLC0415 - as above
+    from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - as above
     from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun  # noqa: PLC0415 - as above
 
     async def send(cluster: str, path: str, workload: JSONObject) -> None:

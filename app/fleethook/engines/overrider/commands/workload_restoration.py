@@ -20,7 +20,7 @@ from fleethook.cli.uninstall import (
     write_note,
 )
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import JSON_PATCH
+from fleethook.cluster.apiserver_connection import JSON_PATCH
 from fleethook.cluster.kubernetes.resources import (
     NODE_POOLS,
     WORKLOADS,

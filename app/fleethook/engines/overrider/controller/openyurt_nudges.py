@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.engines.overrider.controller.overrider_status import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState, is_behind, reports_refusal

@@ -27,7 +27,7 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.registration.configuration_objects import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
-from fleethook.cluster.connection import Connection
+from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView

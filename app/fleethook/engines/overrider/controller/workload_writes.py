@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.connection import MERGE_PATCH, Connection
+from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_watch import PAGE_LIMIT, decode_page
 from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource

@@ -82,7 +82,7 @@ def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:
 
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
     from fleethook.engines.overrider.subject.match_condition_writer import ConditionWriter
 
 

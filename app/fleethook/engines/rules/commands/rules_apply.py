@@ -41,7 +41,7 @@ from fleethook.model.kcp import cluster_of
 from fleethook.model.webhook_rules import EVERY
 
 if TYPE_CHECKING:
-    from fleethook.cluster.connection import Connection
+    from fleethook.cluster.apiserver_connection import Connection
 
 _CORE: Final = "v1"
 

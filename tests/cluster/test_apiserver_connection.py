@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster import connection as module
+from fleethook.cluster import apiserver_connection as module
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.connection import Connection, build_url
+from fleethook.cluster.apiserver_connection import Connection, build_url
 from fleethook.tracing.spans import enter_span
 from tests.hook_server import tls
 from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
