@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.resources import DISPATCHING, WORKSPACES
+from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, WORKSPACES
 from tests.apiserver_rules import check_review
 from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 

@@ -27,7 +27,7 @@ ENGINE = """
 """
 SERVER = """
     from fleethook.cluster.followed_cluster import Followed
-    from fleethook.cluster.kubernetes.resources import NAMESPACES
+    from fleethook.cluster.kubernetes.watched_resources import NAMESPACES
     from fleethook.cluster.store import Index
     from fleethook.model.admission import allowed
     from fleethook.server.engine_server import EngineServer

@@ -21,7 +21,7 @@ from benchmarks.engines.scale_connection import OriginConnection, origin_of
 from benchmarks.engines.scale_objects import Size
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.process import console_indexes, create_console

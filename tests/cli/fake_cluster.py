@@ -11,7 +11,7 @@ import yaml
 from fleethook.cli.inputs.input_objects import select_dispatching
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
-from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
+from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.apiserver_rules import already_exists, check_created, parse_path, unserved
 from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 

@@ -4,7 +4,7 @@ import pytest
 
 from fleethook.app import Fleethook
 from fleethook.cli.replay import list_resources
-from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
+from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, INTERPRETING, KCP, RESOURCES
 from fleethook.settings import Settings
 from tests.cli.commands import run_command
 from tests.cli.serve.test_serve_kcp import kcp, make_list_item

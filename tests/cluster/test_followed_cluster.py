@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fleethook.cluster.followed_cluster import Cluster, Followed
-from fleethook.cluster.kubernetes.resources import DEFINITIONS, NAMESPACES, NODE_POOLS
+from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, NAMESPACES, NODE_POOLS
 from fleethook.cluster.store import Store
 from fleethook.settings import Settings
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from fleethook.cluster.kubernetes.resources import APIBINDINGS, APIEXPORTS, DISPATCHING
+from fleethook.cluster.kubernetes.watched_resources import APIBINDINGS, APIEXPORTS, DISPATCHING
 from tests.engines.dispatch.builders import namespace, workspace
 from tests.kcp_paths import IDENTITY, Kcp
 

@@ -13,7 +13,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import Store
 from fleethook.console.context import ConsoleContext, list_sections
 from fleethook.console.process import (

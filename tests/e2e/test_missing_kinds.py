@@ -12,7 +12,7 @@ import pytest
 
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import DEFINITIONS, WatchedResource, decode_object
+from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, WatchedResource, decode_object
 from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from schemas.definitions import RESOURCES, custom_resource_definition

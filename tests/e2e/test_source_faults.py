@@ -16,7 +16,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import WatchedResource, decode_object
+from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from fleethook.model.gvk import GroupKind

@@ -16,7 +16,7 @@ from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
-from fleethook.cluster.kubernetes.resources import KCP, WatchedResource
+from fleethook.cluster.kubernetes.watched_resources import KCP, WatchedResource
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.cluster.registration.paths import (
     MUTATE_KARMADA,

@@ -19,7 +19,7 @@ from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
-from fleethook.cluster.kubernetes.resources import (
+from fleethook.cluster.kubernetes.watched_resources import (
     DEFINITIONS,
     HOOK_CONFIGURATIONS,
     MUTATING_CONFIGURATIONS,

@@ -9,7 +9,7 @@ from fleethook.settings import Settings
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection
-    from fleethook.cluster.kubernetes.resources import WatchedResource
+    from fleethook.cluster.kubernetes.watched_resources import WatchedResource
 
 
 class Followed(NamedTuple):

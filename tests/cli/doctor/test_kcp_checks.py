@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
-from fleethook.cluster.kubernetes.resources import APIEXPORTS, CACHED, DISPATCHING, NAMESPACES
+from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CACHED, DISPATCHING, NAMESPACES
 from tests.cli.commands import Result, invoke
 from tests.engines.dispatch.builders import logical_cluster
 from tests.kcp_paths import IDENTITY, Kcp, kcp_paths

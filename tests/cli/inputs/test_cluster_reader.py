@@ -1,7 +1,13 @@
 """Reading a cluster, by ``fleethook render``."""
 
 from fleethook.cli.inputs.cluster_reader import describe_missing, describe_rules
-from fleethook.cluster.kubernetes.resources import DEPLOYMENTS, NAMESPACES, NODE_POOLS, STATEFUL_SETS, karmada_config
+from fleethook.cluster.kubernetes.watched_resources import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODE_POOLS,
+    STATEFUL_SETS,
+    karmada_config,
+)
 from tests.builders import entry, image, node_pool, overrider, yurt_app_set
 from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import Cluster

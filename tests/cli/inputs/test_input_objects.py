@@ -13,7 +13,7 @@ from fleethook.cli.inputs.input_objects import (
     select_dispatching,
 )
 from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
-from fleethook.cluster.kubernetes.resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
+from fleethook.cluster.kubernetes.watched_resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
 from tests.builders import node_pool, yurt_app_set

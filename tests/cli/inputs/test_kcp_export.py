@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.kubernetes.resources import APIBINDINGS, APIEXPORTS, KCP
+from fleethook.cluster.kubernetes.watched_resources import APIBINDINGS, APIEXPORTS, KCP
 from tests.cli.commands import Result, invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.fake_cluster import Cluster

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
-from fleethook.cluster.kubernetes.resources import APIBINDINGS, APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
+from fleethook.cluster.kubernetes.watched_resources import APIBINDINGS, APIEXPORTS, CACHED, DISPATCHING, WORKSPACES
 from tests.engines.dispatch.builders import (
     binding,
     configuration,

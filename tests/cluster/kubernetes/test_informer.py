@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.informer import Informer
-from fleethook.cluster.kubernetes.resources import NAMESPACES
+from fleethook.cluster.kubernetes.watched_resources import NAMESPACES
 from fleethook.cluster.store import Store
 from fleethook.lifetime import run_in_background
 from tests.cluster.kubernetes.scripted import (

@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import FieldSelection
+from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import Index, Store
 from fleethook.lifetime import run_in_background
 from tests.apiserver_rules import not_found, parse_path

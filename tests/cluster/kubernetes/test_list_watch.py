@@ -17,7 +17,7 @@ from fleethook.cluster.kubernetes.list_watch import (
     find_list_path,
     is_required,
 )
-from fleethook.cluster.kubernetes.resources import (
+from fleethook.cluster.kubernetes.watched_resources import (
     APIBINDINGS,
     DEFINITIONS,
     NAMESPACES,

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.gvk import parse_api_version

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

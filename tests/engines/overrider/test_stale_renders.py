@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.overrider.admission.read_your_writes import FreshReads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER
 from tests.builders import (
     API_V1BETA1,

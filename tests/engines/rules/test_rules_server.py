@@ -13,7 +13,7 @@ import pytest
 
 from fleethook.admission import RuleError, validate
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.kubernetes.resources import NAMESPACES
+from fleethook.cluster.kubernetes.watched_resources import NAMESPACES
 from fleethook.engine import EngineStartError
 from fleethook.engines.rules.rules_server import RulesServer, check_followed, list_resources
 from fleethook.settings import Settings

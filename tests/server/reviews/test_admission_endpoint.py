@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.informer import Informer
-from fleethook.cluster.kubernetes.resources import DISPATCHING, INTERPRETING
+from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, INTERPRETING
 from fleethook.cluster.store import PartState, StaleError
 from fleethook.model.admission import AdmissionRequest, errored
 from fleethook.server.metrics import Metrics

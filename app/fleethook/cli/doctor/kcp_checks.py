@@ -10,7 +10,7 @@ from fleethook.cli.inputs.cluster_reader import describe_missing, describe_rules
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
-from fleethook.cluster.kubernetes.resources import (
+from fleethook.cluster.kubernetes.watched_resources import (
     APIEXPORTS,
     CACHED,
     CONSUMERS,

@@ -21,7 +21,7 @@ from fleethook.cluster.kubernetes.list_watch import (
     identified,
     is_required,
 )
-from fleethook.cluster.kubernetes.resources import CACHED, WORKSPACES, WatchedResource
+from fleethook.cluster.kubernetes.watched_resources import CACHED, WORKSPACES, WatchedResource
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.model.json import JSON, JSONObject, as_object
 

@@ -20,7 +20,7 @@ from fleethook.cli.options import (
     NamespaceOption,
 )
 from fleethook.cli.output.text_output import write_error
-from fleethook.cluster.kubernetes.resources import (
+from fleethook.cluster.kubernetes.watched_resources import (
     APIBINDINGS,
     DISPATCHING,
     KCP,

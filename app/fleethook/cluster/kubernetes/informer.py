@@ -37,7 +37,7 @@ from fleethook.cluster.kubernetes.list_watch import (
     number_of,
     version_of,
 )
-from fleethook.cluster.kubernetes.resources import WatchedResource
+from fleethook.cluster.kubernetes.watched_resources import WatchedResource
 from fleethook.cluster.store import ObjectKey, PartState, Store, key_of
 from fleethook.model.json import JSONObject
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.kubernetes.resources import BUILT_IN, KCP, WatchedResource, api_path
+from fleethook.cluster.kubernetes.watched_resources import BUILT_IN, KCP, WatchedResource, api_path
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object

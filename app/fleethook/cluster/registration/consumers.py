@@ -10,7 +10,11 @@ import hmac
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from fleethook.cluster.kubernetes.resources import MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, WatchedResource
+from fleethook.cluster.kubernetes.watched_resources import (
+    MUTATING_CONFIGURATIONS,
+    VALIDATING_CONFIGURATIONS,
+    WatchedResource,
+)
 from fleethook.cluster.registration.configuration_objects import LABELS
 from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
 from fleethook.model.json import JSONObject, as_object, as_text

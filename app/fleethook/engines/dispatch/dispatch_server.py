@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.followed_cluster import Followed
-from fleethook.cluster.kubernetes.resources import DISPATCHING, WORKSPACES
+from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, WORKSPACES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import (
     CLUSTER_EXPLAIN,

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from fleethook.admission.request import EVERY, Lookup
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.followed_cluster import Cluster
-from fleethook.cluster.kubernetes.resources import CONSUMERS, WatchedResource, decode_object
+from fleethook.cluster.kubernetes.watched_resources import CONSUMERS, WatchedResource, decode_object
 from fleethook.cluster.registration.consumers import (
     CONFIGURATIONS,
     CONSUMERS_SECRET,

@@ -16,7 +16,7 @@ from fleethook.admission.request import Lookup
 from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules
 from fleethook.cluster.followed_cluster import Followed
-from fleethook.cluster.kubernetes.resources import WatchedResource, decode_object
+from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.registration.configuration_objects import (
     URLReference,

@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from fleethook.cluster.kubernetes.resources import KARMADAS
+from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller import karmada_controller as module
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics

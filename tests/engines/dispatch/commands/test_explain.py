@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.kubernetes.resources import (
+from fleethook.cluster.kubernetes.watched_resources import (
     APIBINDINGS,
     LOGICAL_CLUSTERS,
     NAMESPACES,

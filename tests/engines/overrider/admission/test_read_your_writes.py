@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.resources import FieldSelection
+from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import ObjectKey, StaleError, Store, key_of
 from fleethook.engines.overrider.admission.read_your_writes import (
     FreshReads,

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from fleethook.cluster.kubernetes.resources import DEFINITIONS
+from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import serve_cluster
 

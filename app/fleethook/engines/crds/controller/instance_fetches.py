@@ -22,7 +22,7 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.kubernetes.resources import api_path
+from fleethook.cluster.kubernetes.watched_resources import api_path
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.cache.tarball_cache import Cache

@@ -20,7 +20,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import KARMADAS
+from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.cluster.status_conditions import (
     Condition,
     EventRecorder,

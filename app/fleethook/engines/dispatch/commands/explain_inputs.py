@@ -14,7 +14,7 @@ from fleethook.cli.inputs.kcp_export import stream_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Trial
-from fleethook.cluster.kubernetes.resources import WORKSPACES, WatchedResource, decode_object
+from fleethook.cluster.kubernetes.watched_resources import WORKSPACES, WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.outgoing_review import ReviewError, check_patched

@@ -12,7 +12,7 @@ from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.text_output import write_error
-from fleethook.cluster.kubernetes.resources import INTERPRETING, karmada_config
+from fleethook.cluster.kubernetes.watched_resources import INTERPRETING, karmada_config
 from fleethook.cluster.manifests.manifest_reader import is_directory, list_files, load_interpreters
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of

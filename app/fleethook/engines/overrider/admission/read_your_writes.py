@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.kubernetes.resources import FieldSelection
+from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import ObjectKey, StaleError, StoreView
 from fleethook.engines.overrider.admission.store_freshness import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.workload_edits import changes_overrider

@@ -24,7 +24,7 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.findings_output import has_failures, print_lines, report_input_errors
 from fleethook.cli.output.text_output import concatenate, styled, write_error, write_json, write_styled
-from fleethook.cluster.kubernetes.resources import RESOURCES, WORKLOADS
+from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.commands.render import SubjectOption, parse_subject

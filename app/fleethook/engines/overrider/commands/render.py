@@ -25,7 +25,7 @@ from fleethook.cli.output.text_output import (
     write_json,
     write_styled,
 )
-from fleethook.cluster.kubernetes.resources import RESOURCES
+from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of

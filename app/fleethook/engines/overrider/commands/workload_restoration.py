@@ -21,7 +21,7 @@ from fleethook.cli.uninstall import (
 )
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import JSON_PATCH
-from fleethook.cluster.kubernetes.resources import (
+from fleethook.cluster.kubernetes.watched_resources import (
     NODE_POOLS,
     WORKLOADS,
     YURT_APP_DAEMONS,

@@ -11,7 +11,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import YURT_APP_OVERRIDERS
+from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
 from fleethook.cluster.status_conditions import Condition, EventRecorder, ObjectReference, Status, build_conditions
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME, find_dropped_members

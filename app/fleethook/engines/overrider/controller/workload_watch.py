@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.resources import WORKLOADS
+from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView
 from fleethook.engines.overrider.controller.workload_decision import Drift, KnownDrift, Unstored, detect_drift
 from fleethook.engines.overrider.controller.workload_writes import WorkloadClient

@@ -18,7 +18,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_watch import PAGE_LIMIT, decode_page
-from fleethook.cluster.kubernetes.resources import WORKLOADS, WatchedResource
+from fleethook.cluster.kubernetes.watched_resources import WORKLOADS, WatchedResource
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.admission.read_your_writes import trigger
 from fleethook.model.json import JSONObject

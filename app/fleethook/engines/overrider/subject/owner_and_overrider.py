@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.kubernetes.resources import FieldSelection
+from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import Index, ObjectKey, PartialObject, StoreView
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text

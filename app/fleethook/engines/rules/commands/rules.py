@@ -36,7 +36,7 @@ from fleethook.cli.options import (
     YamlOutputOption,
 )
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
-from fleethook.cluster.kubernetes.resources import DISPATCHING
+from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.consumers import build_export
@@ -213,7 +213,7 @@ def _load_each(files: Sequence[Path]) -> tuple[list[Rule], list[ManifestError]]:
 def _read_definitions(cluster: KubeconfigContext) -> list[Document]:
     # Commands about files start faster without asyncio.
     from fleethook.cli.inputs.cluster_reader import read_cluster  # noqa: PLC0415
-    from fleethook.cluster.kubernetes.resources import DEFINITIONS  # noqa: PLC0415
+    from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS  # noqa: PLC0415
 
     return read_cluster([DEFINITIONS], cluster.kubeconfig, context=cluster.context).documents
 

@@ -30,7 +30,13 @@ from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trial_report import TrialReport
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
-from fleethook.cluster.kubernetes.resources import CONSUMERS, NAMESPACES, WatchedResource, api_path, decode_object
+from fleethook.cluster.kubernetes.watched_resources import (
+    CONSUMERS,
+    NAMESPACES,
+    WatchedResource,
+    api_path,
+    decode_object,
+)
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.registration.consumers import Consumer, describe_state, read_consumer
 from fleethook.engines.rules.commands.rule_trials import RuleTrials, selects_by_labels

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.cluster.kubernetes.resources import (
+from fleethook.cluster.kubernetes.watched_resources import (
     API_RESOURCE_SCHEMAS,
     APIBINDINGS,
     DEFINITIONS,
