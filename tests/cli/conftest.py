@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.manifests.kubectl_values import NoAliasDumper
+from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper
 from tests.cli.commands import Result, invoke
 from tests.cli.fake_cluster import Cluster, serve_cluster
 from tests.engines.crds.origin import Origin, serving, tarball

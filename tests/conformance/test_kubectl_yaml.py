@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.cluster.manifests.kubectl_values import make_number
 from fleethook.cluster.manifests.manifest_reader import Manifest, read_manifest
+from fleethook.cluster.manifests.yaml_scalars import make_number
 from fleethook.model.json import JSON
 
 FOLDER: Final = Path(__file__).parent / "kubectl_yaml"

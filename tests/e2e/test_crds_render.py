@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
+from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from tests.cli.commands import Result, invoke
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established, kubectl
 from tests.engines.crds.tarballs import build, crd, patch

@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
 from fleethook.cluster.manifests.yaml_reader import compose
+from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.cluster.store import PartState
 from fleethook.console.context import ConsoleContext, Section, divide_sections, find_section
 from fleethook.engine import installed_engines

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 import yaml
 from yaml.reader import ReaderError
 
-from fleethook.cluster.manifests.kubectl_values import PLAIN, make_number, read_key, read_scalar
+from fleethook.cluster.manifests.yaml_scalars import PLAIN, make_number, read_key, read_scalar
 from fleethook.model.json import JSON, JSONObject
 
 # An apiserver accepts objects of at most 3 MiB, and the shortest node takes two bytes. A file that expands to more
@@ -66,7 +66,7 @@ class Document(NamedTuple):
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """Builds node trees; `fleethook.cluster.manifests.kubectl_values` finds the types of scalars."""
+    """Builds node trees; `fleethook.cluster.manifests.yaml_scalars` finds the types of scalars."""
 
     yaml_implicit_resolvers: ClassVar = {None: [(PLAIN, re.compile(""))]}
 

@@ -11,7 +11,7 @@ from fleethook.cli.inputs.input_objects import warn_about
 from fleethook.cli.inputs.manifests import read_objects
 from fleethook.cli.options import Output, TextOutputOption, YamlOutputOption
 from fleethook.cli.output.text_output import show_download, write_document, write_json
-from fleethook.cluster.manifests.kubectl_values import NoAliasDumper, yaml_text
+from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content import TarballManifest, Tree, describe

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import msgspec
 import yaml
 
-from fleethook.cluster.manifests.kubectl_values import NoAliasDumper
+from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper
 from fleethook.cluster.store import Stored
 from fleethook.console.forms import FormError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.interpreter_chain import Chain, Explained

@@ -26,8 +26,8 @@ from fleethook.cli.output.text_output import (
     write_styled,
 )
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
-from fleethook.cluster.manifests.kubectl_values import yaml_text
 from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_scalars import yaml_text
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.entries.entry_steps import RenderError
