@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from fleethook.cluster.followed_cluster import Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.registration.consumers import name_configuration
+from fleethook.cluster.registration.consumer_webhooks import name_configuration
 from fleethook.cluster.store import Index, ObjectKey, PartState, Store
 from fleethook.console.attention import Attention
 from fleethook.console.reviews.review_index import ReviewIndex

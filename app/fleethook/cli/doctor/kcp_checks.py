@@ -19,7 +19,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     WatchedResource,
 )
 from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
-from fleethook.cluster.registration.consumers import (
+from fleethook.cluster.registration.consumer_webhooks import (
     CONFIGURATIONS,
     WRITE_VERBS,
     judge_bindings,

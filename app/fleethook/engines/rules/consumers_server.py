@@ -19,7 +19,7 @@ from fleethook.admission.request import EVERY, Lookup
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.kubernetes.watched_resources import CONSUMERS, WatchedResource, decode_object
-from fleethook.cluster.registration.consumers import (
+from fleethook.cluster.registration.consumer_webhooks import (
     CONFIGURATIONS,
     CONSUMERS_SECRET,
     Consumer,

@@ -24,7 +24,7 @@ from fleethook.cluster.registration.configuration_objects import (
     find_reference,
     service_of,
 )
-from fleethook.cluster.registration.consumers import name_configuration
+from fleethook.cluster.registration.consumer_webhooks import name_configuration
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import StaleError

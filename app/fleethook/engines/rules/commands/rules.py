@@ -39,7 +39,7 @@ from fleethook.cli.output.text_output import write, write_document, write_error,
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.cluster.registration.consumers import build_export
+from fleethook.cluster.registration.consumer_webhooks import build_export
 from fleethook.cluster.registration.rule_webhooks import name_resources
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail

@@ -38,7 +38,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     decode_object,
 )
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
-from fleethook.cluster.registration.consumers import Consumer, describe_state, read_consumer
+from fleethook.cluster.registration.consumer_webhooks import Consumer, describe_state, read_consumer
 from fleethook.engines.rules.commands.rule_trials import RuleTrials, selects_by_labels
 from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version

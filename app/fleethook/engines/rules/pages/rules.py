@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.registration.consumers import judge_bindings
+from fleethook.cluster.registration.consumer_webhooks import judge_bindings
 from fleethook.cluster.registration.paths import RULES, find_rule_path
 from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION, SERVER_ANNOTATION
 from fleethook.cluster.store import ObjectKey, key_of

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.consumers import (
+from fleethook.cluster.registration.consumer_webhooks import (
     build_export,
     describe_state,
     list_writes,
