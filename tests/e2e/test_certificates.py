@@ -17,7 +17,7 @@ import pytest
 
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.certificates.certificate_files import issue_serving, new_authority
-from fleethook.cluster.certificates.secret_store import (
+from fleethook.cluster.certificates.certificate_secret import (
     RotationPolicy,
     SecretName,
     SecretStore,

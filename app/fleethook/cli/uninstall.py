@@ -348,7 +348,7 @@ def is_our_configuration(document: JSONObject) -> bool:
 
 
 def has_our_keys(secret: JSONObject) -> bool:
-    """Return whether a Secret has the keys that `fleethook.cluster.certificates.secret_store` writes."""
+    """Return whether a Secret has the keys that `fleethook.cluster.certificates.certificate_secret` writes."""
     return as_object(secret.get("data")).keys() >= _SECRET_KEYS
 
 

@@ -292,7 +292,7 @@ async def _prepare_certificates(
         )
         return _Certificates(files, files.authority_certificate.read_bytes)
     from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - as above
-    from fleethook.cluster.certificates.secret_store import (  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.certificates.certificate_secret import (  # noqa: PLC0415 - see fleethook.cluster
         RotationPolicy,
         SecretName,
         SecretStore,

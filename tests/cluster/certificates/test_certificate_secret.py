@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.certificates.certificate_files import KeyPair, issue_serving, new_authority
-from fleethook.cluster.certificates.secret_store import (
+from fleethook.cluster.certificates.certificate_secret import (
     RotationPolicy,
     SecretName,
     SecretStore,
