@@ -13,12 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from fleethook import __version__
+from fleethook.background_work import follow_cluster, follow_manifests, run_in_background
 from fleethook.cluster.followed_cluster import Cluster, Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import find_route, split_consumer_path
 from fleethook.cluster.store import Index, PartState, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
-from fleethook.lifetime import follow_cluster, follow_manifests, run_in_background
 from fleethook.outbound.http_exchange import log_loop_error
 from fleethook.server.engine_server import Check, EngineServer, ServerContext, health_routes
 from fleethook.server.log import LogSink, write_line

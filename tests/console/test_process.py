@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
@@ -20,7 +21,6 @@ from fleethook.console.process import (
     console_indexes,
     create_console,
 )
-from fleethook.lifetime import run_in_background
 from tests.builders import yurt_app_set
 from tests.cli.interpreting import DATABASE
 from tests.cluster.kubernetes.scripted import GADGETS, Script, bookmark, page
@@ -30,7 +30,7 @@ from tests.serving import started
 from tests.waiting import NET, until, wait_for
 
 if TYPE_CHECKING:
-    from fleethook.lifetime import Cluster
+    from fleethook.background_work import Cluster
 
 
 class ForbiddenReader:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from fleethook.background_work import run_in_background
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, WatchedResource, decode_object
 from fleethook.cluster.store import Store
-from fleethook.lifetime import run_in_background
 from schemas.definitions import RESOURCES, custom_resource_definition
 from tests.builders import entry, node_pool, overrider, yurt_app_daemon
 from tests.e2e.chart import define

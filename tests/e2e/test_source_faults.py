@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.store import Store
-from fleethook.lifetime import run_in_background
 from fleethook.model.gvk import GroupKind
 from tests.e2e.chart import define
 from tests.e2e.cluster import Api, ControlPlane

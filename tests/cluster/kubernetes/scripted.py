@@ -6,10 +6,10 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from fleethook.background_work import run_in_background
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.store import Store
-from fleethook.lifetime import run_in_background
 from fleethook.model.gvk import GroupKind
 from tests.apiserver_rules import unserved
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import Index, Store
-from fleethook.lifetime import run_in_background
 from tests.apiserver_rules import not_found, parse_path
 from tests.cluster.kubernetes.scripted import GADGETS, KIND, NOT_SERVED, Script, event, gadget, names, page
 from tests.waiting import settled

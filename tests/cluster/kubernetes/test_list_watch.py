@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_watch import (
@@ -27,7 +28,6 @@ from fleethook.cluster.kubernetes.watched_resources import (
     decode_object,
 )
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.lifetime import run_in_background
 from fleethook.model.json import JSONObject
 from tests.apiserver_rules import not_found, parse_path
 from tests.cluster.kubernetes.scripted import GADGETS, KIND, NOT_SERVED, Script, gadget, names, page

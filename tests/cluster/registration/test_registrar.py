@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.registration.configuration_objects import LABELS, MUTATING, ServiceReference, configuration_path
 from fleethook.cluster.registration.registrar import (
@@ -23,7 +24,6 @@ from fleethook.cluster.registration.registrar import (
 )
 from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
 from fleethook.engine import installed_engines
-from fleethook.lifetime import run_in_background
 from tests.apiserver_rules import parse_path
 from tests.cluster.object_server import ObjectServer
 from tests.waiting import settled

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from fleethook.app import Fleethook, create_app
+from fleethook.background_work import run_in_background
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import UNREADABLE, fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig
@@ -39,7 +40,6 @@ from fleethook.cluster.registration.configuration_objects import MUTATING, VALID
 from fleethook.cluster.registration.rule_webhooks import describe_outage
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
-from fleethook.lifetime import run_in_background
 from fleethook.model.formats.text import describe_os_error
 from fleethook.model.json import JSONObject
 from fleethook.server.log import LogLines, choose_format, configure_logging

@@ -24,8 +24,8 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
 from fleethook.app import Fleethook
+from fleethook.background_work import hide_cancelled_requests
 from fleethook.cli.exit_codes import OutputError
-from fleethook.lifetime import hide_cancelled_requests
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.engine_server import HealthOnly
 from fleethook.server.protocol.connections import ClientConnection, Connections

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.subject.bound_subjects import (
@@ -22,7 +23,6 @@ from fleethook.engines.overrider.subject.workload_match_conditions import (
     list_selected,
     select_workloads,
 )
-from fleethook.lifetime import run_in_background
 from fleethook.model.admission import allowed, denied
 from tests.builders import entry, overrider, request
 from tests.engines.overrider.subject.configuration_server import (

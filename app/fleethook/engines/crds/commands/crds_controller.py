@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from fleethook.background_work import run_in_background
 from fleethook.cli.command_line import Option
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.output.text_output import flush, write
@@ -34,7 +35,6 @@ from fleethook.engines.crds.controller.instance_fetches import FetchOptions, Rea
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
-from fleethook.lifetime import run_in_background
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.engine_server import Check, health_routes
 from fleethook.server.log import LogLines, choose_format, configure_logging

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fleethook.background_work import follow_manifests, run_in_background
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
-from fleethook.lifetime import follow_manifests, run_in_background
 from tests.serving import EXAMPLES
 from tests.waiting import NET
 
