@@ -81,7 +81,7 @@ class Engine(NamedTuple):
         doctor: Its checks for ``fleethook doctor``, as `fleethook.cli.doctor.doctor.EngineChecks`.
         uninstall: Its part of ``fleethook uninstall``, as `fleethook.cli.uninstall.EngineRemoval`.
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the
-            `fleethook.cli.inputs.input_objects.SourceOptions`, None if it must not ask a cluster. It returns findings as
+            `fleethook.cli.inputs.input_objects.SourceOptions`, None if it must not ask a cluster. Its findings are
             `fleethook.cli.output.findings_output.FindingRow`.
         page: A `fleethook.console.context.ConsolePage`.
     """
