@@ -246,7 +246,7 @@ Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 
 
 class CallWebhook(Protocol):
-    """Calls a webhook, as `fleethook.engines.dispatch.call.call.WebhookCaller.call` does."""
+    """Calls a webhook, as `fleethook.engines.dispatch.call.webhook_caller.WebhookCaller.call` does."""
 
     async def __call__(
         self, relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float
