@@ -1,11 +1,12 @@
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.console.shared_value import Memo, Watch
+from fleethook.console.shared_value import Watch
 from fleethook.model.gvk import GroupKind
 from fleethook.work.threads import Worker
 from tests.waiting import NET, until
@@ -13,49 +14,26 @@ from tests.waiting import NET, until
 POD = GroupKind("", "Pod")
 
 
-def pod(name: str, kind: str = "Pod") -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
-
-
-class Names:
-    def __init__(self) -> None:
-        self.calls = 0
-        self.threads: set[str] = set()
-
-    def read(self, store: Store) -> list[str]:
-        self.calls += 1
-        self.threads.add(threading.current_thread().name)
-        return [key.name for key in store.keys(POD)]
-
-
-async def test_a_value_is_computed_once_for_each_state_of_its_kinds() -> None:
-    store, names, worker = Store(), Names(), Worker()
-    memo = Memo(store, [POD], names.read)
-    store.put(pod("a"))
-    assert await asyncio.gather(memo.get(worker), memo.get(worker)) == [["a"], ["a"]]
-    store.put(pod("o", "Other"))
-    assert (await memo.get(worker), names.calls) == (["a"], 1)
-    store.put(pod("b"))
-    assert (await memo.get(worker), names.calls) == (["a", "b"], 2)
-    assert threading.current_thread().name not in names.threads
+def pod(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
 
 
 async def test_a_change_during_the_computation_is_not_missed() -> None:
-    store, worker = Store(), Worker()
+    store = Store()
     begun, go_on = threading.Event(), threading.Event()
 
-    def read(copy: Store) -> list[str]:
+    def read(names: list[str]) -> list[str]:
         begun.set()
         go_on.wait()
-        return [key.name for key in copy.keys(POD)]
+        return names
 
-    memo = Memo(store, [POD], read)
-    first = asyncio.create_task(memo.get(worker))
+    watch = Watch(store, lambda: partial(read, [key.name for key in store.keys(POD)]))
+    first = asyncio.create_task(watch.get())
     await asyncio.to_thread(begun.wait)
     store.put(pod("late"))
     go_on.set()
-    assert await first == []
-    assert await memo.get(worker) == ["late"]
+    assert await first == ([], False, "")
+    assert await watch.get() == (["late"], True, "")
 
 
 def watch_names(store: Store) -> Watch[list[str]]:

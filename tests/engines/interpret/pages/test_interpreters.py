@@ -12,7 +12,7 @@ import yaml
 from fleethook.console.process import ConsoleOptions, open_context
 from fleethook.engines.interpret.commands.interpret_inputs import build_chain
 from fleethook.engines.interpret.lua.script_runner import Runner
-from fleethook.engines.interpret.pages.interpreter_matrix import LAYERS, OPERATIONS, find_cell, find_refused
+from fleethook.engines.interpret.pages.interpreter_matrix import LAYERS, OPERATIONS, build_interpreters, find_cell
 from fleethook.engines.interpret.pages.interpreters import make_state
 from fleethook.interpret.interpreter import Question
 from fleethook.model.karmada import ConventionsMode
@@ -53,7 +53,7 @@ async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_pa
         HookClient(allow_private=True) as client,
     ):
         await until(lambda: all(part.synced for part in context.parts()), what="the manifests are read")
-        interpreters = await make_state(context).interpreters.get(context.worker)
+        interpreters = (await make_state(context).interpreters.get()).value
         chain, _ = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.HEALTH)
         for kind in interpreters.kinds:
             for operation in OPERATIONS:
@@ -68,7 +68,7 @@ async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_pa
 async def test_bundle_and_namespace_are_those_of_the_settings(tmp_path: Path) -> None:
     settings = Settings(manifests=tmp_path, bundle=False, karmada_namespace="other")
     async with open_context(settings, ConsoleOptions()) as context:
-        interpreters = await make_state(context).interpreters.get(context.worker)
+        interpreters = (await make_state(context).interpreters.get()).value
     assert context.settings is settings
     layers = {find_cell(interpreters, kind, operation).layer for kind in interpreters.kinds for operation in OPERATIONS}
     assert layers == {"native", ""}
@@ -80,7 +80,7 @@ async def test_the_customizations_of_karmada_config_are_those_of_its_namespace()
     layers = {}
     for namespace in ("other", "karmada-system"):
         context = make_context(document, settings=Settings(karmada_namespace=namespace))
-        found = await make_state(context).interpreters.get(context.worker)
+        found = (await make_state(context).interpreters.get()).value
         layers[namespace] = {find_cell(found, kind, one).layer for kind in found.kinds for one in OPERATIONS}
     assert "lua" in layers["other"]
     assert "lua" not in layers["karmada-system"]
@@ -153,12 +153,6 @@ async def test_an_error_is_shown_at_its_line() -> None:
     assert "2 obj.no.players = replicas" in page.text
 
 
-async def test_scripts_beyond_the_limit_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleethook.engines.interpret.pages.interpreters.MAX_SCRIPTS", 0)
-    status, page = await submit(console_of(), "/interpreters/playground", FORM)
-    assert (status, "other scripts are running: try again in a few seconds" in page.text) == (422, True)
-
-
 async def test_a_cell_leads_to_the_script_that_answers() -> None:
     customization = yaml.safe_load(CUSTOMIZATION)
     target, name = customization["spec"]["target"], customization["metadata"]["name"]
@@ -222,6 +216,6 @@ def test_customizations_with_invalid_scripts_are_found_with_their_problem() -> N
         }
 
     good = customize("good", "function InterpretHealth(observed) return true end")
-    (found,) = find_refused([good, customize("bad", "functio")], namespace="karmada-system")
+    (found,) = build_interpreters([good, customize("bad", "functio")], namespace="karmada-system").refused
     assert found.about == "ResourceInterpreterCustomization bad"
     assert found.text.startswith("invalid, not used: spec.customizations.healthInterpretation.luaScript: ")

@@ -143,30 +143,12 @@ def build_interpreters(
         store.put(document)
     chain = assemble_chain(customizations, webhooks, interpreters, Runner(), bundle=bundle, conventions=conventions)
     defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
-    refused, answers = _list_refused(customizations), chain.answers()
+    refused, answers = tuple(map(_describe_refused, customizations.refused())), chain.answers()
     own = {kind for name in ("lua", "python") for kind, _ in answers[name]} | set(_list_rule_kinds(store))
     own |= {one.kind for one in refused if one.kind}
     own |= defined if webhooks.list_webhooks() else set()
     kinds = {kind for pairs in answers.values() for kind, _ in pairs} | defined | own
     return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), refused)
-
-
-def find_refused(documents: Iterable[JSONObject], *, namespace: str) -> tuple[RefusedObject, ...]:
-    """Return the objects with invalid scripts.
-
-    Args:
-        documents: As for `build_interpreters`.
-        namespace: The namespace of ``karmada-config``.
-    """
-    store = Store()
-    customizations = Customizations(store, namespace=namespace)
-    for document in documents:
-        store.put(document)
-    return _list_refused(customizations)
-
-
-def _list_refused(customizations: Customizations) -> tuple[RefusedObject, ...]:
-    return tuple(_describe_refused(one) for one in customizations.refused())
 
 
 def _describe_refused(one: Refused) -> RefusedObject:

@@ -1,7 +1,7 @@
 """The section ``/interpreters``: the pages of the matrix and of the playground."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -15,22 +15,19 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
-from fleethook.console.forms import FormError, FormFields
+from fleethook.console.forms import FormFields
 from fleethook.console.rendering import Context, find_context, render
-from fleethook.console.shared_value import KeptValue, Memo, Watch
+from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.pages.interpreter_matrix import (
-    INTERPRETED,
     LAYERS,
     NONE,
     OPERATIONS,
     Cell,
     Interpreters,
     MatrixFilter,
-    RefusedObject,
     build_interpreters,
     build_matrix,
-    find_refused,
     list_documents,
 )
 from fleethook.engines.interpret.pages.playground import (
@@ -51,22 +48,18 @@ from fleethook.settings import Settings
 from fleethook.work.threads import Worker
 
 _MAX_RUNNING: Final = 2
-MAX_SCRIPTS: Final = 4
-"""Scripts of the playground that run or wait; further ones are refused."""
 
 
 class InterpretersState(NamedTuple):
     """The values that the pages of the section share.
 
     Attributes:
-        interpreters: The chain and the kinds.
+        interpreters: The chain, the kinds, and the objects with invalid scripts.
         playground: Runs scripts, so that neither the event loop nor the worker of the other pages waits for them.
-        refused: The objects with invalid scripts.
     """
 
-    interpreters: Memo[Interpreters]
+    interpreters: Watch[Interpreters]
     playground: Worker
-    refused: Watch[tuple[RefusedObject, ...]]
 
 
 def load_interpreters(settings: Settings) -> Sequence[Interpreter]:
@@ -77,19 +70,14 @@ def load_interpreters(settings: Settings) -> Sequence[Interpreter]:
 def make_state(context: ConsoleContext) -> InterpretersState:
     """Return the values for the objects and interpreters of a console; nothing is computed before it is needed."""
     settings, interpreters = context.settings.section(InterpretSettings), load_interpreters(context.settings)
-    namespace = settings.karmada_namespace
 
-    def compute(copy: Store) -> Interpreters:
-        return build_interpreters(
-            list_documents(copy), interpreters=interpreters, namespace=namespace,
-            bundle=settings.bundle, conventions=settings.interpret_conventions,
+    def prepare() -> Callable[[], Interpreters]:
+        return partial(
+            build_interpreters, list(list_documents(context.store)), interpreters=interpreters,
+            namespace=settings.karmada_namespace, bundle=settings.bundle, conventions=settings.interpret_conventions,
         )  # fmt: skip
 
-    return InterpretersState(
-        Memo(context.store, INTERPRETED, compute),
-        Worker(_MAX_RUNNING, name="playground"),
-        Watch(context.store, lambda: partial(find_refused, list(list_documents(context.store)), namespace=namespace)),
-    )
+    return InterpretersState(Watch(context.store, prepare), Worker(_MAX_RUNNING, name="playground"))
 
 
 INTERPRETERS: Final = KeptValue(make_state)
@@ -103,8 +91,9 @@ async def find_attention(request: Request) -> Attention:
     store = find_context(request).store
     if not store.has(CUSTOMIZATION) and not store.has(CONFIG_MAP):
         return Attention()
-    found = INTERPRETERS.find(request).refused.find()
-    lines = [AttentionLine("failing", one.about, one.text, "/interpreters#refused") for one in found.value or ()]
+    found = INTERPRETERS.find(request).interpreters.find()
+    refused = found.value.refused if found.value else ()
+    lines = [AttentionLine("failing", one.about, one.text, "/interpreters#refused") for one in refused]
     return Attention(lines, (), found.is_current, (found.problem,) if found.problem else ())
 
 
@@ -144,8 +133,10 @@ async def show(
 ) -> HTMLResponse:
     """Show the matrix."""
     wanted = MatrixFilter(q.strip(), layer, operation, page, shows_all=kinds == "all")
-    interpreters = await INTERPRETERS.find(request).interpreters.get(context.worker)
-    matrix = await context.worker.run("", build_matrix, interpreters, wanted)
+    found = await INTERPRETERS.find(request).interpreters.get()
+    if found.value is None or found.problem:
+        raise HTTPException(500, found.problem)
+    matrix = await context.worker.run("", build_matrix, found.value, wanted)
     asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
     return await render(
         request,
@@ -203,11 +194,8 @@ async def run_playground(request: Request, context: Context, fields: FormFields)
     if not context.playground:
         raise HTTPException(403, "the playground is disabled (--no-playground)")
     form = _read_form(fields)
-    playground = INTERPRETERS.find(request).playground
-    if len(playground) >= MAX_SCRIPTS:
-        busy = FormError("code", "other scripts are running: try again in a few seconds")
-        return await _render(request, context, form, PlaygroundResult(busy))
-    return await _render(request, context, form, await playground.run("", run_form, form))
+    result = await INTERPRETERS.find(request).playground.run("", run_form, form)
+    return await _render(request, context, form, result)
 
 
 def _read_form(fields: Mapping[str, str]) -> PlaygroundForm:
