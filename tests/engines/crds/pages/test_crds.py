@@ -22,9 +22,7 @@ from fleethook.engines.crds.pages.crds import (
     compare_pin,
     describe_instance,
     describe_instances,
-    find_users,
     list_instance_lines,
-    order_instances,
 )
 from fleethook.engines.crds.tarball_source import TarballSource
 from tests.cli.commands import invoke
@@ -102,12 +100,9 @@ def test_a_pin_is_compared_with_verified_entries_only(document: Any, entry: List
     assert compare_pin(describe(document), {entry.key: entry} if entry else {}) == state
 
 
-def test_instances_are_sorted_and_found_by_their_entry() -> None:
-    documents = {key_of(one): one for one in (karmada("b", url=URL), karmada("a"), karmada("c", url=URL))}
-    keys = order_instances(documents)
-    assert [key.name for key in keys] == ["a", "b", "c"]
-    views = describe_instances({key: documents[key] for key in keys})
-    assert [one.name for one in find_users(views, TarballSource(URL).key)] == ["b", "c"]
+def test_instances_that_need_attention_come_first() -> None:
+    documents = [karmada("b", url=URL), karmada("a"), karmada("z", url="ftp://h/x")]
+    assert [one.name for one in describe_instances({key_of(one): one for one in documents})] == ["z", "a", "b"]
 
 
 BROKEN = ConditionView("Ready", "False", "Failed", "the tarball is damaged", "2026-11-25T21:37:00Z")
@@ -281,9 +276,12 @@ def condition(kind: str, status: str, reason: str = "R", message: str = "m") -> 
     return ConditionView(kind, status, reason, message, "2026-01-01T12:00:00Z")
 
 
+PLACE = "/crds#instance-ns/k"
+
+
 def list_lines(**fields: Any) -> list[AttentionLine]:
     view = InstanceView("", "ns", "k", "", "", "", "", "", (), ())._replace(**fields)
-    return list_instance_lines([view], lambda position: f"/{position}")
+    return list(list_instance_lines(view))
 
 
 def test_conditions_that_are_not_true_have_a_line_and_a_cause_has_one() -> None:
@@ -295,13 +293,13 @@ def test_conditions_that_are_not_true_have_a_line_and_a_cause_has_one() -> None:
     )
     since = "2026-01-01 12:00:00"
     assert list_lines(conditions=conditions) == [
-        AttentionLine("failing", "Karmada ns/k", "CRDsPrepared is False: m", "/0", since),
-        AttentionLine("waiting", "Karmada ns/k", "CRDsApplied is Unknown: Waits", "/0", since),
+        AttentionLine("failing", "Karmada ns/k", "CRDsPrepared is False: m", PLACE, since),
+        AttentionLine("waiting", "Karmada ns/k", "CRDsApplied is Unknown: Waits", PLACE, since),
     ]
 
 
 def test_invalid_instances_and_warnings_have_a_line() -> None:
     assert list_lines(problem="no URL", warnings=("old",), cluster="c") == [
-        AttentionLine("error", "Karmada ns/k in c", "no URL", "/0"),
-        AttentionLine("warning", "Karmada ns/k in c", "old", "/0"),
+        AttentionLine("error", "Karmada ns/k in c", "no URL", "/crds#instance-c/ns/k"),
+        AttentionLine("warning", "Karmada ns/k in c", "old", "/crds#instance-c/ns/k"),
     ]

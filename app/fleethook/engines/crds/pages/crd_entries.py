@@ -1,13 +1,10 @@
 """Reads and describes the entries of the cache of CRD tarballs for pages. It takes no lock, and creates no directory.
 
-These functions read disks and archives, so they run in a thread. The limits of archives bound their work for one entry,
-and the size of a page bounds the number of entries.
+These functions read disks and archives, so they run in a thread. The limits of archives bound their work for one entry.
 """
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from fleethook.console.rendering import take_page
 from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
@@ -15,59 +12,27 @@ from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, redact
 from fleethook.model.formats.text import escape
 
-PAGE_SIZE: Final = 50
 _READING: Final = "reading the cache"
 
 
-class EntryPage(NamedTuple):
-    """One page of the entries.
-
-    Attributes:
-        entries: The entries of the page, by key.
-        total: The number of all entries.
-        page: The number of this page, from 1.
-        pages: The number of pages, at least 1.
-    """
-
-    entries: tuple[ListedEntry, ...] = ()
-    total: int = 0
-    page: int = 1
-    pages: int = 1
-
-
-class EntryContent(NamedTuple):
-    """An entry, and the files of its tarball; None unless the entry is verified."""
-
-    listed: ListedEntry
-    manifest: TarballManifest | None
-
-
-def read_page(cache: Cache, page: int, *, size: int = PAGE_SIZE) -> EntryPage:
-    """Check the entries of a page, and return them; the number of the page may be too large. Raises CRDsError DISK."""
-    keys = cache.keys()
-    here, paging = take_page(keys, page, size)
-    return EntryPage(tuple(inspect_entries(cache, here).values()), len(keys), paging.page, paging.pages)
-
-
-def inspect_entries(cache: Cache, keys: Iterable[str]) -> dict[str, ListedEntry]:
-    """Check the entries of some keys; keys without an entry are left out. Raises CRDsError DISK."""
+def inspect_entries(cache: Cache) -> dict[str, ListedEntry]:
+    """Check all entries, and return them by key. Raises CRDsError DISK."""
     with translate_os_errors(_READING):
-        return {key: one for key in dict.fromkeys(keys) if (one := cache.inspect(key)) is not None}
+        return {entry.key: entry for entry in cache.entries()}
 
 
-def read_content(cache: Cache, key: str) -> EntryContent:
+def read_content(cache: Cache, key: str) -> tuple[ListedEntry, TarballManifest | None]:
     """Return an entry in any state, and the files of its tarball if it is verified.
 
     Raises:
         CRDsError: USAGE for an invalid key, NOT_CACHED without an entry, DISK.
     """
-    listed = inspect_entries(cache, [key]).get(key)
+    with translate_os_errors(_READING):
+        listed = cache.inspect(key)
     if listed is None:
         raise CRDsError(Exit.NOT_CACHED, f"{key} is not in the cache {cache.directory}")
     found = cache.tarball(key) if listed.state == "ready" else None
-    if found is None:
-        return EntryContent(listed, None)
-    return EntryContent(listed, tarball_unpacking.list_files(found[1]))
+    return listed, None if found is None else tarball_unpacking.list_files(found[1])
 
 
 SHORT_KEY: Final = 12

@@ -1,11 +1,12 @@
 """The section ``/crds``: cache entries, Karmada instances with their pins, and one entry."""
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from fastapi import APIRouter
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -14,19 +15,17 @@ from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.attention import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
-from fleethook.console.rendering import Context, find_context, render, take_page
+from fleethook.console.rendering import Context, find_context, render
 from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.instance.karmada_instance import read_instance_release
 from fleethook.engines.crds.instance.source_selection import is_chosen_by_version, select_source
 from fleethook.engines.crds.pages.crd_entries import (
-    EntryPage,
     EntryView,
     describe_entry,
     inspect_entries,
     list_files,
     read_content,
-    read_page,
 )
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, redact
 from fleethook.model.formats.text import escape
@@ -134,14 +133,10 @@ def describe_instance(key: ObjectKey, document: JSONObject) -> InstanceView:
     )
 
 
-def order_instances(keys: Iterable[ObjectKey]) -> list[ObjectKey]:
-    """Return the keys of instances, sorted by cluster, namespace and name."""
-    return sorted(keys, key=lambda key: (key.cluster, key.namespace, key.name))
-
-
 def describe_instances(documents: Mapping[ObjectKey, JSONObject]) -> list[InstanceView]:
-    """Return the descriptions of instances, those that need attention first, else in their order."""
-    return sorted((describe_instance(*item) for item in documents.items()), key=lambda one: not one.needs_attention)
+    """Return the descriptions of instances by cluster, namespace and name, those that need attention first."""
+    views = [describe_instance(*item) for item in documents.items()]
+    return sorted(views, key=lambda one: (not one.needs_attention, one.cluster, one.namespace, one.name))
 
 
 def compare_pin(instance: InstanceView, entries: Mapping[str, ListedEntry]) -> PinState:
@@ -203,17 +198,9 @@ def _check_source(one: InstanceView, cache: Cache) -> NextCommand:
     return NextCommand("Download and check the tarball:", command)
 
 
-def list_instance_lines(instances: Iterable[InstanceView], address_of: Callable[[int], str]) -> list[AttentionLine]:
-    """Return the lines about instances that are invalid, or whose conditions say that they are not ready.
-
-    Args:
-        instances: All instances in order.
-        address_of: Returns the address of the instance at a position.
-    """
-    return [line for number, one in enumerate(instances) for line in _judge_instance(one, address_of(number))]
-
-
-def _judge_instance(one: InstanceView, address: str) -> Iterator[AttentionLine]:
+def list_instance_lines(one: InstanceView) -> Iterator[AttentionLine]:
+    """Yield the lines about an instance that is invalid, or whose conditions say that it is not ready."""
+    address = f"/crds#{one.anchor}"
     about = f"Karmada {one.namespace}/{one.name}{f' in {one.cluster}' if one.cluster else ''}"
     if one.problem:
         yield AttentionLine("error", about, one.problem, address)
@@ -227,11 +214,6 @@ def _judge_instance(one: InstanceView, address: str) -> Iterator[AttentionLine]:
             yield AttentionLine(severity, about, text, address, read_since(condition.since))
     for text in one.warnings:
         yield AttentionLine("warning", about, text, address)
-
-
-def find_users(instances: Iterable[InstanceView], key: str) -> list[InstanceView]:
-    """Return the instances whose tarball is the entry of a key."""
-    return [instance for instance in instances if instance.key == key]
 
 
 def _name(key: ObjectKey) -> tuple[str, str, str]:
@@ -256,19 +238,10 @@ def _read_condition(condition: Mapping[str, JSON]) -> ConditionView:
 
 router: Final = APIRouter(prefix="/crds")
 
-INSTANCES_PER_PAGE: Final = 50
-
 
 async def find_attention(request: Request) -> Attention:
     """Return the instances that are invalid or not ready."""
-    context = find_context(request)
-    instances = await _describe(context, order_instances(context.store.keys(KARMADA)))
-    return Attention(list_instance_lines(instances, lambda number: _instance_url(number, instances[number])))
-
-
-def _instance_url(position: int, one: InstanceView) -> str:
-    number = position // INSTANCES_PER_PAGE + 1
-    return f"/crds{f'?instances={number}' if number > 1 else ''}#{one.anchor}"
+    return Attention([line for one in await _describe(find_context(request)) for line in list_instance_lines(one)])
 
 
 PAGE: Final = ConsolePage(
@@ -278,17 +251,19 @@ PAGE: Final = ConsolePage(
     attention=find_attention,
     addresses={KARMADA: lambda _store, key: f"/crds#{make_anchor(*_name(key))}"},
 )
-_STATUSES: Final = {Exit.USAGE: 422, Exit.NOT_CACHED: 404, Exit.INTEGRITY: 409}
+_STATUSES: Final = {Exit.USAGE: 422, Exit.NOT_CACHED: 404}
 
 
 @router.get("")
-async def show_list(request: Request, context: Context, page: int = 1, instances: int = 1) -> HTMLResponse:
-    """Show a page of the cache entries, and a page of the instances."""
+async def show_list(request: Request, context: Context) -> HTMLResponse:
+    """Show the cache entries and the instances; an error if the cache cannot be read."""
     cache = _open_cache(context)
-    keys = order_instances(context.store.keys(KARMADA))
-    here, paging = take_page(await _describe(context, keys), instances, INSTANCES_PER_PAGE)
-    found, used, problem = await _read_list(context, cache, page, here)
-    entries = [describe_entry(entry) for entry in found.entries]
+    entries: Mapping[str, ListedEntry] = {}
+    problem = ""
+    try:
+        entries = await context.worker.run("", inspect_entries, cache)
+    except CRDsError as error:
+        problem = escape(str(error))
     return await render(
         request,
         "crds/list.html",
@@ -298,14 +273,9 @@ async def show_list(request: Request, context: Context, page: int = 1, instances
         fill_command=context.fill_command(KARMADA_RESOURCE),
         directory=escape(str(cache.directory)),
         problem=problem,
-        found=found,
-        entries=entries,
-        rows=[_make_row(one, used.get(one.key), context, cache) for one in here],
+        entries=[describe_entry(entry) for entry in entries.values()],
+        rows=[_make_row(one, entries.get(one.key), context, cache) for one in await _describe(context)],
         pin_texts=PIN_TEXTS,
-        instance_total=len(keys),
-        instance_page=paging.page,
-        instance_pages=paging.pages,
-        list_url=lambda entry_page, instance_page: _make_url("", page=entry_page, instances=instance_page),
         entry_url=_entry_url,
     )
 
@@ -322,40 +292,23 @@ def _make_row(one: InstanceView, entry: ListedEntry | None, context: ConsoleCont
     return _Row(one, pin_state, describe_entry(entry) if entry else None, choose_step(one, entry, context, cache))
 
 
-async def _read_list(
-    context: ConsoleContext, cache: Cache, page: int, instances: Sequence[InstanceView]
-) -> tuple[EntryPage, dict[str, ListedEntry], str]:
-    """Return a page of entries, the entries of some instances, and the error if the cache cannot be read."""
-    try:
-        found = await context.worker.run("", read_page, cache, page)
-        used = await context.worker.run(
-            "", inspect_entries, cache, [instance.key for instance in instances if instance.key]
-        )
-    except CRDsError as error:
-        return EntryPage(), {}, escape(str(error))
-    return found, used, ""
-
-
 @router.get("/entry")
 async def show_entry(request: Request, context: Context, key: str = "") -> HTMLResponse:
     """Show one entry with its files, and the instances that use it."""
     cache = _open_cache(context)
-    command = _make_command(cache, "cache", "ls")
     try:
-        content = await context.worker.run("", read_content, cache, key)
+        listed, manifest = await context.worker.run("", read_content, cache, key)
     except CRDsError as error:
-        return await _show_error(request, error, command)
-    users = find_users(await _describe(context, order_instances(context.store.keys(KARMADA))), key)
+        raise HTTPException(_STATUSES.get(error.exit, 500), escape(str(error))) from None
     return await render(
         request,
         "crds/entry.html",
-        command=command,
+        command=_make_command(cache, "cache", "ls"),
         command_title="The cache entries on the command line",
-        entry=describe_entry(content.listed),
-        manifest=content.manifest,
-        files=list_files(content.manifest) if content.manifest else [],
-        users=[(user, compare_pin(user, {key: content.listed})) for user in users[:INSTANCES_PER_PAGE]],
-        user_total=len(users),
+        entry=describe_entry(listed),
+        manifest=manifest,
+        files=list_files(manifest) if manifest else [],
+        users=[(one, compare_pin(one, {key: listed})) for one in await _describe(context) if one.key == key],
         pin_texts=PIN_TEXTS,
     )
 
@@ -364,24 +317,14 @@ def _open_cache(context: ConsoleContext) -> Cache:
     return Cache(context.crd_cache or find_data_directory())
 
 
-async def _describe(context: ConsoleContext, keys: Sequence[ObjectKey]) -> list[InstanceView]:
-    documents = {key: document for key in keys if isinstance(document := context.store.get(*key), dict)}
+async def _describe(context: ConsoleContext) -> list[InstanceView]:
+    found = {key: context.store.get(*key) for key in context.store.keys(KARMADA)}
+    documents = {key: document for key, document in found.items() if isinstance(document, dict)}
     return await context.worker.run("", describe_instances, documents)
 
 
-async def _show_error(request: Request, error: CRDsError, command: str) -> HTMLResponse:
-    status = _STATUSES.get(error.exit, 500 if error.exit is Exit.DISK else 422)
-    return await render(
-        request, "crds/error.html", command=command, status=status, text=escape(str(error)), title="CRD tarballs"
-    )
-
-
-def _make_url(path: str, **query: object) -> str:
-    return f"/crds{path}?{urlencode(query)}"
-
-
 def _entry_url(key: str) -> str:
-    return _make_url("/entry", key=key)
+    return f"/crds/entry?{urlencode({'key': key})}"
 
 
 def _make_command(cache: Cache, *words: str) -> str:
