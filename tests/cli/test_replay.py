@@ -22,7 +22,6 @@ from tests.recordings.recordings import MUTATE, header, line, write
 from tests.serving import ROOT
 from tests.waiting import NET
 
-EARLY, LATE = "2026-11-22T10:00:00Z", "2026-11-22T12:00:00Z"
 SUBJECT, OVERRIDER = yurt_app_set(), overrider(entry("hangzhou", items=[image("nginx", "nginx:2.0")]))
 
 
@@ -125,14 +124,6 @@ def test_nothing_readable_exits_with_2(tmp_path: Path, manifests: Path) -> None:
     assert "this is no recording of fleethook" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("since", "count"), [("2026-11-22T11:00:00Z", 1), ("2026-11-22T12:00:00+02:00", 2)]
-)  # fmt: skip
-def test_since_is_a_time(tmp_path: Path, manifests: Path, since: str, count: int) -> None:
-    file = write(tmp_path / "a.jsonl", *(line(review(pool="beijing"), answer(), time=time) for time in (EARLY, LATE)))
-    assert replay_json(manifests, file, "--since", since, code=0)["summary"]["reviews"] == count
-
-
 def test_routes_are_selected(tmp_path: Path, manifests: Path) -> None:
     other = line({"text": "{"}, {}, status=400, route="/explore", path="/explore")
     file = write(tmp_path / "a.jsonl", UNTOUCHED, other)
@@ -145,8 +136,6 @@ def test_routes_are_selected(tmp_path: Path, manifests: Path) -> None:
     ("arguments", "message"),
     [
         (["--route", "/nowhere"], "--route: there is no route /nowhere; give one of /"),
-        (["--since", "yesterday"], "--since: 'yesterday' is no RFC 3339 time"),
-        (["--since", "2026-11-22T10:00:00"], "is no RFC 3339 time with an offset"),
         (["--kubeconfig", "a"], "give only one of"),
         (["/nowhere"], "/nowhere does not exist"),
         (["-", "-"], "more than once"),

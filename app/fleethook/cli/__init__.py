@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete, shell_complete
 
 from fleethook import __version__
 from fleethook.cli.command_line import CommandGroup, run
-from fleethook.cli.exit_codes import INTERRUPTED, check_arguments, exit_at_interrupt, fail, report_output_errors
+from fleethook.cli.exit_codes import INTERRUPTED, exit_at_interrupt, fail, report_output_errors
 from fleethook.cli.output.text_output import write
 from fleethook.engine import CommandSpec, installed_engines
 
@@ -91,7 +91,6 @@ def main() -> None:
     is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - pathlib is slow to import
     try:
         with report_output_errors():
-            check_arguments(sys.argv[1:])
             if instruction := os.environ.get(_COMPLETE_VARIABLE):
                 sys.exit(shell_complete(build_program(), {}, PROGRAM, _COMPLETE_VARIABLE, instruction))
             run_command(sys.argv[1:], f"kubectl {PROGRAM}" if is_plugin else PROGRAM)

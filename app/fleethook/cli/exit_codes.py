@@ -9,8 +9,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fleethook.cli.output.text_output import write_error
 
@@ -61,31 +61,28 @@ class OutputError(Exception):
     """
 
 
-def check_arguments(arguments: Sequence[str]) -> None:
-    """Exit with a message if an argument cannot be decoded.
-
-    Args:
-        arguments: ``sys.argv`` without the program's name.
-    """
-    for number, argument in enumerate(arguments, 1):
-        if any("\udc80" <= character <= "\udcff" for character in argument):
-            fail(f"argument {number} is not valid UTF-8: {str(os.fsencode(argument))[1:]}: give it in UTF-8")
-
-
 @contextlib.contextmanager
 def report_output_errors() -> Iterator[None]:
-    """Exit with a message if a write to standard output fails within the block, or flushing it fails at the end."""
-    output = _replace_output()
+    """Exit with a message if a write to standard output fails within the block, or flushing it fails at the end.
+
+    Like the programs of Kubernetes, commands write UTF-8 in each locale.
+    """
+    if sys.stdout is None:
+        fail("cannot write to standard output: it is closed")
+    raw = _Descriptor(_STANDARD_OUTPUT, "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=sys.stdout.isatty()
+    )
     try:
         try:
             yield
         finally:
-            output.flush()
-    except OutputError as error:
-        _discard()
-        fail(str(error))
-    except BrokenPipeError:
-        _discard()
+            sys.stdout.flush()
+    except (OutputError, BrokenPipeError) as error:
+        # The interpreter would write the buffered output at exit, and print another error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
+        if isinstance(error, OutputError):
+            fail(str(error))
         sys.exit(_BROKEN_PIPE)
 
 
@@ -102,33 +99,3 @@ class _Descriptor(io.FileIO):
         if written is None:
             raise OutputError("cannot write to standard output: it is non-blocking, and its reader is too slow")
         return written
-
-
-def _replace_output() -> TextIO:
-    """Replace ``sys.stdout`` by a stream of UTF-8 that raises `OutputError`, and return the stream.
-
-    Like the programs of Kubernetes, commands write UTF-8 in each locale.
-    """
-    original = sys.stdout
-    if not isinstance(original, io.TextIOWrapper):
-        # The parent process closed it. Occupy the descriptor, so that no other file becomes standard output.
-        _open_null(os.O_RDONLY)
-    raw = _Descriptor(_STANDARD_OUTPUT, "wb", closefd=False)
-    is_unbuffered = getattr(original, "write_through", False)
-    sys.stdout = io.TextIOWrapper(
-        raw if is_unbuffered else io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace",
-        line_buffering=getattr(original, "line_buffering", False), write_through=is_unbuffered,
-    )  # fmt: skip
-    return sys.stdout
-
-
-def _discard() -> None:
-    """Discard buffered output. The interpreter would write it at exit, and print another error."""
-    _open_null(os.O_WRONLY)
-
-
-def _open_null(flags: int) -> None:
-    null = os.open(os.devnull, flags)
-    if null != _STANDARD_OUTPUT:
-        os.dup2(null, _STANDARD_OUTPUT)
-        os.close(null)

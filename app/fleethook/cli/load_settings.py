@@ -1,8 +1,6 @@
 """Reads the settings of the server for commands: flags, the environment and the file of ``--config``."""
 
-import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +20,19 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> Settings:
         flags: Settings that override the environment and the file.
         config: The file; None for the one that ``FLEETHOOK_CONFIG`` names, if any.
     """
-    if config is not None and not config.is_file():
-        fail(f"--config: {config} is not a file")
+    if config is not None:
+        if not config.is_file():
+            fail(f"--config: {config} is not a file")
+        # `Settings` takes the file from there.
+        os.environ[CONFIG_VARIABLE] = str(config)
     try:
-        with _set_config_variable(config):
-            return Settings(**flags)
+        return Settings(**flags)
     except ValidationError as error:
         fail("; ".join(_describe(one, flags) for one in error.errors()))
     # Errors of YAML and of its encoding, and of a file that is no mapping.
     except (yaml.YAMLError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
-        fail(f"--config: {config or os.environ.get(CONFIG_VARIABLE)}: not YAML with settings: {reason}")
+        fail(f"--config: {os.environ.get(CONFIG_VARIABLE)}: not YAML with settings: {reason}")
 
 
 def _describe(error: ErrorDetails, flags: dict[str, Any]) -> str:
@@ -41,17 +41,3 @@ def _describe(error: ErrorDetails, flags: dict[str, Any]) -> str:
     if not name:
         return f"settings: {reason}"
     return f"--{name.replace('_', '-')}: {reason}" if name in flags else f"settings: {name}: {reason}"
-
-
-@contextlib.contextmanager
-def _set_config_variable(config: Path | None) -> Iterator[None]:
-    """Name the file in the environment, from which `Settings` takes it, and restore the environment afterwards."""
-    former = os.environ.get(CONFIG_VARIABLE)
-    if config is not None:
-        os.environ[CONFIG_VARIABLE] = str(config)
-    try:
-        yield
-    finally:
-        os.environ.pop(CONFIG_VARIABLE, None)
-        if former is not None:
-            os.environ[CONFIG_VARIABLE] = former

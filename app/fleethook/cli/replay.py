@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -118,7 +117,6 @@ def replay(
         list[str] | None,
         Option("--route", help="Route to replay, such as /explore; may be repeated (default: all)."),
     ] = None,
-    since: Annotated[str | None, Option(help="Replay records from this time on (RFC 3339).")] = None,
     rules: RulesOption = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
     output: TextOutputOption = Output.TEXT,
@@ -156,17 +154,16 @@ def replay(
     for document in source.documents:
         app.store.put(document.object)
     settle_garbage_collector()
-    oldest = _read_time(since)
     raise_at_interrupt()
     with contextlib.suppress(KeyboardInterrupt):
         entries = read_recordings(recordings, report.add_problem)
-        selected = (entry for entry in entries if _is_selected(entry.record, routes, oldest, prefix))
+        selected = (entry for entry in entries if _is_selected(entry.record, routes, prefix))
         replay_all(app, selected, take)
         report.is_complete = True
     print_report(report, changes, output)
     if not report.is_complete:
         raise SystemExit(INTERRUPTED)
-    _exit(report, is_filtered=bool(route or since or prefix))
+    _exit(report, is_filtered=bool(route or prefix))
 
 
 def _build_app(settings: Settings) -> Fleethook:
@@ -194,36 +191,14 @@ def replay_all(app: Fleethook, entries: Iterator[RecordEntry], take: Callable[[R
             runner.run(app.close())
 
 
-def _read_time(text: str | None) -> datetime | None:
-    """Return the time of ``--since``. Exits with a message if it is no RFC 3339 time, or has no offset."""
-    time = None if text is None else _parse_time(text)
-    if text is not None and time is None:
-        fail(f"--since: {text!r} is no RFC 3339 time with an offset, such as 2026-11-22T10:00:00Z")
-    return time
-
-
-def _parse_time(text: str) -> datetime | None:
-    """Return an RFC 3339 time, None for other text and for a time without offset, which is ambiguous."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time if time.tzinfo is not None else None
-
-
-def _is_selected(record: Record, routes: frozenset[str], oldest: datetime | None, prefix: str) -> bool:
-    if (routes and record.route not in routes) or not record.route.startswith(prefix):
-        return False
-    if oldest is None:
-        return True
-    time = _parse_time(record.time)
-    return time is not None and time >= oldest
+def _is_selected(record: Record, routes: frozenset[str], prefix: str) -> bool:
+    return (not routes or record.route in routes) and record.route.startswith(prefix)
 
 
 def _exit(report: Report, *, is_filtered: bool) -> None:
     """Exit with the code of a complete replay."""
     if not report.reviews and not report.problem_count:
-        reason = "no record matches --route and --since" if is_filtered else "the recordings hold no review"
+        reason = "no record matches --route or --rules" if is_filtered else "the recordings hold no review"
         fail(f"nothing to replay: {reason}")
     if not report.reviews:
         fail("nothing to replay: no record can be read")

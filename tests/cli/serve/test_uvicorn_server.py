@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from fleethook.app import create_app
-from fleethook.cli.serve.uvicorn_server import Acceptor, GracefulServer, Transports, bind
+from fleethook.cli.serve.uvicorn_server import Acceptor, GracefulServer, bind
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.cluster.registration.paths import INTERPRET
 from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
@@ -253,7 +253,8 @@ async def test_the_listener_closes_after_the_work_of_the_end(tmp_path: Path) -> 
     async def stop() -> None:
         await done.wait()
 
-    server = GracefulServer(app, ssl.create_default_context(), ready=lambda _: server.stop(), stopping=stop)
+    context = ssl.create_default_context()
+    server = GracefulServer(app, context, ready=lambda _: server.stop(), stopping=stop, ended=lambda: None)
     serving = asyncio.create_task(server.serve(sockets=[]))
     while not app.draining:
         await asyncio.sleep(0)
@@ -263,25 +264,6 @@ async def test_the_listener_closes_after_the_work_of_the_end(tmp_path: Path) -> 
     done.set()
     await serving
     assert server.should_exit
-
-
-async def test_a_start_that_is_cancelled_logs_no_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    before = asyncio.all_tasks()
-    app = create_app(Settings(manifests=EXAMPLES, cert_dir=tmp_path))
-    server = GracefulServer(app, ssl.create_default_context(), ready=lambda _: None)
-    serving = asyncio.create_task(server.serve(sockets=[]))
-    while "Waiting for application startup." not in caplog.text:
-        await asyncio.sleep(0)
-    serving.cancel()
-    await asyncio.wait([serving])
-    assert serving.cancelled()
-    # The end of the event loop cancels the rest.
-    for task in (left := asyncio.all_tasks() - before):
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-    assert left
-    assert not [one for one in caplog.records if one.exc_info or one.levelname == "ERROR"]
 
 
 def build_status_question(message: str) -> dict[str, Any]:
@@ -338,7 +320,7 @@ def start(tmp_path: Path, listeners: list[socket.socket], connections: Connectio
     acceptor = Acceptor(
         listeners,
         connections=connections,
-        transports=Transports(context, handshake_timeout=60.0, write_timeout=60.0),
+        context=context,
         make=lambda connection: Echo(connections, connection),
     )
     acceptor.start()
@@ -387,15 +369,6 @@ async def test_accepting_pauses_without_file_descriptors(tmp_path: Path, caplog:
         await until(lambda: bool(caplog.messages), what="the pause is logged")
         acceptor.close()
     assert "Too many open files: raise the limit of open files" in caplog.messages[0]
-
-
-def test_all_addresses_of_a_host_share_one_port() -> None:
-    listeners = bind("localhost", 0)
-    try:
-        assert len({listener.getsockname()[1] for listener in listeners}) == 1
-    finally:
-        for listener in listeners:
-            listener.close()
 
 
 def test_a_port_in_use_is_an_error_with_the_address() -> None:

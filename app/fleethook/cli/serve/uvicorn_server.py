@@ -11,14 +11,13 @@ import asyncio
 import contextlib
 import errno
 import logging
-import os
 import signal
 import socket
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
@@ -45,18 +44,19 @@ _BACKLOG: Final = 2048
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Transports(NamedTuple):
-    """Parameters of accepted connections.
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
-    Attributes:
-        context: The TLS context.
-        handshake_timeout: Seconds from accept to the end of the TLS handshake.
-        write_timeout: Seconds until a client that acknowledges no sent byte is disconnected.
-    """
-
-    context: ssl.SSLContext
-    handshake_timeout: float
-    write_timeout: float
+HEADER_SECONDS: Final = 10.0
+"""From accepting a connection to the end of the headers of its first request."""
+REQUEST_SECONDS: Final = 30.0
+"""From the first byte of a request to its last."""
+WRITE_SECONDS: Final = 15.0
+"""Until a client that acknowledges no sent byte is disconnected."""
+# Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
+# closes first, so no request meets a connection that is closing.
+KEEP_ALIVE_SECONDS: Final = 120
+SHUTDOWN_SECONDS: Final = 25
+"""For requests in flight to finish at shutdown."""
 
 
 class Acceptor:
@@ -67,7 +67,7 @@ class Acceptor:
         sockets: list[socket.socket],
         *,
         connections: Connections,
-        transports: Transports,
+        context: ssl.SSLContext,
         make: Callable[[ClientConnection], asyncio.Protocol],
     ) -> None:
         """Prepare; `start` begins to accept.
@@ -75,12 +75,12 @@ class Acceptor:
         Args:
             sockets: Listening sockets.
             connections: Counts and limits the connections.
-            transports: Parameters of accepted connections.
+            context: The TLS context.
             make: Returns the protocol for a connection.
         """
         self.sockets: Final = sockets
         self._connections: Final = connections
-        self._transports: Final = transports
+        self._context: Final = context
         self._make: Final = make
         self._handshakes: Final[set[asyncio.Task[None]]] = set()
         self._resume: asyncio.TimerHandle | None = None
@@ -91,7 +91,7 @@ class Acceptor:
         for listener in self.sockets:
             listener.setblocking(False)
             # An accepted connection has the options of its listener.
-            timeout = max(1, round(1000 * self._transports.write_timeout))
+            timeout = round(1000 * WRITE_SECONDS)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         self._listen()
@@ -147,14 +147,13 @@ class Acceptor:
         self._resume = loop.call_later(_PAUSE_SECONDS, self._listen)
 
     async def _connect(self, accepted: socket.socket, connection: ClientConnection) -> None:
-        transports = self._transports
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._make(connection),
                 accepted,
-                ssl=transports.context,
-                ssl_handshake_timeout=transports.handshake_timeout,
-                ssl_shutdown_timeout=transports.write_timeout,
+                ssl=self._context,
+                ssl_handshake_timeout=HEADER_SECONDS,
+                ssl_shutdown_timeout=WRITE_SECONDS,
             )
         except OSError:
             # Any client can cause failed handshakes, and operators cannot act on them, so no log line.
@@ -165,29 +164,6 @@ class Acceptor:
                 self._connections.remove(connection)
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on every address of a host, all on the same port.
-
-    Raises:
-        OSError: The host has no address, or the port is in use.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except socket.gaierror as error:
-        raise _explain(error, host, port) from None
-    listeners: list[socket.socket] = []
-    try:
-        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
-            # Port 0 lets the system choose a port for the first socket; the others use the same one.
-            chosen = listeners[0].getsockname()[1] if listeners else port
-            listeners.append(_listen_on(family, (address[0], chosen, *address[2:])))
-    except OSError:
-        for listener in listeners:
-            listener.close()
-        raise
-    return listeners
-
-
 _REMEDIES: Final = {
     errno.EADDRINUSE: "give another --port, or end the process that listens there",
     errno.EACCES: "ports below 1024 need privileges, so give another --port",
@@ -196,38 +172,20 @@ _REMEDIES: Final = {
 }
 
 
-def _explain(error: OSError, host: object, port: object) -> OSError:
-    """Return the error of listening with the address and the remedy."""
-    reason = "; ".join(filter(None, (describe_os_error(error), _REMEDIES.get(error.errno or 0))))
-    return OSError(error.errno, f"cannot listen on {host}:{port}: {reason}")
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return the listening socket of an address, or of the IPv4 address of a name. Port 0 chooses a free port.
 
-
-def _listen_on(family: int, address: tuple[Any, ...]) -> socket.socket:
+    Raises:
+        OSError: The host has no address, or the port is in use.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server(address, family=family, backlog=_BACKLOG)
+        return [socket.create_server((host, port), family=family, backlog=_BACKLOG)]
     except OSError as error:
         # Python adds the address to the text of the system.
-        plain = OSError(error.errno, os.strerror(error.errno or errno.EINVAL))
-        raise _explain(plain, *address[:2]) from None
-
-
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-HEADER_SECONDS: Final = 10.0
-"""From accepting a connection to the end of the headers of its first request."""
-REQUEST_SECONDS: Final = 30.0
-"""From the first byte of a request to its last."""
-WRITE_SECONDS: Final = 15.0
-"""Until a client that acknowledges no sent byte is disconnected."""
-# Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
-# closes first, so no request meets a connection that is closing.
-KEEP_ALIVE_SECONDS: Final = 120
-SHUTDOWN_SECONDS: Final = 25
-"""For requests in flight to finish at shutdown."""
-
-
-async def do_nothing() -> None:
-    """Wait for nothing."""
+        plain = OSError(error.errno, str(error.strerror).partition(" (while ")[0])
+        reason = "; ".join(filter(None, (describe_os_error(plain), _REMEDIES.get(error.errno or 0))))
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {reason}") from None
 
 
 def make_config(app: Fleethook) -> uvicorn.Config:
@@ -262,8 +220,8 @@ class GracefulServer(uvicorn.Server):
         context: ssl.SSLContext,
         *,
         ready: Callable[[int], None],
-        stopping: Callable[[], Awaitable[None]] = do_nothing,
-        ended: Callable[[], None] = lambda: None,
+        stopping: Callable[[], Awaitable[None]],
+        ended: Callable[[], None],
     ) -> None:
         """Prepare.
 
@@ -315,15 +273,7 @@ class GracefulServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, accept connections on ``sockets``, and report the port."""
-        try:
-            await self.lifespan.startup()
-        except asyncio.CancelledError:
-            # Ctrl-C before `capture_signals`. The end of the event loop cancels the application, and Starlette would
-            # have uvicorn log a traceback.
-            self.lifespan.startup_failed = True
-            self.lifespan.logger = logging.getLogger(f"{__name__}.cancelled")
-            self.lifespan.logger.disabled = True
-            raise
+        await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
         acceptor = self._make_acceptor(sockets or [])
@@ -361,8 +311,7 @@ class GracefulServer(uvicorn.Server):
             return make(connection=connection)
 
         self._app.connections = connections
-        transports = Transports(self._context, HEADER_SECONDS, WRITE_SECONDS)
-        return Acceptor(sockets, connections=connections, transports=transports, make=make_protocol)
+        return Acceptor(sockets, connections=connections, context=self._context, make=make_protocol)
 
 
 def find_port(servers: list[Any]) -> int:

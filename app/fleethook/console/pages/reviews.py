@@ -438,11 +438,11 @@ def review_url(indexed: Indexed, review: ReviewSummary) -> str:
 
 def _selects_more(query: ReviewQuery) -> bool:
     """Return whether a search has conditions that the command has no options for."""
-    return query._replace(route="", since="", sort=SORTS[0], page=1) != ReviewQuery()
+    return query._replace(route="", sort=SORTS[0], page=1) != ReviewQuery()
 
 
 def _title_command(query: ReviewQuery) -> str:
-    shown = "The reviews of the route and time" if _selects_more(query) else "These reviews"
+    shown = "The reviews of the route" if _selects_more(query) else "These reviews"
     return f"{shown}, asked again on the command line"
 
 
@@ -451,5 +451,4 @@ def _make_command(context: ConsoleContext, query: ReviewQuery) -> str:
         return ""
     words = ["fleethook", "replay", str(context.records)]
     words += ["--route", query.route] if query.route else []
-    words += ["--since", query.since] if query.since else []
     return f"{shlex.join(words)} {context.command_source}"
