@@ -93,7 +93,7 @@ def test_a_kind_that_the_command_does_not_read_is_noted(
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
     edit = write_yaml("b.yaml", pod)
     read_source(SourceOptions(files, change=[Path(edit)]), RESOURCES)
-    assert capsys.readouterr().err == f"note: {edit}:1: this command does not read any Pod\n"
+    assert capsys.readouterr().err == f"note: {edit}: this command does not read any Pod\n"
     read_source(SourceOptions(files, change=[Path(edit)]), RESOURCES, every_kind=True)
     assert capsys.readouterr().err == ""
 
@@ -144,7 +144,9 @@ def test_a_server_that_serves_nothing_is_noted(
     _, (_, config, _, context) = cluster
     source = read_source(SourceOptions(kubeconfig=Path(config), context=context), RESOURCES)
     assert source.documents == []
-    assert "serves none of yurtappoverriders.apps.openyurt.io, " in capsys.readouterr().err
+    text = capsys.readouterr().err
+    assert "does not serve yurtappoverriders.apps.openyurt.io, " in text
+    assert "so there are no such objects: check the URL in the kubeconfig" in text
 
 
 def test_workspaces_are_optional(cluster: tuple[Cluster, tuple[str, ...]], capsys: pytest.CaptureFixture[str]) -> None:

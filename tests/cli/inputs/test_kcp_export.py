@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_named(
     [
         (("--kcp", "--request", "w.yaml"), "give only one of --kcp-export and --kcp"),
         (("-f", "d", "--request", "w.yaml"), "give only one of -f and --kubeconfig"),
-        (("--request", "w.yaml", "--cluster", "root:c"), "a provider has no right to read Workspaces of its consumers"),
+        (("--request", "w.yaml", "--cluster", "root:c"), "root:c cannot be followed, because no Workspace was read"),
     ],
 )
 def test_contradicting_options_are_refused(provider: Provider, options: tuple[str, ...], text: str) -> None:

@@ -1,7 +1,7 @@
 """Reading the objects of a cluster with list requests, once for a command. Nothing is written."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,7 +23,7 @@ from fleethook.cluster.kubernetes.list_watch import (
 )
 from fleethook.cluster.kubernetes.watched_resources import CACHED, WORKSPACES, WatchedResource
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSONObject, as_object, list_objects
 
 _MAX_CLUSTERS: Final = 5
 # kcp's RBAC has no opinion on requests to all logical clusters, and its front proxy refuses them: kcp,
@@ -91,8 +91,6 @@ _FORBIDDEN: Final = 403
 _NOT_SERVED: Final = 404
 _EXPIRED: Final = 410
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-# This resource only adds paths of workspaces as names of clusters. Commands work without them.
-_OPTIONAL: Final = frozenset({WORKSPACES.name})
 
 Keep = Callable[[msgspec.Raw], bool]
 Show = Callable[[str], None]
@@ -109,23 +107,6 @@ class ListRequest(NamedTuple):
     resource: WatchedResource
     prefix: str = ""
 
-    @property
-    def cluster(self) -> str:
-        """The logical cluster, ``""`` for a plain cluster."""
-        return self.prefix.removeprefix("/clusters/")
-
-
-class Listed(NamedTuple):
-    """The objects of several lists.
-
-    Attributes:
-        documents: The objects.
-        unread: The reasons why optional resources could not be read, by their names.
-    """
-
-    documents: list[Document]
-    unread: dict[str, str]
-
 
 class UnservedError(Exception):
     """The apiserver serves no version of a resource; the text has its last answer."""
@@ -138,7 +119,7 @@ def read_cluster(
     context: str | None,
     kcp: bool = False,
     cache: Path | None = None,
-) -> Listed:
+) -> list[Document]:
     """Return the objects of a cluster, one list after the other. Exits with a message if the cluster cannot be read.
 
     Args:
@@ -150,34 +131,29 @@ def read_cluster(
     """
     prefix = EVERY_CLUSTER if kcp else ""
     cached = [resource for resource in resources if resource in CACHED] if cache is not None else []
-    found, unread = read_lists(
-        [ListRequest(resource, prefix) for resource in resources if resource not in cached], kubeconfig, context=context
-    )
+    found = _read_lists([ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context)
     if cached:
-        found += read_lists([ListRequest(one, EVERY_SHARD) for one in cached], cache, context=None).documents
-    return Listed(found, unread)
+        found += _read_lists([ListRequest(one, EVERY_SHARD) for one in cached], cache, None)
+    return found
 
 
-def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None) -> Listed:
-    """Return the objects of several lists; arguments and errors as for `read_cluster`."""
-    unread = dict[str, str]()
-
+def _read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, context: str | None) -> list[Document]:
     async def read() -> list[Document]:
         with show_progress() as show:
-            return [one async for one in stream_lists(lists, kubeconfig, context=context, show=show, unread=unread)]
+            return [one async for one in stream_lists(lists, kubeconfig, context=context, show=show)]
 
-    return Listed(asyncio.run(read()), unread)
+    return asyncio.run(read())
 
 
 async def stream_lists(
-    lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None, show: Show, unread: dict[str, str]
+    lists: Sequence[ListRequest], kubeconfig: Path | None, *, context: str | None, show: Show
 ) -> AsyncIterator[Document]:
-    """Yield the objects of several lists, with one page in memory; arguments as for `stream_listed`."""
+    """Yield the objects of several lists, with one page in memory. Exits with a message if they cannot be read."""
     from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - see fleethook.cluster
 
     try:
         async with Connection(kubeconfig, context=context) as connection:
-            async for one in stream_listed(connection, lists, show=show, unread=unread):
+            async for one in stream_listed(connection, lists, show=show):
                 yield one
     except (APIError, UnreachableError) as error:
         # k8s.io/apiserver in kcp-dev/kubernetes, pkg/registry/generic/registry/store_kcp.go.
@@ -218,7 +194,7 @@ async def list_missing(
 
 
 async def stream_listed(
-    connection: "Connection", lists: Sequence[ListRequest], *, show: Show, unread: dict[str, str]
+    connection: "Connection", lists: Sequence[ListRequest], *, show: Show
 ) -> AsyncIterator[Document]:
     """Yield the objects of several lists; raises APIError, UnreachableError. Exits as `read_cluster` does.
 
@@ -226,7 +202,6 @@ async def stream_listed(
         connection: Connection to the apiserver.
         lists: The lists.
         show: Shows the progress.
-        unread: Gets the reasons why optional resources could not be read, by their names.
     """
     refused: list[tuple[ListRequest, APIError]] = []
     unserved: list[tuple[ListRequest, UnservedError]] = []
@@ -235,17 +210,25 @@ async def stream_listed(
         try:
             async for document in stream_resource(connection, one.resource, prefix=one.prefix):
                 yield Document(document, CLUSTER, 0)
-        except UnservedError as error:
-            unserved.append((one, error))
-        except APIError as error:
-            if error.code != _FORBIDDEN:
+        except (APIError, UnservedError) as error:
+            if isinstance(error, APIError) and error.code != _FORBIDDEN:
                 raise
-            refused.append((one, error))
+            if one.resource == WORKSPACES:
+                # They only add paths as names of clusters, so commands work without them.
+                write_error(f"note: logical clusters are known by name only: {error}")
+            elif isinstance(error, UnservedError):
+                unserved.append((one, error))
+            else:
+                refused.append((one, error))
     show("")
-    _report_refused(refused)
-    _report_unserved(unserved, connection.host, every=len(unserved) == len(lists))
-    unread |= {one.resource.name: str(error) for one, error in (*refused, *unserved) if one.resource.name in _OPTIONAL}
-    write_error(*(f"note: logical clusters are known by name only: {text}" for text in unread.values()))
+    if refused:
+        where = sorted({one.prefix for one, _ in refused if one.prefix})
+        fail(
+            *(f"cannot read the cluster: {error}" for _, error in refused),
+            describe_missing([one.resource for one, _ in refused], where=where),
+        )
+    if unserved:
+        _report_unserved(unserved, connection.host, every=len(unserved) == len(lists))
 
 
 def _report_unserved(unserved: Sequence[tuple[ListRequest, UnservedError]], host: str, *, every: bool) -> None:
@@ -254,28 +237,13 @@ def _report_unserved(unserved: Sequence[tuple[ListRequest, UnservedError]], host
         f"{host} does not serve {one.resource.name} at {one.prefix + one.resource.path} ({error}): "
         f"check the URL in the kubeconfig{', the context and --kcp' if one.prefix else ''}"
         for one, error in unserved
-        if is_required(one.resource, one.prefix) and one.resource.name not in _OPTIONAL
+        if is_required(one.resource, one.prefix)
     ]
     if missing:
         fail(*missing)
-    names = ", ".join(
-        f"{one.prefix}{'/' if one.prefix else ''}{one.resource.name}"
-        for one, _ in unserved
-        if one.resource.name not in _OPTIONAL
-    )
-    if every and names:
-        write_error(f"note: {host} serves none of {names}: check the URL in the kubeconfig")
-    elif names:
-        write_error(f"note: {host} does not serve {names}, so there are no such objects")
-
-
-def _report_refused(refused: "Sequence[tuple[ListRequest, APIError]]") -> None:
-    """Report lists that the user has no right to read. Exits if the command cannot do without one of them."""
-    needed = [(one, error) for one, error in refused if one.resource.name not in _OPTIONAL]
-    if needed:
-        reasons = [f"cannot read the cluster: {error}" for _, error in needed]
-        where = sorted({one.prefix for one, _ in needed if one.prefix})
-        fail(*reasons, describe_missing([one.resource for one, _ in needed], where=where))
+    names = ", ".join(f"{one.prefix}{'/' if one.prefix else ''}{one.resource.name}" for one, _ in unserved)
+    hint = ": check the URL in the kubeconfig" if every else ""
+    write_error(f"note: {host} does not serve {names}, so there are no such objects{hint}")
 
 
 async def read_resource(
@@ -374,14 +342,9 @@ def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
     """
     if kubeconfig is None:
         return (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "") or "default"
-    # kubernetes-asyncio refuses a file without current context, even if a context is given.
-    listed: dict[JSON, Mapping[str, JSON]] = {}
-    current: JSON = context
     # Of several files, the first one that has a context or names the current one counts, as for kubectl.
-    for config in (as_object(value.value) for file in list_files(kubeconfig) for value in read_values(file)):
-        contexts = config.get("contexts")
-        for one in map(as_object, contexts if isinstance(contexts, list) else ()):
-            listed.setdefault(one.get("name"), one)
-        current = current or config.get("current-context")
-    used = as_object(listed.get(current)).get("context")
+    configs = [as_object(value.value) for file in list_files(kubeconfig) for value in read_values(file)]
+    name = context or next(filter(None, (config.get("current-context") for config in configs)), None)
+    contexts = (one for config in configs for one in list_objects(config.get("contexts")))
+    used = next((one.get("context") for one in contexts if one.get("name") == name), None)
     return str(as_object(used).get("namespace") or "default")

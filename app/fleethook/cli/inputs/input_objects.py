@@ -1,8 +1,7 @@
 """The objects that a command answers from: files or a cluster, as they are after the changes of ``--change``."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
@@ -25,7 +24,6 @@ from fleethook.cluster.kubernetes.watched_resources import (
     DISPATCHING,
     KCP,
     LOGICAL_CLUSTERS,
-    WORKSPACES,
     WatchedResource,
 )
 from fleethook.cluster.manifests.manifest_reader import name_source
@@ -116,14 +114,12 @@ class InputObjects(NamedTuple):
         before: The objects without changes; the same list if nothing changes.
         changed: Keys of added and changed objects.
         errors: Documents that cannot be read, if the command takes the others.
-        unread: The reasons why optional resources of the cluster could not be read, by their names.
     """
 
     documents: list[Document]
     before: list[Document]
     changed: frozenset[ObjectKey]
     errors: tuple[ManifestError, ...] = ()
-    unread: Mapping[str, str] = MappingProxyType({})
 
     def store(self, indexes: Iterable[Index]) -> Store:
         """Return a new store with the objects and these indexes."""
@@ -190,14 +186,14 @@ def read_source(
     if not every_kind:
         note_unused(options.files, read[0].documents, resources)
     change = select_namespace(read[1].documents, options.namespace)
-    before, unread = _read_cluster(options, resources) if options.reads_cluster else (read[0].documents, {})
+    before = _read_cluster(options, resources) if options.reads_cluster else read[0].documents
     every, before = before, select_namespace(before, options.namespace)
     if options.namespace and expects_namespace:
         _note_other_namespaces(every, [*before, *change], options.namespace)
     if not options.change:
-        return InputObjects(before, before, frozenset(), errors, unread)
+        return InputObjects(before, before, frozenset(), errors)
     if not every_kind:
-        _note_unread(change, resources)
+        note_unused(options.change, change, resources)
     if options.kcp_export is not None:
         from fleethook.cli.inputs.kcp_export import (  # noqa: PLC0415 - as for `_read_cluster`
             find_provider,
@@ -207,7 +203,7 @@ def read_source(
         # kubectl would apply them in the workspace of the kubeconfig.
         change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
     changed = overlay(before, change, namespace=_find_namespace(options), kcp=options.kcp)
-    return InputObjects(changed.documents, before, changed.keys, errors, unread)
+    return InputObjects(changed.documents, before, changed.keys, errors)
 
 
 def select_namespace(documents: Sequence[Document], namespace: str) -> list[Document]:
@@ -236,13 +232,6 @@ def _place(document: Document, namespace: str) -> Document:
         return document
     metadata = {**document.object["metadata"], "namespace": namespace}
     return document._replace(object={**document.object, "metadata": metadata})
-
-
-def _note_unread(change: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
-    """Report manifests of kinds on which the output of the command does not depend."""
-    read = {resource.group_kind for resource in resources}
-    unread = [one for one in change if key_of(one.object).group_kind not in read]
-    write_error(*(f"note: {one.place}: this command does not read any {one.object['kind']}" for one in unread))
 
 
 def note_unused(files: Sequence[Path], documents: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
@@ -274,44 +263,38 @@ def _find_namespace(options: SourceOptions) -> str | None:
     return options.namespace or find_namespace(options.kubeconfig, options.context)
 
 
-def _read_cluster(
-    options: SourceOptions, resources: Sequence[WatchedResource]
-) -> tuple[list[Document], dict[str, str]]:
-    """Return the objects of the cluster, and why optional resources could not be read."""
+def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) -> list[Document]:
+    """Return the objects of the cluster."""
+    decides = set(select_dispatching(kcp=False)).issubset(resources)
     if options.kcp_export is not None:
-        unread = {WORKSPACES.name: "a provider has no right to read Workspaces of its consumers"}
-        return _read_export(options, options.kcp_export, resources), unread
+        from fleethook.cli.inputs.kcp_export import read_export  # noqa: PLC0415 - as below
+
+        if not decides:
+            fail("--kcp-export is for commands about webhooks")
+        return read_export(options.kcp_export, options.kubeconfig, context=options.context)
     from fleethook.cli.inputs.cluster_reader import (  # noqa: PLC0415 - commands about files start faster without asyncio
         read_cluster,
     )
 
-    found, unread = read_cluster(
+    found = read_cluster(
         resources, options.kubeconfig, context=options.context, kcp=options.kcp, cache=options.kcp_cache_kubeconfig
     )
-    if not set(select_dispatching(kcp=False)).issubset(resources):
-        return found, unread
+    if not decides:
+        return found
     # An apiserver that is no kcp may have logical clusters by annotation, and these kinds as custom resources.
     defined = {one.object["metadata"]["name"] for one in found if key_of(one.object).group_kind == DEFINITION}
     further = [one for one in KCP if one.name in defined and one not in resources]
     if not options.kcp and any(cluster_of(one.object) for one in found if key_of(one.object)[1:] == _MARKED):
         further = [one for one in (APIBINDINGS, LOGICAL_CLUSTERS) if one not in resources]
     if further:
-        found += read_cluster(further, options.kubeconfig, context=options.context).documents
-    return found, unread
+        found += read_cluster(further, options.kubeconfig, context=options.context)
+    return found
 
 
 def find_workspace(documents: Iterable[Document]) -> str:
     """Return the logical cluster of a workspace of kcp whose objects these are, ``""`` without its LogicalCluster."""
     keys = (key_of(document.object) for document in documents)
     return next((key.cluster for key in keys if key.group_kind == LOGICAL_CLUSTER), "")
-
-
-def _read_export(options: SourceOptions, export: str, resources: Sequence[WatchedResource]) -> list[Document]:
-    from fleethook.cli.inputs.kcp_export import read_export  # noqa: PLC0415 - as above
-
-    if not set(select_dispatching(kcp=False)).issubset(resources):
-        fail("--kcp-export is for commands about webhooks")
-    return read_export(export, options.kubeconfig, context=options.context)
 
 
 def check_options(options: SourceOptions, files_option: str = "-f") -> None:

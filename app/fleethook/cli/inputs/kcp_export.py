@@ -73,7 +73,7 @@ async def stream_consumers(
 
     def stream(connection: "Connection") -> AsyncIterator[Document]:
         lists = [ListRequest(resource, EVERY_CLUSTER) for resource in resources]
-        return stream_listed(connection, lists, show=show, unread={})
+        return stream_listed(connection, lists, show=show)
 
     async for one in _stream(export, kubeconfig, context, (), stream, show):
         yield one
@@ -113,7 +113,7 @@ async def _stream(
             if "/clusters/" not in connection.host:
                 fail(f"--kcp-export: {connection.host} names no workspace: give a context with …/clusters/WORKSPACE")
             await _check_rights(connection, own)
-            async for one in stream_listed(connection, own, show=show, unread={}):
+            async for one in stream_listed(connection, own, show=show):
                 yield one
             urls = await _find_urls(connection, export)
         for url in urls:

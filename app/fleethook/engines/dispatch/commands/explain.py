@@ -115,7 +115,7 @@ def explain(
         stored = None if old is None else read_old(old)
     warn_about(source.documents, {one.group_kind for one in resources}, strict=reading.strict)
     store = source.store(INDEXES)
-    named = None if cluster is None else resolve_cluster(store, cluster, source.unread)
+    named = None if cluster is None else resolve_cluster(store, cluster)
     with report_input_errors(output):
         inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
     if old is not None:

@@ -14,7 +14,7 @@ from fleethook.cli.inputs.kcp_export import stream_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Trial
-from fleethook.cluster.kubernetes.watched_resources import WORKSPACES, WatchedResource, decode_object
+from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.outgoing_review import ReviewError, check_patched
@@ -41,6 +41,7 @@ from fleethook.model.kcp import (
     API_RESOURCE_SCHEMA,
     BOUND_DEFINITIONS,
     LOGICAL_CLUSTER,
+    WORKSPACE,
     cluster_of,
     is_cluster,
 )
@@ -116,7 +117,7 @@ async def stream_inputs(
     is_kcp = options.kcp or options.kcp_export is not None
     lists = [one for name in by_resource.values() for one in _make_lists(store, name, kcp=is_kcp)]
     if options.kcp_export is None:
-        documents = stream_lists(lists, options.kubeconfig, context=options.context, show=show, unread={})
+        documents = stream_lists(lists, options.kubeconfig, context=options.context, show=show)
     else:
         # The virtual workspace lists the objects of all consumers at once.
         resources = {(one.resource.group, one.resource.plural): one.resource for one in reversed(lists)}
@@ -128,14 +129,14 @@ async def stream_inputs(
             yield selected
 
 
-def resolve_cluster(store: Store, cluster: str, unread: Mapping[str, str]) -> str:
+def resolve_cluster(store: Store, cluster: str) -> str:
     """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found."""
     if cluster and not is_cluster(cluster):
         fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
     found = resolve(store, cluster)
-    if found.problem and WORKSPACES.name in unread:
+    if found.problem and store.has(API_EXPORT) and not store.has(WORKSPACE):
         hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
-        fail(f"--cluster: {cluster} cannot be followed; {hint}: {unread[WORKSPACES.name]}")
+        fail(f"--cluster: {cluster} cannot be followed, because no Workspace was read: {hint}")
     return found.cluster
 
 

@@ -288,7 +288,7 @@ def _read_cluster(
         options = options._replace(kubeconfig=found)
     read = read_source(options, select_dispatching(kcp=location.is_kcp), every_kind=True)
     others = [document for document in read.documents if key_of(document.object).group_kind not in PHASES.values()]
-    cluster = _find_cluster(InputObjects(others, others, frozenset(), unread=read.unread), location)
+    cluster = _find_cluster(InputObjects(others, others, frozenset()), location)
     placed = [set_cluster(configuration, cluster) for configuration in configurations]
     return InputObjects([*others, *placed], [], frozenset(key_of(one.object) for one in placed)), options
 
@@ -298,7 +298,7 @@ def _find_cluster(source: InputObjects, location: LocationOptions) -> str:
     store = source.store(())
     if location.kcp_export is not None and not location.cluster:
         return find_provider(source.documents, location.kcp_export)
-    cluster = resolve_cluster(store, location.cluster, source.unread)
+    cluster = resolve_cluster(store, location.cluster)
     if cluster and location.is_kcp and not store.knows(cluster):
         fail(f"--cluster: {resolve(store, location.cluster).problem or f'logical cluster {cluster} is unknown'}")
     return cluster

@@ -83,7 +83,7 @@ def read_rules(karmada: TargetOptions) -> list[Document]:
         return []
     cluster = karmada.find()
     config = karmada_config(InterpretSettings.model_fields["karmada_namespace"].default)
-    return read_cluster([*INTERPRETING, config], cluster.kubeconfig, context=cluster.context).documents
+    return read_cluster([*INTERPRETING, config], cluster.kubeconfig, context=cluster.context)
 
 
 def _may_define_interpreter(file: Path) -> bool:

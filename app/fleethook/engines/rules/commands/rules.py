@@ -215,7 +215,7 @@ def _read_definitions(cluster: KubeconfigContext) -> list[Document]:
     from fleethook.cli.inputs.cluster_reader import read_cluster  # noqa: PLC0415
     from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS  # noqa: PLC0415
 
-    return read_cluster([DEFINITIONS], cluster.kubeconfig, context=cluster.context).documents
+    return read_cluster([DEFINITIONS], cluster.kubeconfig, context=cluster.context)
 
 
 def _print_rules(rules: Sequence[Rule], store: Store) -> None:
