@@ -253,8 +253,7 @@ async def test_the_listener_closes_after_the_work_of_the_end(tmp_path: Path) -> 
     async def stop() -> None:
         await done.wait()
 
-    context = ssl.create_default_context()
-    server = GracefulServer(app, context, ready=lambda _: server.stop(), stopping=stop, ended=lambda: None)
+    server = GracefulServer(app, ssl.create_default_context(), ready=lambda _: server.stop(), stopping=stop)
     serving = asyncio.create_task(server.serve(sockets=[]))
     while not app.draining:
         await asyncio.sleep(0)

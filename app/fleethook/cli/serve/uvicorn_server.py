@@ -205,6 +205,10 @@ def make_config(app: Fleethook) -> uvicorn.Config:
     )
 
 
+async def do_nothing() -> None:
+    """Wait for nothing."""
+
+
 class GracefulServer(uvicorn.Server):
     """Shuts down gracefully at the first SIGTERM or SIGINT, and without waiting for requests if it gets the same again.
 
@@ -220,8 +224,8 @@ class GracefulServer(uvicorn.Server):
         context: ssl.SSLContext,
         *,
         ready: Callable[[int], None],
-        stopping: Callable[[], Awaitable[None]],
-        ended: Callable[[], None],
+        stopping: Callable[[], Awaitable[None]] = do_nothing,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare.
 
