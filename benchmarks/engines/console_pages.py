@@ -23,8 +23,8 @@ from fleethook.cluster.followed_cluster import Cluster
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
+from fleethook.console.console_server import console_indexes, create_console
 from fleethook.console.context import ConsoleContext
-from fleethook.console.process import console_indexes, create_console
 from fleethook.work.garbage import pause_garbage_collector, settle_garbage_collector
 from tests.console.visitor import Page, Visitor
 

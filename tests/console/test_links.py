@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urljoin
 
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
+from fleethook.console.console_server import console_indexes, create_console
 from fleethook.console.context import ConsoleContext
-from fleethook.console.process import console_indexes, create_console
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from tests.builders import workload

@@ -4,8 +4,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import Store
+from fleethook.console.console_server import console_indexes, create_console
 from fleethook.console.context import ConsoleContext
-from fleethook.console.process import console_indexes, create_console
 from tests.asgi_client import Answer, call
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fleethook.console.process import ConsoleOptions, create_console, open_context
+from fleethook.console.console_server import ConsoleOptions, create_console, open_context
 from fleethook.settings import Settings
 from tests.cli.commands import invoke
 from tests.console.pages.reading import get

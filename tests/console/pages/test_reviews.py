@@ -11,6 +11,7 @@ import pytest
 
 from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
+from fleethook.console.console_server import create_console
 from fleethook.console.context import ConsoleContext
 from fleethook.console.pages import reviews
 from fleethook.console.pages.reviews import (
@@ -19,7 +20,6 @@ from fleethook.console.pages.reviews import (
     find_state,
     list_changes,
 )
-from fleethook.console.process import create_console
 from fleethook.console.reviews import replay_jobs
 from fleethook.console.reviews.replay_jobs import ReplayJob, ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex

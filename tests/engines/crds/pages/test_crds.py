@@ -12,7 +12,7 @@ import pytest
 
 from fleethook.cluster.store import key_of
 from fleethook.console.attention import AttentionLine
-from fleethook.console.process import create_console
+from fleethook.console.console_server import create_console
 from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, CacheRecord, ListedEntry, State
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.pages.crds import (

@@ -7,8 +7,8 @@ import pytest
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import ObjectKey, Store
+from fleethook.console.console_server import create_console
 from fleethook.console.context import MUTATING
-from fleethook.console.process import create_console
 from fleethook.engines.dispatch.pages.dispatch import (
     LINTED,
     find_all,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.console.process import ConsoleOptions, open_context
+from fleethook.console.console_server import ConsoleOptions, open_context
 from fleethook.engines.interpret.commands.interpret_inputs import build_chain
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.pages.interpreter_matrix import LAYERS, OPERATIONS, build_interpreters, find_cell

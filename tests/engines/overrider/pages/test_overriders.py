@@ -17,8 +17,8 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import AttentionLine
+from fleethook.console.console_server import create_console
 from fleethook.console.context import ConsoleContext
-from fleethook.console.process import create_console
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.engines.overrider.pages.overriders import (
     collect_documents,

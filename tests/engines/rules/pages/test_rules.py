@@ -8,7 +8,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.configuration_objects import ServiceReference
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import Store, key_of
-from fleethook.console.process import create_console
+from fleethook.console.console_server import create_console
 from fleethook.console.review_rates import Sample
 from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget, SamplerState
 from fleethook.engines.rules.pages.rules import Calls, RuleView, count_calls, list_rule_lines, rule_url
