@@ -32,7 +32,7 @@ from fleethook.cli.serve.uvicorn_server import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.console.console_server import ConsoleOptions, run_console
-from fleethook.console.server_watch import MetricsTarget, check_target
+from fleethook.console.server_state import MetricsTarget, check_target
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.log import LogLines, choose_format, configure_logging

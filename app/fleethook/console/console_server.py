@@ -30,7 +30,7 @@ from fleethook.console.pages import overview, reviews, search
 from fleethook.console.rendering import load_templates, render
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
+from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.settings import Settings
 
 _STATIC: Final = Path(__file__).parent / "static"

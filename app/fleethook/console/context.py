@@ -19,7 +19,7 @@ from fleethook.cluster.registration.consumer_webhooks import name_configuration
 from fleethook.cluster.store import Index, ObjectKey, PartState, Store
 from fleethook.console.attention import Attention
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.server_watch import LeaseWatch, MetricsSampler
+from fleethook.console.server_state import LeaseWatch, MetricsSampler
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

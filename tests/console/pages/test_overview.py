@@ -13,7 +13,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.console.pages.overview import build_charts, list_leader_lines
 from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget
+from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads

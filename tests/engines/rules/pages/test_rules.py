@@ -10,7 +10,7 @@ from fleethook.cluster.registration.rule_webhooks import build_rule_configuratio
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.console_server import create_console
 from fleethook.console.review_rates import Sample
-from fleethook.console.server_watch import LeaseWatch, MetricsSampler, MetricsTarget, SamplerState
+from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget, SamplerState
 from fleethook.engines.rules.pages.rules import Calls, RuleView, count_calls, list_rule_lines, rule_url
 from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get

@@ -22,7 +22,7 @@ from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
 from fleethook.console.pages.overview import find_stopped
 from fleethook.console.rendering import Context, describe_age, find_context, render
-from fleethook.console.server_watch import MAX_LABEL_CHARACTERS, SamplerState
+from fleethook.console.server_state import MAX_LABEL_CHARACTERS, SamplerState
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING
 

@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.console.server_watch import (
+from fleethook.console.server_state import (
     KEPT_SECONDS,
     MAX_SERIES,
     REVIEWS,
