@@ -21,7 +21,7 @@ from fleethook.model.karmada import (
     Operation,
     proposed_name,
 )
-from fleethook.patch.fixture_tests import FixtureError, is_fixture
+from fleethook.patch.fixture_format import FixtureError, is_fixture
 
 BUNDLE = ROOT / "app" / "fleethook" / "engines" / "interpret" / "bundle"
 UID = "0d5f7a38-71ad-4d2d-a4b0-5b1c8e0f3a11"

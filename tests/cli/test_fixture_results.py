@@ -8,7 +8,7 @@ from fleethook.cli.fixture_results import FixtureResult, make_error_result, prin
 from fleethook.cli.options import Output
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.patch.fixture_tests import Difference, FixtureError, read_tests
+from fleethook.patch.fixture_format import Difference, FixtureError, read_tests
 
 PASSED = FixtureResult("a.yaml", 3, "right", "CREATE", "rule-a", 0.5, "", [])
 FAILED = PASSED._replace(line=4, name="wrong", differences=[Difference("allowed", True, False)])

@@ -14,7 +14,7 @@ from fleethook.engines.interpret.interpreter_fixtures import (
 )
 from fleethook.interpret.interpreter import Answer
 from fleethook.model.karmada import Operation
-from fleethook.patch.fixture_tests import EXCLUDE, Difference, FixtureError, is_fixture
+from fleethook.patch.fixture_format import EXCLUDE, Difference, FixtureError, is_fixture
 
 FOO = {"apiVersion": "example.org/v1", "kind": "Foo", "spec": {"replicas": 1}}
 BAR = {**FOO, "kind": "Bar"}

@@ -3,7 +3,7 @@
 A document has ``name``, ``operation``, ``desiredObj`` and/or ``observedObj``, ``statusItems``, ``inputReplicas`` and
 ``output``. The answer must equal the members of ``output``; ``{{EXCLUDE}}`` matches any value.
 
-In fleethook's format, fixtures share objects (`fleethook.patch.fixture_tests`). A test may name a shared object in
+In fleethook's format, fixtures share objects (`fleethook.patch.fixture_format`). A test may name a shared object in
 place of a status, too.
 
 Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test.go.
@@ -17,7 +17,7 @@ from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list
 from fleethook.model.karmada import OPERATIONS, AggregatedStatusItem, Operation
-from fleethook.patch.fixture_tests import (
+from fleethook.patch.fixture_format import (
     Difference,
     FixtureError,
     check_members,

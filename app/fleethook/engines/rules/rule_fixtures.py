@@ -21,7 +21,7 @@ from fleethook.admission.rule import (
 from fleethook.model.admission import AdmissionRequest, Operation
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import diff
-from fleethook.patch.fixture_tests import (
+from fleethook.patch.fixture_format import (
     DOCUMENT,
     Difference,
     FixtureError,

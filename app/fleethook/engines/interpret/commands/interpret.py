@@ -52,7 +52,7 @@ from fleethook.model.formats.client_config import FixedAddresses, parse_fixed_ad
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.patch.fixture_tests import FixtureError
+from fleethook.patch.fixture_format import FixtureError
 
 _Rules = Annotated[
     list[Path] | None,

@@ -32,7 +32,7 @@ from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.model.karmada import CUSTOMIZATION, ConventionsMode
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.patch.fixture_tests import Difference, FixtureError, is_fixture
+from fleethook.patch.fixture_format import Difference, FixtureError, is_fixture
 
 
 def is_interpreter(document: Document) -> bool:

@@ -36,7 +36,7 @@ from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation
-from fleethook.patch.fixture_tests import FixtureError
+from fleethook.patch.fixture_format import FixtureError
 
 MAX_TEXT: Final = 512 << 10
 """Characters of one field. Objects of a real fleet rarely have more than 100 KiB."""

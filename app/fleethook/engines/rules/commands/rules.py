@@ -48,7 +48,7 @@ from fleethook.model.formats.labels import is_dns1123_label
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, is_built_in
 from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import EVERY
-from fleethook.patch.fixture_tests import is_fixture
+from fleethook.patch.fixture_format import is_fixture
 
 
 def export(

@@ -1,7 +1,7 @@
 import pytest
 
 from fleethook.model.json import JSON
-from fleethook.patch.fixture_tests import (
+from fleethook.patch.fixture_format import (
     Difference,
     FixtureError,
     compare_member,
