@@ -16,7 +16,7 @@ from tests.e2e.dispatch_callers import Caller
 from tests.e2e.fleet import OPENYURT, grant
 from tests.engines.dispatch.builders import configuration, webhook
 from tests.recordings.recordings import MUTATE
-from tests.recordings.replay.test_replay import admission
+from tests.recordings.replay.test_review_replay import admission
 from tests.recordings.replaying import recording
 from tests.serving import ROOT
 

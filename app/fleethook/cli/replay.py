@@ -27,7 +27,7 @@ from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
 from fleethook.recordings.recording_format import FILE_SUFFIX, Record, RecordEntry, RecordProblem, read_entries
 from fleethook.recordings.replay.decision_changes import ChangedDecision
-from fleethook.recordings.replay.replay import (
+from fleethook.recordings.replay.review_replay import (
     OFFLINE,
     ChangeGroup,
     Replayed,

@@ -25,7 +25,7 @@ from fleethook.console.reviews.replay_jobs import ReplayJob, ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.recordings.recording_format import CallName, RecordedCall
 from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
-from fleethook.recordings.replay.replay import DiffLine, Replayed
+from fleethook.recordings.replay.review_replay import DiffLine, Replayed
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
 from tests.console.reviews.test_review_index import asked, entry_of

@@ -18,7 +18,7 @@ from fleethook.recordings.replay.decision_changes import (
     make_change,
     read_outcome,
 )
-from fleethook.recordings.replay.replay import MAX_LINES, describe_change
+from fleethook.recordings.replay.review_replay import MAX_LINES, describe_change
 from tests.recordings.recordings import MUTATE, TIME, line
 
 OBJECT = {"metadata": {"name": "a"}, "spec": {"replicas": 1, "list": [1, 2]}}

@@ -44,7 +44,7 @@ from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
 from fleethook.recordings.recording_format import BodyError, RecordedCall, RecordEntry, unwrap_body
 from fleethook.recordings.replay.decision_changes import UNDECIDABLE, OutcomeDifference
-from fleethook.recordings.replay.replay import DiffLine, Replayed, describe_change, describe_difference
+from fleethook.recordings.replay.review_replay import DiffLine, Replayed, describe_change, describe_difference
 
 MAX_CHARACTERS: Final = 100_000
 """Characters of the shown review."""

@@ -15,7 +15,7 @@ from fleethook.console.rendering import Paging, take_page
 from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 from fleethook.recordings.recording_format import RecordEntry
 from fleethook.recordings.replay.decision_changes import ChangedDecision
-from fleethook.recordings.replay.replay import (
+from fleethook.recordings.replay.review_replay import (
     OFFLINE,
     DiffLine,
     GroupName,

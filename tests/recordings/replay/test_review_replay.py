@@ -12,7 +12,7 @@ import pytest
 from fleethook.app import Fleethook
 from fleethook.recordings.recording_format import CallName, RecordEntry, read_entries
 from fleethook.recordings.replay.decision_changes import ChangedDecision, ReviewedObject
-from fleethook.recordings.replay.replay import Replayed, Report, replay_reviews
+from fleethook.recordings.replay.review_replay import Replayed, Report, replay_reviews
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
 from tests.engines.dispatch.builders import (
