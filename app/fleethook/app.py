@@ -27,8 +27,8 @@ from fleethook.server.openapi import describe_reviews
 from fleethook.server.protocol.bodies import BodyBudget, close_after_answer
 from fleethook.server.protocol.connections import Connections, EdgeMetrics, find_capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
-from fleethook.server.reviews.codec import encode_error
 from fleethook.server.reviews.endpoint import Endpoint, RecordReview
+from fleethook.server.reviews.review_codec import encode_error
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
 from fleethook.work.garbage import settle_garbage_collector

@@ -10,7 +10,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
-from fleethook.server.reviews.codec import decode_review
+from fleethook.server.reviews.review_codec import decode_review
 from tests.builders import mutate_workload
 
 NAMESPACES = 20

@@ -16,7 +16,7 @@ from benchmarks.engines.worst_documents import Around, Base, Hostile, around, ch
 from benchmarks.harness.rounds import Spread, spread
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.review.interpret_endpoint import decode_review as decode_question
-from fleethook.server.reviews.codec import BadReviewError, decode_review
+from fleethook.server.reviews.review_codec import BadReviewError, decode_review
 
 SEED = 19
 INTERPRETING = (paths.INTERPRET, paths.EXPLORE)

@@ -34,7 +34,7 @@ from fleethook.server.log import (
     format_line,
     make_admission_line,
 )
-from fleethook.server.reviews import codec
+from fleethook.server.reviews import review_codec
 from tests.model.formats.test_text import HOSTILE
 from tests.serving import EXAMPLES, ROOT
 from tests.waiting import NET
@@ -103,12 +103,12 @@ def encode(kind: str, version: str, request: Any) -> bytes:
     return json.dumps({"apiVersion": version, "kind": kind, "request": request}).encode()
 
 
-def admission(**request: Any) -> codec.Decoded:
+def admission(**request: Any) -> review_codec.Decoded:
     given = {"uid": "u-1", "operation": "CREATE", "namespace": "shop", "kind": KIND, **request}
-    return codec.decode_review(encode("AdmissionReview", "admission.k8s.io/v1", given))
+    return review_codec.decode_review(encode("AdmissionReview", "admission.k8s.io/v1", given))
 
 
-def request_of(decoded: codec.Decoded) -> AdmissionRequest:
+def request_of(decoded: review_codec.Decoded) -> AdmissionRequest:
     assert decoded.request is not None
     return decoded.request
 
@@ -121,7 +121,7 @@ def members(line: Line) -> dict[str, Any]:
     return dict(found)
 
 
-def line_of(review: codec.Decoded, response: Any = None) -> dict[str, Any]:
+def line_of(review: review_codec.Decoded, response: Any = None) -> dict[str, Any]:
     answer = patched([{"op": "remove", "path": "/a"}]) if response is None else response
     return members(make_admission_line("/r", review, answer, seconds=0.0012345, request_id="r-1"))
 

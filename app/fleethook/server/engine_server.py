@@ -22,7 +22,7 @@ from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.bodies import RETRY_AFTER, Reply, close_after_answer, send_reply
 from fleethook.server.protocol.connections import Capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
-from fleethook.server.reviews.codec import encode_error
+from fleethook.server.reviews.review_codec import encode_error
 from fleethook.settings import Settings
 from fleethook.work.threads import Worker
 

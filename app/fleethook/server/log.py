@@ -26,7 +26,7 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.text import escape, escape_json, shorten
 from fleethook.model.json import JSON
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
-from fleethook.server.reviews.codec import Decoded
+from fleethook.server.reviews.review_codec import Decoded
 from fleethook.tracing.spans import find_trace_id
 
 STANDARD_ERROR: Final = 2

@@ -21,7 +21,7 @@ from fleethook.model.admission import Operation as SentOperation
 from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.server.reviews.codec import BadReviewError, decode_review
+from fleethook.server.reviews.review_codec import BadReviewError, decode_review
 from fleethook.workload_schema.admission_objects import show_objects
 from fleethook.workload_schema.defaults import knows_defaults, set_defaults
 from fleethook.workload_schema.schema_defaults import CustomVersion, find_version

@@ -15,8 +15,14 @@ from fleethook.model.admission import AdmissionRequest, AdmissionReview, Respons
 from fleethook.model.gvk import GroupKind
 from fleethook.server.log import ReviewLine, find_cluster, make_admission_line
 from fleethook.server.protocol.bodies import RequestError
-from fleethook.server.reviews.codec import Decoded, ReviewProblem, decode_review, encode_response, explain_failure
 from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
+from fleethook.server.reviews.review_codec import (
+    Decoded,
+    ReviewProblem,
+    decode_review,
+    encode_response,
+    explain_failure,
+)
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 
 Immediate = Response | Callable[[], Response | None]

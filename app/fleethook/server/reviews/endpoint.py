@@ -24,7 +24,7 @@ from fleethook.server.protocol.bodies import (
     read_body,
     send_reply,
 )
-from fleethook.server.reviews.codec import encode_error
+from fleethook.server.reviews.review_codec import encode_error
 from fleethook.work.threads import Worker, finish
 
 MAX_DIGITS: Final = 309

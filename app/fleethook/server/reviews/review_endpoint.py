@@ -17,7 +17,6 @@ from starlette.types import Scope
 from fleethook.model.json import JSON
 from fleethook.server.log import Line, LogSink, encode_line
 from fleethook.server.protocol.bodies import Reply, RequestError
-from fleethook.server.reviews.codec import BadReviewError, ReviewProblem
 from fleethook.server.reviews.endpoint import (
     MAX_ON_LOOP,
     REQUEST_ID,
@@ -29,6 +28,7 @@ from fleethook.server.reviews.endpoint import (
     check_numbers,
     refuse,
 )
+from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem
 from fleethook.tracing.spans import CURRENT, Attributes, StartTrace, begin_in_span, find_trace_id
 from fleethook.work.threads import finish
 

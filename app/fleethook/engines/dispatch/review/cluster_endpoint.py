@@ -39,14 +39,14 @@ from fleethook.server.protocol.bodies import (
 )
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
 from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
-from fleethook.server.reviews.codec import (
+from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP, AskedCall
+from fleethook.server.reviews.review_codec import (
     Decoded,
     ReviewProblem,
     decode_review,
     encode_response,
     explain_failure,
 )
-from fleethook.server.reviews.endpoint import CHARGE, MAX_ON_LOOP, AskedCall
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 from fleethook.work.threads import Work, begin
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fleethook.model.admission import Response
-from fleethook.server.reviews.codec import (
+from fleethook.server.reviews.review_codec import (
     MAX_UID,
     BadReviewError,
     decode_review,
