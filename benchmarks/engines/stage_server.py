@@ -22,7 +22,7 @@ from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.server.log import encode_line, make_admission_line
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, find_outcome
-from fleethook.server.reviews.endpoint import REQUEST_ID
+from fleethook.server.reviews.http_endpoint import REQUEST_ID
 from fleethook.server.reviews.review_codec import decode_review, encode_response
 from fleethook.work.threads import finish
 

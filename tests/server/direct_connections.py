@@ -20,7 +20,7 @@ from fleethook.server.protocol.bodies import Reply
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.endpoint import REQUEST_ID
+from fleethook.server.reviews.http_endpoint import REQUEST_ID
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 

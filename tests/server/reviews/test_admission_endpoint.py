@@ -12,7 +12,7 @@ from fleethook.cluster.store import PartState, StaleError
 from fleethook.model.admission import AdmissionRequest, errored
 from fleethook.server.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
+from fleethook.server.reviews.http_endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set

@@ -43,7 +43,7 @@ from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.engine_server import Check, EngineServer, ServerContext
 from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
 from fleethook.server.reviews.admission_endpoint import ReviewHandler, ReviewRoute, make_admission_route
-from fleethook.server.reviews.endpoint import Endpoint
+from fleethook.server.reviews.http_endpoint import Endpoint
 from fleethook.settings import Settings
 
 _log: Final = logging.getLogger(__name__)

@@ -62,7 +62,7 @@ from fleethook.server.reviews.admission_endpoint import (
     change_response,
     make_admission_route,
 )
-from fleethook.server.reviews.endpoint import SWITCH_OFF_HINT
+from fleethook.server.reviews.http_endpoint import SWITCH_OFF_HINT
 from fleethook.settings import Settings
 from fleethook.work.garbage import pause_garbage_collector
 from fleethook.work.threads import Worker

@@ -13,7 +13,7 @@ from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION
 from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.json import as_object
-from fleethook.server.reviews.endpoint import MAX_ON_LOOP
+from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
 from fleethook.work.threads import DaemonThreads, favour_event_loop
 
 THREADS: Final = 4

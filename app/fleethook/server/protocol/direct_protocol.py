@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from fleethook.server.protocol.bodies import JSON_TYPE, PIECE_BYTES, BodyCharge, Reply, RequestError, client_of
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHeads
-from fleethook.server.reviews.endpoint import CHARGE, Endpoint, refuse
+from fleethook.server.reviews.http_endpoint import CHARGE, Endpoint, refuse
 
 FindEndpoint = Callable[[str], Endpoint | None]
 """Returns the endpoint that may answer POSTs to a path at once."""

@@ -15,7 +15,7 @@ from fleethook.model.admission import AdmissionRequest, AdmissionReview, Respons
 from fleethook.model.gvk import GroupKind
 from fleethook.server.log import ReviewLine, find_cluster, make_admission_line
 from fleethook.server.protocol.bodies import RequestError
-from fleethook.server.reviews.endpoint import MAX_ON_LOOP, Endpoint
+from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.server.reviews.review_codec import (
     Decoded,
     ReviewProblem,

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from fleethook.model.json import JSON
 from fleethook.server.log import Line, LogSink, encode_line
 from fleethook.server.protocol.bodies import Reply, RequestError
-from fleethook.server.reviews.endpoint import (
+from fleethook.server.reviews.http_endpoint import (
     MAX_ON_LOOP,
     REQUEST_ID,
     Answered,
