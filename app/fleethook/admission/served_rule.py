@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fleethook.admission.declaration import Declaration, RuleError
-from fleethook.admission.existing import REFUSALS, judge_update
+from fleethook.admission.existing_violations import REFUSALS, judge_update
 from fleethook.admission.invocation import (
     Denied,
     Invocation,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, Rule, validate
-from fleethook.admission.existing import MAX_CHANGES
+from fleethook.admission.existing_violations import MAX_CHANGES
 
 OWNER = "metadata.labels: label `owner` is missing"
 LATEST = "use a fixed tag"
