@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.admission.members import Members
+from fleethook.admission.attribute_access import Members
 from fleethook.admission.parameters import PLAIN, carry_over, describe_misfit, find_codec, follow_changes
 from tests.hypothesis_profiles import examples
 

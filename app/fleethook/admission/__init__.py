@@ -10,10 +10,10 @@ To write a rule, put it into a file and pass it to ``fleethook serve --rules FIL
             raise Denied("label `owner` is missing", field="metadata.labels")
 """
 
+from fleethook.admission.attribute_access import Members
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.decorators import mutate, validate
 from fleethook.admission.invocation import Denied
-from fleethook.admission.members import Members
 from fleethook.admission.request import Objects, Request
 from fleethook.admission.rule import Review, Rule
 

@@ -6,7 +6,7 @@ from reprlib import repr as shortened_repr
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from fleethook.admission.members import view
+from fleethook.admission.attribute_access import view
 from fleethook.admission.parameters import PLAIN
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version

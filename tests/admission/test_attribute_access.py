@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.admission.members import Members, to_plain, view
+from fleethook.admission.attribute_access import Members, to_plain, view
 from fleethook.admission.parameters import PLAIN
 from fleethook.patch import apply, diff
 from tests.hypothesis_profiles import examples
