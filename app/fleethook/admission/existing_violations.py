@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.admission.declaration import Declaration
-from fleethook.admission.matching import find_mismatch
+from fleethook.admission.rule_matching import find_mismatch
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.json import JSON, JSONObject, as_object, as_text

@@ -17,10 +17,10 @@ from fleethook.admission.invocation import (
     shorten_text,
     write_warning,
 )
-from fleethook.admission.matching import bind_variables
 from fleethook.admission.parameters import read_signature
 from fleethook.admission.pod_templates import find_template, has_controller, place_patch, place_refusal, show_template
 from fleethook.admission.request import Lookup
+from fleethook.admission.rule_matching import bind_variables
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fleethook.admission.matching import find_rule_mismatch
 from fleethook.admission.request import Lookup
 from fleethook.admission.rule import Rule
+from fleethook.admission.rule_matching import find_rule_mismatch
 from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION
 from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored

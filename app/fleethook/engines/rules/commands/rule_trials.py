@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.admission.matching import choose_resource, find_rule_mismatch
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import Review, Rule, Surroundings, ask_in_order, build_request
+from fleethook.admission.rule_matching import choose_resource, find_rule_mismatch
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Outcome, Trial, remove_stored
 from fleethook.model.admission import AdmissionRequest, read_cluster
