@@ -29,8 +29,8 @@ from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import StaleError
 from fleethook.engine import EngineStartError
-from fleethook.engines.rules.consumers_server import Consumers, list_stable, make_consumer_route, make_gauge
-from fleethook.engines.rules.consumers_server import list_resources as list_consumed
+from fleethook.engines.rules.consumer_workspaces import Consumers, list_stable, make_consumer_route, make_gauge
+from fleethook.engines.rules.consumer_workspaces import list_resources as list_consumed
 from fleethook.engines.rules.rule_runner import RuleRunner
 from fleethook.engines.rules.rules_settings import RulesSettings
 from fleethook.model.admission import AdmissionRequest, Response

@@ -10,7 +10,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_cluster import Cluster, Followed
 from fleethook.cluster.registration.consumer_webhooks import CONFIGURATIONS
 from fleethook.cluster.store import Store
-from fleethook.engines.rules.consumers_server import Consumers, list_resources
+from fleethook.engines.rules.consumer_workspaces import Consumers, list_resources
 from fleethook.model.admission import AdmissionRequest
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.settings import Settings
