@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fleethook.engines.dispatch.lint.lint import lint
+from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
 from tests.engines.dispatch.builders import WIDGETS, configuration, definition, export, in_cluster, store_of, webhook
 
 Documents = list[dict[str, Any]]

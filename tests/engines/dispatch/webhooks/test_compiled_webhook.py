@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.lint.lint import lint
+from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
 from fleethook.engines.dispatch.webhooks.compiled_webhook import (
     DISPATCH_ONLY,
     MUTATING,

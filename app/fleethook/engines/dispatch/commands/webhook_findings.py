@@ -16,7 +16,7 @@ def lint_webhooks(documents: Sequence[Document], store: Store, _options: SourceO
     """Return the findings about webhooks and APIBindings, as `fleethook.engine.Engine` describes."""
     if not any(key_of(document.object).group_kind in _LINTED for document in documents):
         return []
-    from fleethook.engines.dispatch.lint.lint import lint  # noqa: PLC0415 - it needs CEL, and overriders do not
+    from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint  # noqa: PLC0415 - it needs CEL, and overriders do not
 
     return [
         FindingRow(

@@ -24,7 +24,7 @@ from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
 from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import RequestOperation
 from fleethook.engines.dispatch.lint.configuration_validation import WebhookFinding
-from fleethook.engines.dispatch.lint.lint import lint
+from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
 from fleethook.engines.dispatch.pages.explain_form import (
     RequestForm,
     VerdictTree,

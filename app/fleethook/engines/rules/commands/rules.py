@@ -232,7 +232,7 @@ def _print_rules(rules: Sequence[Rule], store: Store) -> None:
 
 def _describe_sight(declared: Declaration, store: Store) -> str:
     """Return the namespaces and resources whose objects a rule gets, in one line."""
-    from fleethook.engines.dispatch.lint.lint import find_scopes  # noqa: PLC0415 - only this command needs it
+    from fleethook.engines.dispatch.lint.rule_and_binding_checks import find_scopes  # noqa: PLC0415 - only this command needs it
 
     scopes = find_scopes(store, cluster="", group=declared.group, resource=declared.resource)
     namespaced = declared.scope != "Cluster" and scopes != {False}
@@ -248,7 +248,7 @@ def _describe_sight(declared: Declaration, store: Store) -> str:
 
 
 def _list_unseen(declared: Declaration, store: Store) -> Iterator[str]:
-    from fleethook.engines.dispatch.lint.lint import serves  # noqa: PLC0415 - only this command needs it
+    from fleethook.engines.dispatch.lint.rule_and_binding_checks import serves  # noqa: PLC0415 - only this command needs it
 
     group, resource = declared.group, declared.resource
     if "not-control-plane" in declared.conditions and resource == EVERY:

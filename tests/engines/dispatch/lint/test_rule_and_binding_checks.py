@@ -13,7 +13,7 @@ from fleethook.admission.declaration import NOT_DELETED
 from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.lint.configuration_validation import CODES, WebhookFinding
-from fleethook.engines.dispatch.lint.lint import lint
+from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
