@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import Program, compile_condition
 from fleethook.model.admission import Operation
-from fleethook.model.formats.labels import NAMESPACE_LABEL, validate_selector
+from fleethook.model.formats.labels import NAMESPACE_LABEL, is_dns1123_label, label_key_problem, validate_selector
 from fleethook.model.gvk import GroupKind, guess_resource, parse_api_version
 from fleethook.model.json import JSONObject, as_object
 
@@ -48,10 +48,6 @@ def is_control_plane(group: str, resource: str) -> bool:
 
 POD_SUBRESOURCES: Final = ("ephemeralcontainers", "resize")
 """The subresources that change the spec of a Pod, and whose requests have the whole Pod."""
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_MAX_NAME_LENGTH: Final = 63
-# k8s.io/apimachinery/pkg/util/validation, IsQualifiedName, without a prefix.
-_CONDITION_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 # cel-go shows the line of the expression with a mark, in two further lines.
 _CEL_ERROR: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*?)(?: \(in container ''\))?\n \| .*\n \| .*")
@@ -126,76 +122,52 @@ class Declaration(NamedTuple):
         return frozenset(GroupKind(parse_api_version(api_version)[0], kind) for api_version, kind, _ in self.follows)
 
 
-class Options(NamedTuple):
-    """The arguments of a decorator as the author wrote them; `Declaration` has the same members."""
-
-    api_version: str
-    kind: str
-    on: str | Iterable[str]
-    subresource: str
-    scope: str
-    namespaces: Any
-    namespace_selector: Mapping[str, Any] | None
-    object_selector: Mapping[str, Any] | None
-    match_conditions: Mapping[str, str] | None
-    failure_policy: str | None
-    side_effects: str
-    timeout: int
-    order: int
-    follows: Sequence[Any]
-    resource: str
-    name: str | None
-    inline: bool
-    existing: str
-    templates: bool
-
-
-def declare(options: Options, function_name: str, *, mutates: bool) -> Declaration:
-    """Check the arguments of a decorator; raises RuleError."""
-    _check_types(options)
-    group, version, kind, resource = _read_kind(options)
-    operations = _read_operations(options.on, mutates=mutates)
-    conditions = dict(options.match_conditions or {})
+def declare(given: Mapping[str, Any], function_name: str, *, mutates: bool) -> Declaration:
+    """Check the arguments of a decorator, of which each may have any type; raises RuleError."""
+    given = {**given, "failure_policy": given["failure_policy"] or ("Ignore" if mutates else "Fail")}
+    _check_values(given)
+    group, version, kind, resource = _read_kind(given)
+    operations = _read_operations(given["on"], mutates=mutates)
+    conditions = dict(given["match_conditions"] or {})
     if "UPDATE" in operations:
         conditions.setdefault("not-being-deleted", NOT_DELETED)
     if resource == "*" and any(group in ("*", one.partition("/")[0]) for one in _CONTROL_PLANE):
         conditions.setdefault("not-control-plane", NO_CONTROL_PLANE)
-    if (group, resource) == ("", "pods") and options.subresource in ("", *POD_SUBRESOURCES):
+    if (group, resource) == ("", "pods") and given["subresource"] in ("", *POD_SUBRESOURCES):
         conditions.setdefault("not-a-mirror", NO_MIRROR)
-    selector = _read_selector("namespace_selector", options.namespace_selector)
-    namespaces = _read_namespaces(options.namespaces)
-    if namespaces:
+    selector = _read_selector("namespace_selector", given["namespace_selector"])
+    if namespaces := _read_namespaces(given["namespaces"]):
         wanted = {"key": NAMESPACE_LABEL, "operator": "In", "values": [*namespaces]}
         selector = {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), wanted]}
-    sees_system = options.namespaces == "*" or list_named_namespaces(selector)
-    if options.templates and (group, resource, options.subresource) != ("", "pods", ""):
+    sees_system = given["namespaces"] == "*" or list_named_namespaces(selector)
+    if given["templates"] and (group, resource, given["subresource"]) != ("", "pods", ""):
         raise RuleError("templates: only a rule about Pods sees those in templates: give 'v1' and 'Pod'")
-    policy = options.failure_policy or ("Ignore" if mutates else "Fail")
     return Declaration(
-        name=_check_name(options.name or function_name.strip("_").lower().replace("_", "-")),
+        name=_check_name(given["name"] or function_name.strip("_").lower().replace("_", "-")),
         mutates=mutates,
         group=group,
         version=version,
         kind=kind,
         resource=resource,
         operations=operations,
-        subresource=options.subresource,
-        scope=_choose("scope", options.scope, get_args(ScopeOfRule)),
         namespace_selector=selector,
         exempt=() if sees_system else SYSTEM_NAMESPACES,
-        object_selector=_read_selector("object_selector", options.object_selector),
+        object_selector=_read_selector("object_selector", given["object_selector"]),
         conditions=_compile_conditions(conditions),
-        failure_policy=_choose("failure_policy", policy, get_args(FailurePolicy)),
-        side_effects=_choose("side_effects", options.side_effects, get_args(SideEffects)),
-        timeout=_check_timeout(options.timeout),
-        order=options.order,
-        follows=_read_followed(options.follows),
-        inline=options.inline,
-        existing=_choose("existing", options.existing, get_args(Existing)),
-        templates=options.templates,
+        follows=_read_followed(given["follows"]),
+        **{name: given[name] for name in _AS_GIVEN},
     )
 
 
+_AS_GIVEN: Final = (
+    "subresource", "scope", "failure_policy", "side_effects", "timeout", "order", "inline", "existing", "templates",
+)  # fmt: skip
+_CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
+    "scope": get_args(ScopeOfRule),
+    "failure_policy": get_args(FailurePolicy),
+    "side_effects": get_args(SideEffects),
+    "existing": get_args(Existing),
+}
 _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "api_version": (str, "text"),
     "kind": (str, "text"),
@@ -213,47 +185,55 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
 _OPTIONAL: Final = ("match_conditions", "name")
 
 
-def _check_types(options: Options) -> None:
+def _check_values(given: Mapping[str, Any]) -> None:
     for argument, (type_, noun) in _TYPES.items():
-        value = getattr(options, argument)
+        value = given[argument]
         # In Python, a truth value is a number, too.
         fits = isinstance(value, type_) and isinstance(value, bool) == (type_ is bool)
         if not fits and not (value is None and argument in _OPTIONAL):
             raise RuleError(f"{argument}: {value!r} is no {noun}")
+    for argument, known in _CHOICES.items():
+        _choose(argument, given[argument], known)
+    if not 1 <= given["timeout"] <= _MAX_TIMEOUT:
+        raise RuleError(f"timeout: {given['timeout']!r} is not a number of seconds from 1 to {_MAX_TIMEOUT}")
+
+
+def _choose(argument: str, value: Any, known: tuple[Any, ...]) -> None:
+    if value not in known:
+        raise RuleError(f"{argument}: {value!r} is unknown: give {', '.join(known[:-1])} or {known[-1]}")
 
 
 def _check_name(name: str) -> str:
-    if len(name) > _MAX_NAME_LENGTH or not _NAME.fullmatch(name):
+    if not is_dns1123_label(name):
         raise RuleError(
-            f"the name {name!r} is no DNS label: use at most {_MAX_NAME_LENGTH} lower-case letters, digits and "
-            "hyphens, or give name="
+            f"the name {name!r} is no DNS label: use at most 63 lower-case letters, digits and hyphens, or give name="
         )
     return name
 
 
-def _read_kind(options: Options) -> tuple[str, str, str, str]:
+def _read_kind(given: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Return group, version, kind and resource. A name that starts in lower case is a resource."""
-    group, version = parse_api_version(options.api_version)
-    if options.api_version == "*":
+    group, version = parse_api_version(given["api_version"])
+    if given["api_version"] == "*":
         group = "*"
-    _check_version(options.api_version, group, version)
-    kind, resource = options.kind, options.resource
+    _check_version(given["api_version"], group, version)
+    kind, resource = given["kind"], given["resource"]
     if not resource and (kind == "*" or kind[:1].islower()):
         kind, resource = "", kind
     if not kind and not resource:
         raise RuleError("the rule names neither a kind nor a resource: give one such as 'Deployment' or 'deployments'")
     for name, _, part in (one.partition("/") for one in (kind, resource) if "/" in one):
         raise RuleError(f"'{name}/{part}' has a slash: give {name!r}, and subresource={part!r}")
-    named = {"kind": kind.lower(), "resource": resource, "subresource": options.subresource}
+    named = {"kind": kind.lower(), "resource": resource, "subresource": given["subresource"]}
     for argument, name in named.items():
-        if name not in ("", "*") and not _NAME.fullmatch(name):
+        if name not in ("", "*") and not is_dns1123_label(name):
             raise RuleError(f"{argument}: {name!r} is no name of Kubernetes: use letters, digits and hyphens")
     return group, version, kind, resource or guess_resource(kind)
 
 
 def _check_version(api_version: str, group: str, version: str) -> None:
     names = (one for one in (*group.split("."), version) if one not in ("", "*"))
-    if not version or "/" in group or not all(map(_NAME.fullmatch, names)):
+    if not version or "/" in group or not all(map(is_dns1123_label, names)):
         raise RuleError(f"{api_version!r} is no apiVersion: give one such as 'apps/v1', 'v1' or '*/*'")
 
 
@@ -269,12 +249,6 @@ def _read_operations(on: str | Iterable[str], *, mutates: bool) -> tuple[str, ..
     if mutates and "DELETE" in operations:
         raise RuleError("on: a DELETE has no object to change: use @validate, or name other operations")
     return tuple(dict.fromkeys(operations))
-
-
-def _choose(argument: str, value: Any, known: tuple[Any, ...]) -> Any:
-    if value not in known:
-        raise RuleError(f"{argument}: {value!r} is unknown: give {', '.join(known[:-1])} or {known[-1]}")
-    return value
 
 
 def _read_selector(argument: str, selector: Mapping[str, Any] | None) -> JSONObject:
@@ -294,7 +268,7 @@ def _read_namespaces(namespaces: Any) -> tuple[str, ...]:
     if not isinstance(given, Sequence) or not given or not all(isinstance(one, str) for one in given):
         raise RuleError(f"namespaces: {namespaces!r} is no list of namespaces: give '*' for all, or some names")
     for one in given:
-        if len(one) > _MAX_NAME_LENGTH or not _NAME.fullmatch(one):
+        if not is_dns1123_label(one):
             raise RuleError(f"namespaces: {one!r} is no name of a namespace")
     return tuple(given)
 
@@ -312,7 +286,8 @@ def _compile_conditions(conditions: Mapping[Any, str]) -> Mapping[str, Program]:
     if len(conditions) > _MAX_CONDITIONS:
         raise RuleError(f"match_conditions: {len(conditions)} conditions are more than {_MAX_CONDITIONS}")
     for name in conditions:
-        if not isinstance(name, str) or not _CONDITION_NAME.fullmatch(name):
+        # k8s.io/kubernetes/pkg/apis/admissionregistration/validation: a qualified name, as the key of a label.
+        if not isinstance(name, str) or label_key_problem(name):
             raise RuleError(f"match_conditions: {name!r} is no name: use letters, digits, '-', '_' and '.'")
     return {name: compile_cel(f"match_conditions[{name!r}]", one) for name, one in conditions.items()}
 
@@ -326,12 +301,6 @@ def compile_cel(argument: str, expression: str) -> Program:
     except ExpressionError as error:
         text = _CEL_ERROR.sub(_CEL_PLACE, str(error)).replace("\n", "; ")
         raise RuleError(f"{argument}: {text}") from error
-
-
-def _check_timeout(timeout: int) -> int:
-    if not 1 <= timeout <= _MAX_TIMEOUT:
-        raise RuleError(f"timeout: {timeout!r} is not a number of seconds from 1 to {_MAX_TIMEOUT}")
-    return timeout
 
 
 def _read_followed(follows: Sequence[Any]) -> tuple[tuple[str, str, str], ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
-from fleethook.admission.declaration import DEFAULT_TIMEOUT, Options, RuleError, compile_cel, declare
+from fleethook.admission.declaration import DEFAULT_TIMEOUT, RuleError, compile_cel, declare
 from fleethook.admission.rule import Rule
 from fleethook.admission.served_rule import Function
 from fleethook.cel.program import Program
@@ -116,13 +116,10 @@ def _decorate(arguments: Mapping[str, Any], *, mutates: bool) -> Decorator:
     """Return the decorator for the arguments of `validate`."""
     if callable(arguments["api_version"]):  # ``@validate`` without arguments gives the function as the first one.
         raise RuleError(f"{_find_caller()}: the decorator has no arguments: give apiVersion and kind")
-    given = {name: arguments[name] for name in Options._fields}
-    return lambda function: _make_rule(
-        function, Options(**given), arguments["expression"], arguments["message"], mutates=mutates
-    )
+    return lambda function: _make_rule(function, arguments, mutates=mutates)
 
 
-def _make_rule(function: Any, options: Options, expression: str | None, message: str, *, mutates: bool) -> Rule:
+def _make_rule(function: Any, arguments: Mapping[str, Any], *, mutates: bool) -> Rule:
     if isinstance(function, Rule):
         raise RuleError(
             f"{_find_caller()}: {function.name!r} is a rule already: decorate another function, or for several "
@@ -132,10 +129,10 @@ def _make_rule(function: Any, options: Options, expression: str | None, message:
         raise RuleError(f"{_find_caller()}: {function!r} is no function: decorate one that `def` makes")
     code = inspect.unwrap(function).__code__
     try:
-        program = _compile_expression(expression, message)
-        declaration = declare(options, function.__name__, mutates=mutates)
+        program = _compile_expression(arguments["expression"], arguments["message"])
+        declaration = declare(arguments, function.__name__, mutates=mutates)
         # kube-apiserver trims the message of a policy.
-        made = Rule(declaration, function, expression=program, message=message.strip())
+        made = Rule(declaration, function, expression=program, message=arguments["message"].strip())
     except RuleError as error:
         raise RuleError(f"{code.co_filename}:{code.co_firstlineno}: {function.__name__}: {error}") from error
     if (collected := COLLECTED.get()) is not None:
