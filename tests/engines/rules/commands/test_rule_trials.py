@@ -1,13 +1,16 @@
 """The verdict of `rules apply` about an object is that of review(), of `rules test` and of a server."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fleethook.admission.rule import Rule, Surroundings, build_request, show_request
+from fleethook.admission.rule import Rule, build_request, show_request
 from fleethook.admission.rules_file import load_rules
+from fleethook.cli.options import InputOptions, Output
+from fleethook.cli.trials import Trial, TrialReport
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.engines.rules.commands.rule_trials import RuleTrials
 from fleethook.engines.rules.rule_fixtures import RuleFixture, run_rule_fixture
@@ -54,6 +57,25 @@ DEPLOYMENT = {
 }  # fmt: skip
 
 
+class Trials(TrialReport):
+    """Keeps the outcomes."""
+
+    def __init__(self) -> None:
+        super().__init__("t", Output.JSON, InputOptions(), noun="rule")
+        self.found = list[Trial]()
+
+    def add(self, trial: Trial) -> None:
+        self.found.append(trial)
+
+
+def try_object(rules: Sequence[Rule], document: dict[str, Any], **options: Any) -> list[Trial]:
+    report = Trials()
+    trials = RuleTrials(rules, report, user={})
+    trials.try_object(document, **options)
+    assert not trials.errors
+    return report.found
+
+
 async def ask_server(app: Any, rule: Rule, document: dict[str, Any], resource: str) -> dict[str, Any]:
     shown = show_request(
         build_request(document, None, operation="CREATE", resource=resource), None, mutates=rule.declaration.mutates
@@ -90,8 +112,7 @@ async def test_all_four_say_the_same(document: dict[str, Any], resource: str, tm
             output = {name: verdict[name] for name in ("allowed", "message", "warnings")}
             fixture = RuleFixture("t", rule.name, "CREATE", document, {}, {}, (), output)
             assert run_rule_fixture(rules, fixture)[1:] == ("", "", []), rule.name
-            trials = RuleTrials([rule], Surroundings(), namespaces={}, user={})
-            (trial,) = trials.try_object(document, resource=resource, locate=str)
+            (trial,) = try_object([rule], document, resource=resource)
             failure = next((one for one in (answer.message, *answer.warnings) if rule.failure in one), "")
             expected = (
                 "failed" if failure else "changed" if answer.patch else "allowed" if answer.allowed else "refused"
@@ -119,11 +140,9 @@ def checks(one):
     raise Denied(f"{one.metadata.uid} {one.data.a}")
 """
     )
-    trials = RuleTrials(load_rules([tmp_path / "rules.py"]), Surroundings(), namespaces={}, user={})
     stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
-    found = [*trials.try_object(stored, resource="configmaps", stored=True, locate=str)]
+    found = try_object(load_rules([tmp_path / "rules.py"]), stored, resource="configmaps", stored=True)
     assert [(one.outcome, one.message) for one in found] == [("changed", ""), ("allowed", ""), ("refused", "u b")]
-    assert trials.asked == {"changes", "sees-the-change", "checks"}
 
 
 def test_the_mistakes_of_rules_are_warnings_and_nothing_has_a_side_effect(tmp_path: Path) -> None:
@@ -141,9 +160,8 @@ def repeats(one, request):
     one.setdefault("list", []).append("a")
 """
     )
-    trials = RuleTrials(load_rules([tmp_path / "rules.py"]), Surroundings(), namespaces={}, user={})
     stored = {"apiVersion": "example.org/v1", "kind": "Sheep", "metadata": {"name": "a"}}
-    found = {one.members["rule"]: one for one in trials.try_object(stored, locate=str)}
+    found = {one.members["rule"]: one for one in try_object(load_rules([tmp_path / "rules.py"]), stored)}
     assert {name: one.outcome for name, one in found.items()} == {"repeats": "changed", "wrong-decorator": "allowed"}
     assert ["changes /list/1" in one for one in found["repeats"].warnings] == [True]
     assert ["@validate drops the changes" in one for one in found["wrong-decorator"].warnings] == [True]

@@ -7,11 +7,13 @@ from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule import Review, Rule, Surroundings, ask_in_order, build_request
 from fleethook.admission.rule_matching import choose_resource, find_rule_mismatch
 from fleethook.cli.output.text_output import write_error
-from fleethook.cli.trial_report import Outcome, Trial, remove_stored
+from fleethook.cli.trial_report import Outcome, Trial, TrialReport, remove_stored
+from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import gvk_of
 from fleethook.model.json import JSONObject, as_object
+from fleethook.model.webhook_rules import EVERY
 from fleethook.workload_schema.schema_defaults import find_kind_version
 
 Locate = Callable[[str], str]
@@ -22,44 +24,41 @@ _GIVEN: Final = ("creationTimestamp", "generation", "uid")
 
 
 class RuleTrials:
-    """Asks rules about objects.
+    """Asks rules about objects, and reports the outcomes.
 
     Attributes:
-        asked: The names of rules that have been asked about an object.
+        rules: The rules in the order of kube-apiserver, mutating ones first.
+        errors: The errors about objects that could not be examined.
+        around: The facts that do not depend on the object.
+        namespaces: The labels of namespaces by name.
+        definitions: The CustomResourceDefinitions.
     """
 
-    def __init__(
-        self,
-        rules: Sequence[Rule],
-        around: Surroundings,
-        *,
-        namespaces: Mapping[str, Mapping[str, str]],
-        user: JSONObject,
-        definitions: Sequence[JSONObject] = (),
-    ) -> None:
-        """Prepare.
-
-        Args:
-            rules: The rules in the order of kube-apiserver, mutating ones first.
-            around: The facts that do not depend on the object.
-            namespaces: The labels of namespaces by name.
-            user: The user of the requests.
-            definitions: The CustomResourceDefinitions.
-        """
-        self._rules: Final = rules
-        self._around: Final = around
-        self._namespaces: Final = namespaces
+    def __init__(self, rules: Sequence[Rule], report: TrialReport, *, user: JSONObject) -> None:
+        """Prepare; ``user`` is that of the requests."""
+        self.rules: Final = rules
+        self.errors: Final[list[ManifestError]] = []
+        self.around = Surroundings()
+        self.namespaces: Mapping[str, Mapping[str, str]] = {}
+        self.definitions: Sequence[JSONObject] = ()
+        self._report: Final = report
         self._user: Final = user
-        self._definitions: Final = definitions
         # The function of a rule that notifies somebody must not do so about each object.
         self._is_dry: Final = any(rule.declaration.side_effects != "None" for rule in rules)
-        self.asked: Final[set[str]] = set()
+        self._asked: Final[set[str]] = set()
         self._noted: Final[set[tuple[str, str]]] = set()
 
     def try_object(
-        self, document: JSONObject, *, resource: str = "", stored: bool = False, locate: Locate
-    ) -> Iterator[Trial]:
-        """Yield the outcome of each rule that sees an object, and print a note if one cannot be examined.
+        self,
+        document: JSONObject,
+        *,
+        resource: str = "",
+        stored: bool = False,
+        source: str = "",
+        line: int = 0,
+        locate: Locate = lambda _: "",
+    ) -> None:
+        """Report the outcome of each rule that sees an object, and print a note if one cannot be examined.
 
         A refusal does not end the request, so that it does not hide another one.
 
@@ -67,11 +66,29 @@ class RuleTrials:
             document: The object.
             resource: The plural of its kind, if it is known.
             stored: Whether it comes from a cluster, so that it has all defaults.
+            source: The file, or the resource of the cluster.
+            line: The line in the file.
             locate: Returns the place of a field.
-
-        Raises:
-            ValueError: kube-apiserver never sends such an object.
         """
+        try:
+            for trial in self._try(document, resource, stored=stored, locate=locate):
+                self._report.add(trial)
+        except (ValueError, TypeError) as error:  # kube-apiserver never sends such an object.
+            self.errors.append(ManifestError(source, line, f"cannot be given to rules: {error}"))
+
+    def note_unasked(self) -> None:
+        """Tell which rules have not been asked."""
+        for rule in self.rules:
+            if rule.name not in self._asked:
+                declared = rule.declaration
+                reason = ""
+                if "CREATE" not in declared.operations:
+                    reason = f", because it gets only {', '.join(declared.operations)}"
+                elif declared.subresource not in ("", EVERY):
+                    reason = f", because it gets only the subresource {declared.subresource}"
+                write_error(f"note: {rule.place}: no object is given to {rule.name}{reason}")
+
+    def _try(self, document: JSONObject, resource: str, *, stored: bool, locate: Locate) -> Iterator[Trial]:
         new = remove_stored(document)
         if stored:
             # kube-apiserver shows no status of a new object, and these metadata to validating rules.
@@ -81,15 +98,15 @@ class RuleTrials:
             }
             new = {**new, "metadata": metadata, **({"status": {}} if "status" in document else {})}
         request = build_request(
-            new, rules=self._rules, operation="CREATE", resource=resource, user=self._user, dry_run=self._is_dry
+            new, rules=self.rules, operation="CREATE", resource=resource, user=self._user, dry_run=self._is_dry
         )
-        around = self._around._replace(
-            namespace_labels=self._namespaces.get(request.namespace, {}),
-            version=find_kind_version(self._definitions, document),
+        around = self.around._replace(
+            namespace_labels=self.namespaces.get(request.namespace, {}),
+            version=find_kind_version(self.definitions, document),
         )
         trial = _describe_object(request)
-        seen = [rule for rule in self._rules if not find_rule_mismatch(rule.declaration, request)]
-        for rule in self._rules:
+        seen = [rule for rule in self.rules if not find_rule_mismatch(rule.declaration, request)]
+        for rule in self.rules:
             if rule in seen:
                 self._note_labels(rule, request.namespace)
             else:
@@ -103,7 +120,7 @@ class RuleTrials:
         trial = trial._replace(asked=f"{rule.name} ({rule.place})", members=members)
         if not answer.matched:
             return trial
-        self.asked.add(rule.name)
+        self._asked.add(rule.name)
         failure = next((one for one in (answer.message, *answer.warnings) if one.startswith(rule.failure)), "")
         warnings = tuple(one for one in (*answer.warnings, *answer.mistakes) if one != failure)
         if answer.allowed and not failure and not answer.patch:
@@ -134,7 +151,7 @@ class RuleTrials:
 
     def _note_labels(self, rule: Rule, namespace: str) -> None:
         """Tell that the labels of a namespace are unknown, if they decide."""
-        if namespace and namespace not in self._namespaces and selects_by_labels(rule):
+        if namespace and namespace not in self.namespaces and selects_by_labels(rule):
             text = (
                 f"{rule.place}: {rule.name} selects namespaces by labels, and the Namespace {namespace} is not "
                 "among the objects, so it has only the label of its name"

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -78,20 +77,21 @@ def apply_rules(
     if filename and cluster.is_given:
         fail("give only one of -f and a cluster (--kubeconfig, --context, --in-cluster)")
     rules = load_or_fail(files)
-    report = TrialReport("fleethook rules apply", output, reading, noun="rule")
-    user_info: JSONObject = {"username": user, "groups": group or []}
-    settings = _read_settings(rules, config)
     if kcp_export is not None and (filename or any(map(selects_by_labels, rules))):
         fail("--kcp-export is for neither -f nor rules that select namespaces by labels, which differ by workspace")
+    report = TrialReport("fleethook rules apply", output, reading, noun="rule")
+    trials = RuleTrials(rules, report, user={"username": user, "groups": group or []})
+    trials.around = Surroundings(settings=_read_settings(rules, config))
     if filename:
-        errors = _apply_to_files(rules, filename, namespace, reading, report, settings, user_info)
+        _apply_to_files(trials, filename, namespace, reading)
     else:
         target = cluster.find() if cluster.is_given else KubeconfigContext(find_default_cluster(None, None))
         try:
-            errors = asyncio.run(_apply_to_cluster(rules, target, namespace, report, settings, user_info, kcp_export))
+            asyncio.run(_apply_to_cluster(trials, target, namespace, kcp_export))
         except UnreachableError as error:
             fail(f"cannot read the cluster: {error}")
-    report.finish(errors)
+    trials.note_unasked()
+    report.finish(trials.errors)
 
 
 def load_or_fail(files: Sequence[Path]) -> Sequence[Rule]:
@@ -111,60 +111,32 @@ def _read_settings(rules: Iterable[Rule], config: Path | None) -> Mapping[str, A
     return load_settings({}, config).section(RulesSettings).rule_settings
 
 
-def _note_unasked(rules: Iterable[Rule], trials: RuleTrials) -> None:
-    for rule in rules:
-        if rule.name not in trials.asked:
-            declared = rule.declaration
-            reason = ""
-            if "CREATE" not in declared.operations:
-                reason = f", because it gets only {', '.join(declared.operations)}"
-            elif declared.subresource not in ("", EVERY):
-                reason = f", because it gets only the subresource {declared.subresource}"
-            write_error(f"note: {rule.place}: no object is given to {rule.name}{reason}")
-
-
-def _apply_to_files(
-    rules: Sequence[Rule],
-    files: Sequence[Path],
-    namespace: str,
-    reading: InputOptions,
-    report: TrialReport,
-    settings: Mapping[str, Any],
-    user: JSONObject,
-) -> list[ManifestError]:
-    """Ask the rules about the objects of files, and return the errors about unreadable ones."""
+def _apply_to_files(trials: RuleTrials, files: Sequence[Path], namespace: str, reading: InputOptions) -> None:
+    """Ask the rules about the objects of files."""
     from fleethook.engines.dispatch.match.equivalent_resources import is_namespaced  # noqa: PLC0415 - only for files
     from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - as above
 
     read = read_manifests(files, reading, select=_generates_name)
-    errors, objects = [*read.errors], [one.object for one in read.documents]
+    trials.errors.extend(read.errors)
+    objects = [one.object for one in read.documents]
     store = fill_store(read.documents, INDEXES)
-    definitions = [one for one in objects if gvk_of(one).group_kind == DEFINITION]
-    plurals = {_name_kind(definition): as_text(_find_names(definition).get("plural")) for definition in definitions}
-    trials = RuleTrials(
-        rules,
-        Surroundings(definitions=read_definitions(definitions), lookup=find_among(objects), settings=settings),
-        namespaces={str(one["metadata"]["name"]): read_labels(one) for one in objects if one["kind"] == "Namespace"},
-        user=user,
-        definitions=definitions,
-    )
+    trials.definitions = [one for one in objects if gvk_of(one).group_kind == DEFINITION]
+    trials.namespaces = {
+        str(one["metadata"]["name"]): read_labels(one) for one in objects if one["kind"] == "Namespace"
+    }
+    trials.around = trials.around._replace(definitions=read_definitions(trials.definitions), lookup=find_among(objects))
+    plurals = {(group, kind): plural for group, kind, plural in map(_read_names, trials.definitions)}
     for one in (*read.documents, *read.selected):
         group, _, kind = gvk_of(one.object)
-        resource = find_resource(one.object, rules, plurals.get((group, kind), "")).resource
+        resource = find_resource(one.object, trials.rules, plurals.get((group, kind), "")).resource
         document = one.object
         in_namespace = is_namespaced(store, cluster="", group=group, resource=resource)
         if in_namespace and not document["metadata"].get("namespace"):
             metadata = {**document["metadata"], "namespace": namespace or "default"}
             document = {**document, "metadata": metadata}
-        if namespace and document["metadata"].get("namespace", namespace) != namespace:
-            continue
-        try:
-            for trial in trials.try_object(document, resource=resource, locate=_make_locator(one)):
-                report.add(trial)
-        except (ValueError, TypeError) as error:
-            errors.append(ManifestError(one.source, one.line, f"cannot be given to rules: {error}"))
-    _note_unasked(rules, trials)
-    return errors
+        if not namespace or document["metadata"].get("namespace", namespace) == namespace:
+            locate = _make_locator(one)
+            trials.try_object(document, resource=resource, source=one.source, line=one.line, locate=locate)
 
 
 def _generates_name(value: JSON) -> bool:
@@ -175,33 +147,20 @@ def _generates_name(value: JSON) -> bool:
 
 
 def _make_locator(document: Document) -> Callable[[str], str]:
-    @cache
-    def locate(field: str) -> str:
-        return f"{document.source}:{FieldLines().line(document, field)}" if field else document.place
-
-    return locate
+    lines = FieldLines()
+    return lambda field: f"{document.source}:{lines.line(document, field)}" if field else document.place
 
 
-def _find_names(definition: JSONObject) -> Mapping[str, JSON]:
-    return as_object(as_object(definition.get("spec")).get("names"))
+def _read_names(definition: JSONObject) -> tuple[str, str, str]:
+    """Return group, kind and plural of a CustomResourceDefinition."""
+    spec = as_object(definition.get("spec"))
+    names = as_object(spec.get("names"))
+    return as_text(spec.get("group")), as_text(names.get("kind")), as_text(names.get("plural"))
 
 
-def _name_kind(definition: JSONObject) -> tuple[str, str]:
-    return as_text(as_object(definition.get("spec")).get("group")), as_text(_find_names(definition).get("kind"))
-
-
-async def _apply_to_cluster(
-    rules: Sequence[Rule],
-    target: KubeconfigContext,
-    namespace: str,
-    report: TrialReport,
-    settings: Mapping[str, Any],
-    user: JSONObject,
-    export: str | None = None,
-) -> list[ManifestError]:
-    """Ask the rules about the objects of a cluster, and return the errors about resources; raises UnreachableError."""
-    errors: list[ManifestError] = []
-    done = 0
+async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, namespace: str, export: str | None) -> None:
+    """Ask the rules about the objects of a cluster; raises UnreachableError."""
+    rules, errors, done = trials.rules, trials.errors, 0
     prefix, consumers = EVERY_CLUSTER if export else "", list[Consumer]()
 
     async def read(resource: WatchedResource, within: str = "") -> AsyncIterator[JSONObject]:
@@ -223,26 +182,17 @@ async def _apply_to_cluster(
         async with target.connect(export=export) as connection:
             consumers += await _read_consumers(connection) if export else []
             labelled = [NAMESPACES] if any(map(selects_by_labels, rules)) else []
-            namespaces = {
+            trials.namespaces = {
                 str(one["metadata"]["name"]): read_labels(one) for each in labelled async for one in read(each)
             }
             stored = [one for each in list_followed(rules) async for one in read(each)]
-            around = Surroundings(lookup=find_among(stored), settings=settings)
-            trials = RuleTrials(rules, around, namespaces=namespaces, user=user)
+            trials.around = trials.around._replace(lookup=find_among(stored))
             async for resource in _list_resources(connection, rules, errors, prefix):
                 async for document in read(resource, namespace):
                     done += 1
                     show(f"{done:,} objects, {resource.name}")
-                    try:
-                        for trial in trials.try_object(
-                            document, resource=resource.plural, stored=True, locate=lambda _: ""
-                        ):
-                            report.add(trial)
-                    except (ValueError, TypeError) as error:
-                        name = document["metadata"].get("name")
-                        errors.append(ManifestError(f"{resource.name} {name}", 0, f"cannot be given to rules: {error}"))
-    _note_unasked(rules, trials)
-    return errors
+                    source = f"{resource.name} {document['metadata'].get('name')}"
+                    trials.try_object(document, resource=resource.plural, stored=True, source=source)
 
 
 def _list_unread(consumers: Iterable[Consumer], resource: WatchedResource) -> Iterator[ManifestError]:
