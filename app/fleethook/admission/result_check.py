@@ -14,6 +14,8 @@ from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
 from fleethook.patch import apply
 from fleethook.patch.pointer import escape
+from fleethook.patch.pointer import format_tokens as format_pointer
+from fleethook.workload_schema.struct_rules import check_metadata
 
 POD: Final = GroupKind("", "Pod")
 _CONFIG_MAP: Final[JSONObject] = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -88,23 +90,16 @@ def _check_members(document: JSONObject, definitions: Definitions) -> Iterator[s
 
 # k8s.io/apimachinery v0.36, pkg/api/validation/objectmeta.go, and ValidateObjectMeta in pkg/apis/core/validation.
 _OF_OWNER: Final = ("apiVersion", "kind", "name", "uid")
-_MAX_ANNOTATIONS: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def _check_metadata(kind: GroupKind, metadata: Mapping[str, JSON]) -> Iterator[str]:
     """Yield the faults of labels, annotations, owners and finalizers."""
-    labels, annotations = as_object(metadata.get("labels")), as_object(metadata.get("annotations"))
-    for name, value in labels.items():
-        if problem := label_key_problem(name) or label_value_problem(as_text(value)):
+    for name, value in as_object(metadata.get("labels")).items():
+        if problem := label_value_problem(as_text(value)):
             yield f"/metadata/labels/{escape(name)}: {problem}"
-    for name in annotations:
-        if problem := label_key_problem(name.lower()):
-            yield f"/metadata/annotations/{escape(name)}: {problem}"
-    if (
-        size := sum(len(f"{name}{value}".encode(errors="replace")) for name, value in annotations.items())
-    ) > _MAX_ANNOTATIONS:
-        yield f"/metadata/annotations: must have at most {_MAX_ANNOTATIONS} bytes together, not {size}"
+    for violation in check_metadata(dict(metadata)):
+        yield f"{format_pointer(('metadata', *map(str, violation.tokens)))}: {violation.message}"
     yield from _check_owners(metadata)
     yield from _check_finalizers(kind, list_texts(metadata.get("finalizers")))
 
