@@ -10,7 +10,7 @@ import pytest
 from fleethook.admission.rule import Rule, build_request, show_request
 from fleethook.admission.rules_file import load_rules
 from fleethook.cli.options import InputOptions, Output
-from fleethook.cli.trials import Trial, TrialReport
+from fleethook.cli.trial_report import Trial, TrialReport
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.engines.rules.commands.rule_trials import RuleTrials
 from fleethook.engines.rules.rule_fixtures import RuleFixture, run_rule_fixture
