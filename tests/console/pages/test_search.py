@@ -5,7 +5,7 @@ import pytest
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.pages.search import MAX_HITS, find_hits
 from fleethook.model.openyurt import NODE_POOL
-from tests.builders import NEW_IMAGE, entry, node_pool, overrider, workload, yurt_app_set
+from tests.builders import NEW_IMAGE, node_pool, workload, yurt_app_set
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.visits import console_of
 
@@ -30,7 +30,6 @@ def find_name(_store: Store, key: ObjectKey) -> str:
             "/dispatch/object?choice=%2Fadmissionregistration.k8s.io%2FValidatingWebhookConfiguration%2F%2Fchecks#webhook-2",
         ),
         ("beijing", "/overriders?pool=beijing"),
-        ("nowhere", "/overriders/overrider?namespace=default&name=lost"),
         ("script", "/interpreters?q=Widget"),
         ("mirror", "/crds"),
     ],
@@ -48,29 +47,20 @@ async def test_a_name_leads_to_the_page_of_its_object(text: str, address: str) -
         "metadata": {"name": "checks"},
         "webhooks": [{"name": "first.example.org"}, {"name": "second.example.org"}],
     }
-    lost = overrider(entry("nowhere", "-hangzhou", "*"), name="lost")
     karmada = {
         "apiVersion": "operator.karmada.io/v1alpha1",
         "kind": "Karmada",
         "metadata": {"name": "mirror", "namespace": "a"},
     }
-    objects = [yurt_app_set(), NEW_IMAGE, workload(), node_pool("hangzhou-east"), script, webhooks, karmada, lost]
+    objects = [yurt_app_set(), NEW_IMAGE, workload(), node_pool("hangzhou-east"), script, webhooks, karmada]
     page = await get(console_of(*objects), "/search", f"q={text}")
     assert address in page.addresses
 
 
-async def test_a_node_pool_that_only_the_label_of_a_workload_names_leads_to_that_workload() -> None:
-    def moved(**fields: Any) -> dict[str, Any]:
-        document = workload(pool="moved", **fields)
-        return {**document, "metadata": {**document["metadata"], "name": "a"}}
-
-    page = await get(console_of(moved(owners=[])), "/search", "q=moved")
+async def test_only_a_node_pool_without_an_object_is_found_by_its_subject() -> None:
+    page = await get(console_of(yurt_app_set()), "/search", "q=beijing")
     assert "Node pool without a NodePool 1" in page.text
-    assert "/reviews?text=default%2Fa" in page.addresses
-    owned = await get(console_of(yurt_app_set(), moved()), "/search", "q=moved")
-    cell = "/overriders/pool?namespace=default&name=demo&subject=YurtAppSet&pool=moved&kind=Deployment"
-    assert cell in owned.addresses
-    defined = await get(console_of(moved(owners=[]), node_pool("moved")), "/search", "q=moved")
+    defined = await get(console_of(yurt_app_set(), node_pool("beijing")), "/search", "q=beijing")
     assert "without a NodePool" not in defined.text
 
 

@@ -5,9 +5,8 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby, islice
-from operator import itemgetter
-from typing import Any, Final, cast
+from itertools import islice
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -32,12 +31,10 @@ from fleethook.console.pages.reviews import review_url
 from fleethook.console.rendering import Context, find_context, list_lines, render
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.shared_value import KeptValue, Watch
-from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, PoolSelector
 from fleethook.engines.overrider.pages.matrix import (
     LINKS,
     MAX_TEXT,
     MatrixQuery,
-    SubjectRow,
     cell_url,
     find_overrider,
     link_pages,
@@ -55,7 +52,6 @@ from fleethook.engines.overrider.rollout.manifest_findings import ManifestFindin
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     OVERRIDERS_BY_SUBJECT,
-    POOL_INDEXES,
     WORKLOAD_INDEXES,
     binding_of,
     subject_of,
@@ -95,13 +91,6 @@ def prepare_findings(context: ConsoleContext) -> Callable[[], tuple[ManifestFind
 def select_findings(findings: Iterable[ManifestFinding] | None, *keys: ObjectKey | None) -> list[ManifestFinding]:
     """Return the findings about some objects; ``findings`` is None before the first check."""
     return [finding for finding in findings or () if finding.key in keys]
-
-
-def list_named_pools(overrider: Any) -> set[str]:
-    """Return the node pools that the entries of an overrider select by name."""
-    entries = as_object(overrider).get("entries")
-    named = {name for entry in (entries if isinstance(entries, list) else ()) for name in PoolSelector(entry).named}
-    return {name for name in named if name != EVERY_POOL and not name.startswith(EXCLUDE)}
 
 
 def describe_key(key: ObjectKey) -> str:
@@ -210,38 +199,23 @@ async def find_attention(request: Request) -> Attention:
     return Attention(lines, listed, found.is_current, (found.problem,) if found.problem else ())
 
 
-async def list_pools(request: Request) -> Iterable[Hit]:
-    """Return the node pools that have no NodePool; subjects, overriders and the labels of workloads name them."""
-    return _find_pools(find_context(request).store, _SERVICE.find(request).list_rows())
-
-
-def _find_pools(store: Store, rows: Iterable[SubjectRow]) -> Iterator[Hit]:
-    seen: dict[str, set[str]] = defaultdict(set)
-
-    def take_new(cluster: str, pools: Iterable[str]) -> list[str]:
-        # Twenty subjects with 5,000 node pools each name the same ones, and sets compare them in little time.
-        new = set(pools) - seen[cluster]
-        seen[cluster] |= new
-        return [pool for pool in sorted(new) if store.get(cluster, NODE_POOL, "", pool) is None]
-
-    for row in rows:
-        for pool in take_new(row.key.cluster, row.pools):
-            yield Hit(pool, row.key.cluster, matrix_url(MatrixQuery(pool=pool)))
-    for key in list(store.keys(YURT_APP_OVERRIDER)):
-        for pool in take_new(key.cluster, list_named_pools(store.get(*key))):
-            yield Hit(pool, key.cluster, overrider_url(key))
-    for index in POOL_INDEXES:
-        for cluster, run in groupby(sorted(cast("Iterator[tuple[str, str]]", store.index_keys(index))), itemgetter(0)):
-            for pool in take_new(cluster, map(itemgetter(1), run)):
-                first = store.find(index, cluster, (cluster, pool))[0]
-                workload = ObjectKey(cluster, index.group_kind, first.namespace, first.name)
-                yield Hit(pool, cluster, workload_url(store, workload))
+async def list_pools(request: Request) -> list[Hit]:
+    """Return the node pools that subjects have and that have no NodePool."""
+    store, pools = find_context(request).store, defaultdict[str, set[str]](set)
+    for row in _SERVICE.find(request).list_rows():
+        pools[row.key.cluster].update(row.pools)
+    return [
+        Hit(pool, cluster, matrix_url(MatrixQuery(pool=pool)))
+        for cluster, names in pools.items()
+        for pool in sorted(names)
+        if store.get(cluster, NODE_POOL, "", pool) is None
+    ]
 
 
 PAGE: Final = ConsolePage(
     Section("/overriders", "Overriders", is_used=has_kinds(YURT_APP_OVERRIDER, *_SUBJECTS)),
     router,
-    indexes=(*WORKLOAD_INDEXES.values(), *POOL_INDEXES),
+    indexes=tuple(WORKLOAD_INDEXES.values()),
     followed=Followed(advisory=WORKLOADS),
     attention=find_attention,
     addresses={

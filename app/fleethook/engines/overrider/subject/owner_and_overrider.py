@@ -190,17 +190,6 @@ def pool_of(workload: PartialObject) -> str:
     return as_text(workload.labels.get(POOL_NAME_LABEL))
 
 
-def _find_pool_keys(cluster: str, workload: PartialObject) -> list[tuple[str, str]]:
-    pool = pool_of(workload)
-    return [(cluster, pool)] if pool else []
-
-
-POOL_INDEXES: Final = tuple(
-    Index(f"{kind}_by_pool", GroupKind("apps", kind), _find_pool_keys) for kind in _WORKLOAD_KINDS
-)
-"""The workloads by cluster and node pool, as their labels name it."""
-
-
 def hash_of(workload: PartialObject) -> str:
     """Return the hash in the annotation of a workload, ``""`` if it was never rendered."""
     return str(workload.annotations.get(RENDERED_ANNOTATION) or "")
