@@ -109,7 +109,7 @@ FILES = {
 
         @router.get("")
         async def list_greetings(request: Request) -> HTMLResponse:
-            return await render(request, "greetings/list.html")
+            return render(request, "greetings/list.html")
     """,
     "greeter-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1\n",
     "greeter-1.dist-info/entry_points.txt": "[fleethook.engines]\ngreeter = greeter.engine:ENGINE\n",

@@ -1,7 +1,4 @@
-import asyncio
 import re
-from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,6 @@ import fleethook
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.store import PartState
-from fleethook.console import rendering
 from fleethook.console.rendering import (
     describe_age,
     dump_yaml,
@@ -124,27 +120,6 @@ async def test_every_page_names_its_section_the_age_of_its_data_and_an_unread_so
     body = (await visit(console_of(manifests=source), "/overriders")).body.decode()
     assert '<a href="/overriders" aria-current="page">' in body
     assert "Data: never old" in body or "not read yet: <bdi>manifests</bdi>" in body
-
-
-async def test_other_requests_are_answered_between_the_parts_of_a_page() -> None:
-    turns, is_done, written = 0, False, list[int]()
-
-    async def count() -> None:
-        nonlocal turns
-        while not is_done:
-            turns += 1
-            await asyncio.sleep(0)
-
-    def write() -> Iterator[str]:
-        for _ in range(5 * rendering.MAX_PARTS):
-            written.append(turns)
-            yield "x"
-
-    counting = asyncio.create_task(count())
-    assert await rendering.join_in_turns(write()) == "x" * 5 * rendering.MAX_PARTS
-    is_done = True
-    await counting
-    assert max(Counter(written).values()) <= rendering.MAX_PARTS
 
 
 def test_each_line_has_the_path_of_its_member() -> None:

@@ -60,7 +60,7 @@ async def _show_http_error(request: Request, error: Exception) -> HTMLResponse:
     text = str(error.detail)
     if text == "Not Found":
         text = f"The console has no page {request.url.path}."
-    return await render(request, "error.html", status=error.status_code, text=text, title=str(error.status_code))
+    return render(request, "error.html", status=error.status_code, text=text, title=str(error.status_code))
 
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)

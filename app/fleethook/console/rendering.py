@@ -1,8 +1,7 @@
 """Renders a template within the frame: navigation, freshness of the data, equivalent command, long lists, YAML."""
 
-import asyncio
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
@@ -126,10 +125,6 @@ def make_breakable(text: str) -> Markup:
     return Markup("<wbr>").join(re.split(r"(?<=[./:_])(?=\w)", text))
 
 
-MAX_PARTS: Final = 500
-"""The parts of a page that are written in one turn of the event loop. The matrix of a large fleet has 4,000."""
-
-
 def _load_packages() -> Iterator[PackageLoader]:
     """Yield a loader for the templates of the frame, and one for the templates of each engine."""
     yield PackageLoader("fleethook.console")
@@ -190,7 +185,7 @@ Context = Annotated[ConsoleContext, Depends(find_context)]
 """The context, as a parameter of a page's function."""
 
 
-async def render(
+def render(
     request: Request,
     template: str,
     *,
@@ -199,7 +194,7 @@ async def render(
     status: int = 200,
     **values: Any,
 ) -> HTMLResponse:
-    """Return a page. Other requests are answered between its parts, so ``values`` must not change meanwhile.
+    """Return a page.
 
     Args:
         request: The request.
@@ -218,18 +213,8 @@ async def render(
         command_title,
         context.clock(),
     )
-    text = await join_in_turns(_environment.get_template(template).generate(frame=frame, **values))
+    text = _environment.get_template(template).render(frame=frame, **values)
     return HTMLResponse(text, status_code=status)
-
-
-async def join_in_turns(parts: Iterable[str]) -> str:
-    """Return the text of all parts. Other requests are answered before and after every `MAX_PARTS` of them."""
-    joined: list[str] = []
-    for part in parts:
-        if len(joined) % MAX_PARTS == 0:
-            await asyncio.sleep(0)
-        joined.append(part)
-    return "".join(joined)
 
 
 # PyYAML wraps long scalars at this width by default; a diff needs a line for each member.

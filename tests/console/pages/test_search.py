@@ -77,12 +77,12 @@ async def test_a_webhook_has_its_place_on_the_page_of_its_configuration() -> Non
     assert f'id="{address.partition("#")[2]}"><bdi>second.example.org' in (await get(app, path, query)).source
 
 
-async def test_short_names_come_first_and_the_others_are_counted() -> None:
+def test_short_names_come_first_and_the_others_are_counted() -> None:
     store = Store()
     for number in range(MAX_HITS + 10):
         store.put(node_pool(f"east-{number:02}"))
     store.put(node_pool("east"))
-    found = await find_hits(store, NODE_POOL, "EAST", find_name)
+    found = find_hits(store, NODE_POOL, "EAST", find_name)
     assert (found.kind, found.total, len(found.hits)) == ("NodePool", MAX_HITS + 11, MAX_HITS)
     assert [one.address for one in found.hits[:2]] == ["/east", "/east-00"]
 

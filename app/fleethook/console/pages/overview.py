@@ -142,7 +142,7 @@ router: Final = APIRouter()
 async def show(request: Request, context: Context) -> HTMLResponse:
     """Show the overview."""
     counts = count_objects(context.store)
-    return await render(
+    return render(
         request,
         "overview/index.html",
         is_update=False,
@@ -159,19 +159,19 @@ async def show(request: Request, context: Context) -> HTMLResponse:
 @router.get("/outdated")
 async def show_outdated(request: Request) -> HTMLResponse:
     """Show alone whether the sources can be read; each open page asks for it again and again."""
-    return await render(request, "outdated.html")
+    return render(request, "outdated.html")
 
 
 @router.get("/rates")
 async def show_rates(request: Request) -> HTMLResponse:
     """Show the charts alone; the overview asks for them again and again."""
-    return await render(request, "overview/rates.html", **await _find_rates(request))
+    return render(request, "overview/rates.html", **await _find_rates(request))
 
 
 @router.get("/attention")
 async def show_attention(request: Request) -> HTMLResponse:
     """Show the list and the findings alone; the overview asks for them while they are being computed."""
-    return await render(request, "overview/attention.html", is_update=True, **await _find_attention(request))
+    return render(request, "overview/attention.html", is_update=True, **await _find_attention(request))
 
 
 async def _find_attention(request: Request) -> dict[str, Any]:

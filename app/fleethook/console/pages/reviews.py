@@ -270,7 +270,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
     found = await context.worker.run("", find_reviews, indexed.reviews, query)
     selection = select_page(found, query.page)
     notice, advice = _describe_emptiness(context, indexed)
-    return await render(
+    return render(
         request,
         "reviews/list.html",
         command=_make_command(context, query),
@@ -302,7 +302,7 @@ async def show_review(request: Request, context: Context, file: str, line: int, 
     detail = describe_review(entries[0])
     results = await replay.replay(entries) if now else []
     here = {"file": file, "line": line}
-    return await render(
+    return render(
         request,
         "reviews/review.html",
         command=_make_command(context, ReviewQuery(route=summary.route)),
@@ -343,13 +343,13 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
     here = f"/reviews/replay?{encode_query(query)}"
     job = _JOB.find(request).find(query)
     if job is None and resume:
-        return await render(request, "reviews/replaced.html", here=here, list_url=f"/reviews?{encode_query(query)}")
+        return render(request, "reviews/replaced.html", here=here, list_url=f"/reviews?{encode_query(query)}")
     if job is None:
         job = await _begin(request, context, query, index=index, replay=replay)
     await job.advance(replay, context.worker)
     rows = list_rows(job.report, job.examples)
     changed, paging = select_changed(job.changed, page)
-    return await render(
+    return render(
         request,
         "reviews/replay.html",
         command=_make_command(context, query),

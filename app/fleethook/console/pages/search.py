@@ -1,6 +1,5 @@
 """The page ``/search``: finds objects of all engines, and recorded reviews, by a part of their name."""
 
-import asyncio
 import heapq
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -18,8 +17,6 @@ from fleethook.model.gvk import GroupKind
 
 MAX_HITS: Final = 25
 """The shown objects of each kind."""
-# Comparing 2,000 names takes a millisecond.
-_NAMES_IN_A_SLICE: Final = 2_000
 
 router: Final = APIRouter()
 
@@ -46,7 +43,7 @@ async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResp
     reviews = 0
     if text:
         for kind, find_address in list_addresses().items():
-            if (hits := await find_hits(context.store, kind, text, find_address)).total:
+            if (hits := find_hits(context.store, kind, text, find_address)).total:
                 found.append(hits)
         for title, list_names in [one for page in engine_pages() for one in page.names.items()]:
             if (of_title := find_names(title, await list_names(request), text)).total:
@@ -54,7 +51,7 @@ async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResp
         if context.reviews is not None:
             indexed = await context.reviews.find()
             reviews = len(await context.worker.run("", find_reviews, indexed.reviews, ReviewQuery(text=text)))
-    return await render(
+    return render(
         request,
         "search.html",
         text=text,
@@ -64,8 +61,8 @@ async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResp
     )
 
 
-async def find_hits(store: Store, kind: GroupKind, text: str, find_address: FindAddress) -> Hits:
-    """Return the objects of one kind whose name contains a text, in any case. Other requests are answered meanwhile.
+def find_hits(store: Store, kind: GroupKind, text: str, find_address: FindAddress) -> Hits:
+    """Return the objects of one kind whose name contains a text, in any case.
 
     Args:
         store: The objects.
@@ -74,21 +71,10 @@ async def find_hits(store: Store, kind: GroupKind, text: str, find_address: Find
         find_address: Returns the page of an object.
     """
     part = text.casefold()
-    first: list[ObjectKey] = []
-    total = 0
-    for cluster, namespace in store.namespaces(kind):
-        names = store.names_in(cluster, kind, namespace)
-        before = f"{namespace}/" if namespace else ""
-        for start in range(0, len(names), _NAMES_IN_A_SLICE):
-            matching = [
-                ObjectKey(cluster, kind, namespace, name)
-                for name in names[start : start + _NAMES_IN_A_SLICE]
-                if part in f"{before}{name}".casefold()
-            ]
-            total += len(matching)
-            first = heapq.nsmallest(MAX_HITS, [*first, *matching], key=_rank)
-            await asyncio.sleep(0)
-    return Hits(kind.kind, list(_describe(store, first, find_address)), total)
+    matching = [key for key in store.keys(kind) if part in _make_title(key).casefold()]
+    shown = heapq.nsmallest(MAX_HITS, matching, key=_rank)
+    hits = [Hit(_make_title(key), key.cluster, find_address(store, key)) for key in shown]
+    return Hits(kind.kind, hits, len(matching))
 
 
 def find_names(kind: str, names: Iterable[Hit], text: str) -> Hits:
@@ -100,11 +86,6 @@ def find_names(kind: str, names: Iterable[Hit], text: str) -> Hits:
 def _rank(key: ObjectKey) -> tuple[int, str, str, str]:
     """Return the place of a hit: short names first, because they contain little besides the text."""
     return len(key.name), key.name, key.namespace, key.cluster
-
-
-def _describe(store: Store, keys: Iterable[ObjectKey], find_address: FindAddress) -> Iterable[Hit]:
-    for key in keys:
-        yield Hit(_make_title(key), key.cluster, find_address(store, key))
 
 
 def _make_title(key: ObjectKey) -> str:

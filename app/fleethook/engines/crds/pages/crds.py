@@ -264,7 +264,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         entries = await context.worker.run("", inspect_entries, cache)
     except CRDsError as error:
         problem = escape(str(error))
-    return await render(
+    return render(
         request,
         "crds/list.html",
         command=_make_command(cache, "cache", "ls"),
@@ -300,7 +300,7 @@ async def show_entry(request: Request, context: Context, key: str = "") -> HTMLR
         listed, manifest = await context.worker.run("", read_content, cache, key)
     except CRDsError as error:
         raise HTTPException(_STATUSES.get(error.exit, 500), escape(str(error))) from None
-    return await render(
+    return render(
         request,
         "crds/entry.html",
         command=_make_command(cache, "cache", "ls"),

@@ -165,7 +165,7 @@ async def show_object(request: Request, context: Context, choice: str = "") -> H
     key, document = _find_object(context, choice)
     read = None if context.manifests is None else context.manifests.find(key)
     findings = await DISPATCH.find(request).findings.get()
-    return await render(
+    return render(
         request,
         "dispatch/object.html",
         place="" if read is None else read.place,
@@ -220,7 +220,7 @@ async def _show(
             tree = await explain_form(context.store, DISPATCH.find(request).dispatcher, form)
         except FormFieldError as problem:
             error = problem.error
-    return await render(
+    return render(
         request,
         "dispatch/explain.html",
         command=_make_command(context, form),

@@ -138,7 +138,7 @@ async def show(
         raise HTTPException(500, found.problem)
     matrix = await context.worker.run("", build_matrix, found.value, wanted)
     asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
-    return await render(
+    return render(
         request,
         "interpreters/matrix.html",
         command=_make_command(context, asked),
@@ -207,7 +207,7 @@ async def _render(
     request: Request, context: ConsoleContext, form: PlaygroundForm, result: PlaygroundResult | None
 ) -> HTMLResponse:
     error = None if result is None else result.error
-    return await render(
+    return render(
         request,
         "interpreters/playground.html",
         command=_make_command(context, form.operation, "-f", "customization.yaml"),

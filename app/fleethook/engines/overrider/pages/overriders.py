@@ -235,7 +235,7 @@ async def show_matrix(request: Request, context: Context) -> HTMLResponse:
     """Show the matrix."""
     view = await _SERVICE.find(request).show_matrix(parse_query(request.query_params))
     shown, found = view.query, FINDINGS.find(request).find()
-    return await render(
+    return render(
         request,
         "overriders/matrix.html",
         command=_make_command(context),
@@ -261,7 +261,7 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         subject = f"{key.subject.group_kind.kind} {key.subject.namespace or 'default'}/{key.subject.name}"
         raise HTTPException(404, f"{subject} has no {key.kind or 'workload'} in node pool {key.pool!r}")
     findings = FINDINGS.find(request).find()
-    return await render(
+    return render(
         request,
         "overriders/pool.html",
         command=_make_command(context, *_select_subject(key.subject), "--pool", key.pool),
@@ -304,7 +304,7 @@ async def show_overrider(request: Request, context: Context) -> HTMLResponse:
     metadata = {name: one for name, one in stored["metadata"].items() if name != "managedFields"}
     lines = list_lines({**stored, "metadata": metadata})
     place = tuple(re.findall(r"[^.\[\]]+", at))
-    return await render(
+    return render(
         request,
         "overriders/overrider.html",
         command=f"fleethook lint {context.command_source}".strip(),

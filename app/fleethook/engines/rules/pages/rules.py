@@ -246,7 +246,7 @@ PAGE: Final = ConsolePage(
 async def show_list(request: Request, context: Context) -> HTMLResponse:
     """List the rules."""
     rules = await find_rules(request)
-    return await render(
+    return render(
         request,
         "rules/list.html",
         command=_make_command(context),
@@ -266,7 +266,7 @@ async def show_rule(request: Request, context: Context, path: str = "") -> HTMLR
     one = next((one for one in await find_rules(request) if one.path == path), None)
     if one is None:
         raise HTTPException(404, "there is no such rule now: the section Rules lists all")
-    return await render(
+    return render(
         request,
         "rules/rule.html",
         command=_make_command(context),
