@@ -27,7 +27,8 @@ from fleethook.server.openapi import describe_reviews
 from fleethook.server.protocol.bodies import BodyBudget, close_after_answer
 from fleethook.server.protocol.connections import Connections, EdgeMetrics, find_capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
-from fleethook.server.reviews.http_endpoint import Endpoint, RecordReview
+from fleethook.server.reviews.http_endpoint import Endpoint
+from fleethook.server.reviews.recorded_review import RecordReview
 from fleethook.server.reviews.review_codec import encode_error
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace

@@ -34,7 +34,7 @@ from fleethook.model.admission import AdmissionRequest, Response, StatusCause, S
 from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
-from fleethook.server.reviews.http_endpoint import AskedCall
+from fleethook.server.reviews.recorded_review import AskedCall
 from fleethook.work.threads import Work, Worker, run_work
 from fleethook.workload_schema.schema_defaults import find_version
 

@@ -17,17 +17,8 @@ from starlette.types import Scope
 from fleethook.model.json import JSON
 from fleethook.server.log import Line, LogSink, encode_line
 from fleethook.server.protocol.bodies import Reply, RequestError
-from fleethook.server.reviews.http_endpoint import (
-    MAX_ON_LOOP,
-    REQUEST_ID,
-    Answered,
-    AnsweredReview,
-    AskedCall,
-    Endpoint,
-    RecordReview,
-    check_numbers,
-    refuse,
-)
+from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP, REQUEST_ID, Answered, Endpoint, check_numbers, refuse
+from fleethook.server.reviews.recorded_review import AnsweredReview, AskedCall, RecordReview
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem
 from fleethook.tracing.spans import CURRENT, Attributes, StartTrace, begin_in_span, find_trace_id
 from fleethook.work.threads import finish
