@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from fleethook.cluster.store import PartState
+from fleethook.model.admission import Response
 from fleethook.model.gvk import GroupKind
 
 Labels = tuple[str, ...]
@@ -263,3 +264,12 @@ def store_gauges(
         read_failing,
         "source",
     )
+
+
+def find_outcome(response: Response) -> str:
+    """Return the outcome of a response: ``allowed``, ``patched``, ``denied`` or ``errored``."""
+    if response.allowed:
+        return "patched" if response.patch else "allowed"
+    # A status comes from a webhook or from an apiserver's rules, which may give any code and reason.
+    is_denial = response.code < 500 if response.status is not None else response.reason in ("Forbidden", "Invalid")
+    return "denied" if is_denial else "errored"

@@ -11,8 +11,8 @@ from fleethook.app import create_app
 from fleethook.engines.dispatch.dispatch_errors import denial, internal, too_many_requests
 from fleethook.engines.dispatch.review.cluster_endpoint import refusal
 from fleethook.model.admission import Response, Status, allowed, denied, errored, invalid, patched
+from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.connections import EXTENSION, make_client_extension
-from fleethook.server.reviews.admission_endpoint import find_outcome
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
 

@@ -14,6 +14,7 @@ from fleethook.cluster.store import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
 from fleethook.server.log import ReviewLine, find_cluster, make_admission_line
+from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP, Endpoint
 from fleethook.server.reviews.review_codec import (
@@ -192,15 +193,6 @@ def classify(review: Decoded, response: Response) -> tuple[str, str]:
     """
     operation = review.request.operation if review.request else ""
     return operation, find_outcome(response)
-
-
-def find_outcome(response: Response) -> str:
-    """Return the outcome of a response: ``allowed``, ``patched``, ``denied`` or ``errored``."""
-    if response.allowed:
-        return "patched" if response.patch else "allowed"
-    # A status comes from a webhook or from an apiserver's rules, which may give any code and reason.
-    is_denial = response.code < 500 if response.status is not None else response.reason in ("Forbidden", "Invalid")
-    return "denied" if is_denial else "errored"
 
 
 MakeEndpoint = Callable[..., Endpoint]

@@ -28,6 +28,7 @@ from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
 from fleethook.server.log import ReviewLine, make_admission_line
+from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.bodies import (
     BodyCharge,
     ClientGoneError,
@@ -38,7 +39,7 @@ from fleethook.server.protocol.bodies import (
     client_of,
 )
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
-from fleethook.server.reviews.admission_endpoint import classify, find_outcome, to_response
+from fleethook.server.reviews.admission_endpoint import classify, to_response
 from fleethook.server.reviews.http_endpoint import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.recorded_review import AskedCall
 from fleethook.server.reviews.review_codec import (
