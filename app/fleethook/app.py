@@ -20,7 +20,8 @@ from fleethook.cluster.registration.paths import find_route, split_consumer_path
 from fleethook.cluster.store import Index, PartState, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.outbound.http_exchange import log_loop_error
-from fleethook.server.engine_server import Check, EngineServer, ServerContext, health_routes
+from fleethook.server.engine_server import EngineServer, ServerContext
+from fleethook.server.health import Check, health_routes
 from fleethook.server.log import LogSink, write_line
 from fleethook.server.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews

@@ -29,7 +29,7 @@ from benchmarks.servers.ours import app_of
 from benchmarks.varied import reviews
 from fleethook.app import Fleethook
 from fleethook.cli.serve.uvicorn_server import make_config
-from fleethook.server.engine_server import HealthOnly
+from fleethook.server.health import HealthOnly
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from fleethook.work.garbage import settle_garbage_collector

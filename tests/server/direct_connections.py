@@ -14,7 +14,7 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cli.serve.uvicorn_server import make_config
 from fleethook.model.admission import AdmissionRequest, Response, patched
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.server.engine_server import HealthOnly
+from fleethook.server.health import HealthOnly
 from fleethook.server.log import LogSink
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.protocol.connections import ClientConnection, Connections

@@ -10,7 +10,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from fleethook.cli.serve.uvicorn_server import make_config
-from fleethook.server.engine_server import HealthOnly
+from fleethook.server.health import HealthOnly
 from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 from tests.server.direct_connections import Transport, app_for_tests, encode, review, turns

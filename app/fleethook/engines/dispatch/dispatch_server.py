@@ -31,7 +31,8 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
 from fleethook.outbound.http_exchange import OUTGOING
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, ServerContext
+from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
+from fleethook.server.health import Check
 from fleethook.server.protocol.bodies import RequestQuota
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.server.reviews.admission_endpoint import MakeEndpoint, ReviewRoute, make_admission_route

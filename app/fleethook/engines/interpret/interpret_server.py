@@ -40,7 +40,8 @@ from fleethook.model.karmada import (
     InterpretReview,
 )
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.server.engine_server import Check, EngineServer, ServerContext
+from fleethook.server.engine_server import EngineServer, ServerContext
+from fleethook.server.health import Check
 from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
 from fleethook.server.reviews.admission_endpoint import ReviewHandler, ReviewRoute, make_admission_route
 from fleethook.server.reviews.http_endpoint import Endpoint

@@ -53,7 +53,8 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
-from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, Leadership, ServerContext
+from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
+from fleethook.server.health import Check
 from fleethook.server.metrics import Gauges
 from fleethook.server.reviews.admission_endpoint import (
     Conclude,

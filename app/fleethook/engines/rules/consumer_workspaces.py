@@ -34,7 +34,7 @@ from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.admission import AdmissionRequest, Response, read_cluster
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.server.engine_server import Check
+from fleethook.server.health import Check
 from fleethook.server.metrics import Gauges
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, ReviewRoute

@@ -37,7 +37,8 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.python_files import find_modules
-from fleethook.server.engine_server import BackgroundTask, Check, EngineServer, Leadership, ServerContext
+from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
+from fleethook.server.health import Check
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 

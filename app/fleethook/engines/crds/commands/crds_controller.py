@@ -36,7 +36,7 @@ from fleethook.engines.crds.controller.karmada_controller import KarmadaControll
 from fleethook.engines.crds.instance.karmada_instance import parse_release
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from fleethook.model.formats.text import describe_os_error
-from fleethook.server.engine_server import Check, health_routes
+from fleethook.server.health import Check, health_routes
 from fleethook.server.log import LogLines, choose_format, configure_logging
 from fleethook.server.metrics import exposition, leader_gauges
 from fleethook.tracing.spans import StartRoot, TracingError, start_tracing

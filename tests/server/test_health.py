@@ -1,0 +1,19 @@
+"""The routes of kubelets and Prometheus beyond the limit of connections."""
+
+from fleethook.app import create_app
+from fleethook.server.health import HealthOnly
+from fleethook.settings import Settings
+from tests.asgi_client import call
+
+
+async def test_connections_beyond_the_limit_get_health_checks_and_are_closed() -> None:
+    app = HealthOnly(create_app(Settings(), log=None))
+    for path in ("/healthz", "/readyz", "/metrics"):
+        answer = await call(app, path, method="GET")
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+
+
+async def test_connections_beyond_the_limit_get_nothing_else() -> None:
+    answer = await call(HealthOnly(create_app(Settings(), log=None)), "/mutate-apps-v1-deployment", b"{}")
+    assert (answer.status, answer.headers["connection"], answer.headers["retry-after"]) == (503, "close", "1")
+    assert "max_connections" in answer.json()["message"]
