@@ -16,6 +16,7 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
+from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from fleethook.outbound.certificate_trust import UntrustedError
 from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.http_exchange import (
@@ -30,7 +31,7 @@ from fleethook.outbound.http_exchange import (
     was_dispatched,
 )
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.outbound.webhook_endpoint import PrivateAddressError, WebhookEndpoint
+from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 from tests.waiting import NET, until, with_patience_async

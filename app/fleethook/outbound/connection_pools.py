@@ -23,8 +23,8 @@ from aiohttp.http_parser import RawResponseMessage
 
 from fleethook.fairness import FairCache, Limits, Slots
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
+from fleethook.outbound.addresses_and_proxies import public_socket
 from fleethook.outbound.certificate_trust import CallContext, load_roots
-from fleethook.outbound.webhook_endpoint import public_socket
 from fleethook.work.threads import DaemonThreads
 
 STARTS_PER_TURN: Final = 4

@@ -24,8 +24,8 @@ from yarl import URL
 
 from fleethook.model.formats.text import escape_line
 from fleethook.model.json import JSON, as_object
+from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from fleethook.outbound.certificate_trust import UntrustedError
-from fleethook.outbound.webhook_endpoint import PrivateAddressError
 
 # client-go shows this many bytes of an unreadable body (k8s.io/client-go/rest/request.go).
 MAX_SHOWN_BYTES: Final = 2048

@@ -13,6 +13,7 @@ from yarl import URL
 
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
+from fleethook.outbound.addresses_and_proxies import refuse_private_number
 from fleethook.outbound.certificate_trust import TrustError, load_roots
 from fleethook.outbound.connection_pools import CallSlots, FullError, PoolKey, Pools, Quotas
 from fleethook.outbound.http_exchange import (
@@ -30,7 +31,7 @@ from fleethook.outbound.http_exchange import (
     read_response,
     retry_after,
 )
-from fleethook.outbound.webhook_endpoint import WebhookEndpoint, refuse_private_number
+from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 from fleethook.tracing.spans import propagated_headers
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]

@@ -14,7 +14,7 @@ from fleethook.engines.crds.download.download_errors import (
     make_timeout_error,
 )
 from fleethook.engines.crds.tarball_source import Exit
-from fleethook.outbound.webhook_endpoint import PrivateAddressError
+from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 
 POOL: Any = None
 SECRET = "hunter2"

@@ -24,7 +24,7 @@ from fleethook.engines.crds.download.http_requests import (
     send_request,
 )
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
-from fleethook.outbound.webhook_endpoint import PrivateAddressError
+from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection
 from tests.pki import CLIENT_USAGE, certify, encode_key

@@ -13,8 +13,8 @@ from typing import Final
 from urllib3 import exceptions
 
 from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from fleethook.outbound.certificate_trust import UNKNOWN_AUTHORITY
-from fleethook.outbound.webhook_endpoint import PrivateAddressError
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _PROXY_CREDENTIALS: Final = 407

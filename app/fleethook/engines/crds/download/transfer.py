@@ -36,7 +36,7 @@ from fleethook.engines.crds.download.http_requests import (
     send_request,
 )
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
-from fleethook.outbound.webhook_endpoint import choose_proxy
+from fleethook.outbound.addresses_and_proxies import choose_proxy
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""
