@@ -16,10 +16,10 @@ def explain(*arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def explain_as_json(*arguments: str, stdin: str | None = None) -> dict[str, Any]:
+def explain_as_json(*arguments: str, stdin: str | None = None, code: int = 0) -> dict[str, Any]:
     """Return the explanation of the only object."""
-    code, out, err = explain(*arguments, "--output", "json", stdin=stdin)
-    assert (code, err) == (0, "")
+    found, out, err = explain(*arguments, "--output", "json", stdin=stdin)
+    assert (found, err) == (code, "")
     explanation: dict[str, Any] = json.loads(out)
     return explanation
 

@@ -9,6 +9,8 @@ from fleethook.model.json import JSONObject
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
 PATH_ANNOTATION: Final = "kcp.io/path"
 """The path of the logical cluster, on APIBindings and some other kinds of kcp."""
+SHARD_ANNOTATION: Final = "kcp.io/shard"
+"""The shard of an object in the cache server."""
 
 API_BINDING: Final = GroupKind("apis.kcp.io", "APIBinding")
 API_EXPORT: Final = GroupKind("apis.kcp.io", "APIExport")

@@ -131,13 +131,13 @@ def read_cluster(
     """
     prefix = EVERY_CLUSTER if kcp else ""
     cached = [resource for resource in resources if resource in CACHED] if cache is not None else []
-    found = _read_lists([ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context)
+    found = read_lists([ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context)
     if cached:
-        found += _read_lists([ListRequest(one, EVERY_SHARD) for one in cached], cache, None)
+        found += read_lists([ListRequest(one, EVERY_SHARD) for one in cached], cache, None)
     return found
 
 
-def _read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, context: str | None) -> list[Document]:
+def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, context: str | None) -> list[Document]:
     async def read() -> list[Document]:
         with show_progress() as show:
             return [one async for one in stream_lists(lists, kubeconfig, context=context, show=show)]

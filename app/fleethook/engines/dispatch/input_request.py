@@ -92,6 +92,7 @@ class InputRequest(NamedTuple):
         notes: Guessed parts of the request, and reasons why no apiserver sends it to admission.
         has_defaults: Whether its objects have all defaults of their kind; None for a review, whose objects are those
             of an apiserver.
+        version: The version of a custom resource, None for a review, for a built-in kind and without definition.
     """
 
     request: AdmissionRequest
@@ -100,6 +101,7 @@ class InputRequest(NamedTuple):
     source: InputDocument
     notes: tuple[str, ...] = ()
     has_defaults: bool | None = None
+    version: CustomVersion | None = None
 
     @property
     def subject(self) -> str:
@@ -265,7 +267,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     if subresource and not name:
         notes += (f"{own.kind} names no object, so the request has no name: set metadata.name to that of the object",)
     has_defaults = version is not None or knows_defaults({"apiVersion": kind.api_version, "kind": kind.kind})
-    return InputRequest(shown[0], shown[1], cluster, source, notes, has_defaults)
+    return InputRequest(shown[0], shown[1], cluster, source, notes, has_defaults, version)
 
 
 def _show(

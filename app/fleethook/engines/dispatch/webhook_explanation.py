@@ -6,6 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from fleethook.api_schema import check_object, load_served
 from fleethook.cel.check.reads import list_reads
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.outgoing_review import ReviewError, choose_review_version
@@ -36,9 +37,10 @@ from fleethook.engines.dispatch.schema_owner import OwnerStatus
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest, Kind
-from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.gvk import GroupVersionKind, gvk_of
 from fleethook.work.threads import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
+from fleethook.workload_schema.structural_schema import find_violation
 
 # Webhooks that are explained before other requests get a turn: about 3 ms.
 _EXPLAINED_AT_ONCE: Final = 25
@@ -98,7 +100,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """The webhooks of the consumer's own cluster that match, but are replaced by the owner's webhooks."""
     notes: tuple[str, ...] = ()
     refused: str = ""
-    """Why the apiserver refuses the request before it asks a webhook, ``""`` if it asks."""
+    """Why the apiserver refuses the request before it asks the webhooks that are not listed, ``""`` if it does not."""
 
 
 async def explain(
@@ -360,16 +362,24 @@ async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tupl
 
 
 _UNDELETABLE: Final = ("default", "kube-system", "kube-public")
+_CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 def find_refusal(store: Store, planned: InputRequest, *, is_live: bool) -> str:
-    """Return why the admission plugin NamespaceLifecycle refuses a request, before any webhook is asked.
+    """Return why an apiserver refuses a request before it asks a webhook; a review has passed these checks.
 
-    kcp has the same plugin (pkg/admission/namespacelifecycle). A review has passed it.
+    kcp has the same admission plugin NamespaceLifecycle (pkg/admission/namespacelifecycle).
     """
     request, namespace = planned.request, planned.request.namespace
-    if is_review(planned.source.document):
+    document = planned.source.document
+    if is_review(document):
         return ""
+    # An apiserver cannot decode wrong types of built-in kinds, and of metadata. The rest is for `refuse_invalid`.
+    is_built_in = gvk_of(document).group in load_served().built_in
+    decoded = document if is_built_in else {**_CONFIG_MAP, "metadata": document.get("metadata")}
+    for one in check_object(decoded) if request.operation in ("CREATE", "UPDATE") else ():
+        if one.code == "invalid":
+            return f"{one.field}: {one.message}"
     if request.kind == Kind(*NAMESPACE):
         is_deleted = request.operation == "DELETE" and not request.sub_resource and request.name in _UNDELETABLE
         return f"namespace {request.name} may not be deleted" if is_deleted else ""
@@ -385,6 +395,18 @@ def refuse(found: Explanation, reason: str) -> Explanation:
     notes = (f"the request is refused: {reason}",)
     empty = msgspec.structs.replace(found, mutating=(), validating=(), shadowed=(), notes=notes, refused=reason)
     return empty if reason else found
+
+
+def refuse_invalid(found: Explanation, planned: InputRequest) -> Explanation:
+    """Return an explanation without validating webhooks if the schema of a custom resource refuses its object."""
+    request, version = planned.validating, planned.version
+    if version is None or request.operation not in ("CREATE", "UPDATE") or found.refused:
+        return found
+    reason = find_violation(request.object, version.schema, request.old_object)
+    changing = "" if all(one.decision == "skip" for one in found.mutating) else " unless a mutating webhook corrects it"
+    text = f"the apiserver refuses the object by its schema{changing}, and calls no validating webhook: {reason}"
+    invalid = msgspec.structs.replace(found, validating=(), notes=(*found.notes, text), refused=reason)
+    return invalid if reason else found
 
 
 def name_cluster(name: str) -> str:

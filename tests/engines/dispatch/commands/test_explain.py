@@ -1,3 +1,4 @@
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -5,8 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.watched_resources import (
+    API_RESOURCE_SCHEMAS,
     APIBINDINGS,
+    APIEXPORTS,
+    DEFINITIONS,
     LOGICAL_CLUSTERS,
     NAMESPACES,
     VALIDATING_CONFIGURATIONS,
@@ -19,6 +24,7 @@ from tests.engines.dispatch.builders import (
     binding,
     configuration,
     definition,
+    export,
     logical_cluster,
     namespace,
     review,
@@ -142,6 +148,101 @@ def test_a_request_that_reaches_no_webhook_is_refused(
     made = review(sent, old=sent, operation=fact["operation"], resource=resource)
     code, out, _ = explain("--request", write_yaml("review.yaml", made), *options)
     assert (code, "call   hooks/w.example.org" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": 1}}, "data.k"),
+        ({**widget(), "metadata": {"name": "a", "labels": {"k": 1}}}, "metadata.labels.k"),
+    ],
+)
+def test_no_webhook_is_called_for_an_object_that_cannot_be_decoded(
+    write_yaml: WriteYAML, sent: dict[str, Any], field: str
+) -> None:
+    """kcp and kube-apiserver answer 400: json: cannot unmarshal number into Go struct field."""
+    every = webhook(rules=[{**WIDGETS, "apiGroups": ["*"], "resources": ["*"], "apiVersions": ["*"]}])
+    manifests = write_yaml("m/m.yaml", configuration("", "validating", every))
+    code, out, _ = explain("--request", write_yaml("w.yaml", sent), "-f", manifests)
+    assert (code, f"note: the request is refused: {field}: must be a string" in out) == (1, True), out
+    assert "hooks/w.example.org" not in out
+
+
+STRICT = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "refused"),
+    [
+        (1, (), False),
+        ("x", (), True),
+        ("x", ("--operation", "UPDATE"), False),
+        ("x", ("--operation", "DELETE"), False),
+        ("x", ("--resource", "widgets.example.org/status"), False),
+    ],
+)
+def test_no_validating_webhook_is_called_for_an_object_that_its_schema_refuses(
+    write_yaml: WriteYAML, size: Any, options: tuple[str, ...], *, refused: bool
+) -> None:
+    version = {"name": "v1", "served": True, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": STRICT}}
+    manifests = write_yaml(
+        "m/m.yaml",
+        definition("c", "widgets.example.org", versions=[version]),
+        configuration("c", "mutating", webhook(rules=[{**WIDGETS, "operations": ["*"]}])),
+        configuration("c", "validating", webhook(rules=[{**WIDGETS, "operations": ["*"], "resources": ["*/*"]}])),
+    )
+    call = ("--request", write_yaml("w.yaml", widget(size=size)), "--cluster", "c", "-f", manifests, *options)
+    found = explain_as_json(*call, code=int(refused))
+    assert [one["decision"] for one in found["validating"]] == ([] if refused else ["call"])
+    assert found.get("refused", "") == ('spec.size: "x" is not of type "integer"' if refused else "")
+    text = explain(*call)[1]
+    note = "unless a mutating webhook corrects it, and calls no validating webhook: spec.size"
+    assert (note in text) is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ((), ""),
+        (("--kcp",), "/clusters/p"),
+        (("--kcp", "--kcp-cache-kubeconfig"), "/services/cache/shards/s/clusters/p"),
+    ],
+)
+def test_the_schema_of_a_resource_is_read_from_its_cluster(
+    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML, options: tuple[str, ...], where: str
+) -> None:
+    """Sources keep the defaults of schemas only; a kcp does not list all logical clusters by a name."""
+    held, kubeconfig = cluster
+    is_cached = "--kcp-cache-kubeconfig" in options
+    every, cached = "/clusters/*" * ("--kcp" in options), EVERY_SHARD if is_cached else "/clusters/*"
+    owner, resource = ("p", API_RESOURCE_SCHEMAS) if options else ("", DEFINITIONS)
+    made = definition(owner, "widgets.example.org", versions=[{"name": "v1", "served": True, "schema": STRICT}])
+    if not options:
+        made["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": STRICT}
+    made["apiVersion"], made["kind"] = resource.api_version, resource.kind
+    made["metadata"]["name"] = name = "v1.widgets.example.org" if options else "widgets.example.org"
+    if is_cached:
+        made["metadata"]["annotations"]["kcp.io/shard"] = "s"
+    held.lists = {
+        f"{every}{NAMESPACES.path}": [namespace("c" if options else "")],
+        f"{every}{APIBINDINGS.path}": [binding("c", "p", "widgets.example.org")] if options else [],
+        f"{cached if options else ''}{APIEXPORTS.path}": [export("p", "widgets.example.org")],
+        f"{cached if options else ''}{resource.path}": [made],
+        f"{where}{resource.path}": [made],
+    }
+    if is_cached:
+        config = yaml.safe_load(Path(kubeconfig[1]).read_text())
+        options = (*options, write_yaml("cache.yaml", {**config, "current-context": "right"}))
+    call = ("--request", write_yaml("w.yaml", widget(size="x")), "--cluster", "c" if options else "")
+    found = explain_as_json(*call, *kubeconfig, *options, code=1)
+    assert found.get("refused") == 'spec.size: "x" is not of type "integer"', found
+    assert held.queries[f"{where}{resource.path}"]["fieldSelector"] == f"metadata.name={name}"
+    # A definition that --change changes has its own schema.
+    changed = copy.deepcopy(made)
+    schema = changed["spec"]["versions"][0]["schema"]
+    schema.get("openAPIV3Schema", schema)["properties"] = {}
+    changes = explain_as_json(*call, *kubeconfig, *options, "--change", write_yaml("d.yaml", changed), code=0)
+    assert [changes[one].get("refused", "") != "" for one in ("before", "after")] == [True, False]
 
 
 def test_a_cluster_with_logical_clusters_only_needs_the_option(

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
@@ -19,9 +19,9 @@ from fleethook.cli.inputs.input_objects import (
 from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutputOption
 from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
-from fleethook.cluster.store import Store, StoreView, key_of
+from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
-from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, resolve_cluster
+from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, read_schema, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
@@ -41,6 +41,7 @@ from fleethook.engines.dispatch.webhook_explanation import (
     find_refusal,
     name_cluster,
     refuse,
+    refuse_invalid,
 )
 from fleethook.engines.dispatch.webhook_explanation import explain as explain_request
 from fleethook.model.formats.text import list_some
@@ -103,8 +104,9 @@ def explain(
 
     --verbose also shows all checks, and those of webhooks that are called.
 
-    Exit codes: 0 success; 1 a request is refused before any webhook is called, because its schema owner is unclear, its
-    namespace is missing or a check cannot be evaluated; 2 invalid arguments or unreadable input.
+    Exit codes: 0 success; 1 a request is refused before all webhooks are called, because its schema owner is unclear,
+    its namespace is missing, its schema refuses the object or a check cannot be evaluated; 2 invalid arguments or
+    unreadable input.
     """
     if not request:
         fail("give the object to explain: --request OBJECT")
@@ -126,8 +128,8 @@ def explain(
     if source_options.reads_cluster and not live.kcp and live.kcp_export is None:
         plain = find_workspace(source.documents) or plain
     options = RequestOptions(operation, user_info, stored, dry_run, plain, resource)
-    task = _Task(inputs, options, sorted(clusters - {""}), as_kcp=as_kcp, is_live=source_options.reads_cluster)
-    explained = _explain(store, task)
+    task = _Task(inputs, options, sorted(clusters - {""}), as_kcp=as_kcp, source=source_options)
+    explained = _explain(store, task, source.changed)
     before = _explain(source.store_before(INDEXES), task) if source_options.change else explained
     write_error(*(f"note: {note}" for note in sorted({note for one in (*explained, *before) for note in one.notes})))
     for was, now in zip(before, explained, strict=True):
@@ -167,14 +169,14 @@ class _Task(NamedTuple):
         options: Properties of the requests.
         clusters: The logical clusters of the source.
         as_kcp: Whether to allow requests whose schema owner is ambiguous.
-        is_live: Whether the source is a cluster, and so has all its Namespaces.
+        source: The source. A cluster has all its Namespaces, and not yet the schemas of custom resources.
     """
 
     inputs: Sequence[InputDocument]
     options: RequestOptions
     clusters: Sequence[str]
     as_kcp: bool
-    is_live: bool
+    source: SourceOptions
 
 
 class _Explained(NamedTuple):
@@ -191,17 +193,23 @@ class _Explained(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _explain(store: Store, task: _Task) -> list[_Explained]:
-    dispatcher = build_offline_dispatcher(store, as_kcp=task.as_kcp)
+def _explain(store: Store, task: _Task, changed: Collection[ObjectKey] = ()) -> list[_Explained]:
+    dispatcher, is_live = build_offline_dispatcher(store, as_kcp=task.as_kcp), task.source.reads_cluster
     try:
         requests = [make_input_request(store, one, task.options) for one in task.inputs]
+        if is_live:
+            custom = {(one.cluster, one.request.resource): one for one in requests if one.version is not None}
+            for definition in [read_schema(store, one, task.source) for one in custom.values()]:
+                if definition is not None and key_of(definition) not in changed:
+                    store.put(definition)
+            requests = [make_input_request(store, one, task.options) for one in task.inputs]
     except InputRequestError as error:
         fail(str(error))
     explained = asyncio.run(_explain_all(dispatcher, requests))
     return [
         _Explained(
             request.subject,
-            refuse(explanation, find_refusal(store, request, is_live=task.is_live)),
+            refuse_invalid(refuse(explanation, find_refusal(store, request, is_live=is_live)), request),
             tuple(_list_notes(store, request, task.clusters)),
         )
         for request, explanation in zip(requests, explained, strict=True)

@@ -8,13 +8,18 @@ import msgspec
 
 from fleethook.api_schema import check_object
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.cluster_reader import ListRequest, Show, stream_lists
+from fleethook.cli.inputs.cluster_reader import ListRequest, Show, read_lists, stream_lists
 from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions
 from fleethook.cli.inputs.kcp_export import stream_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Trial
-from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
+from fleethook.cluster.kubernetes.watched_resources import (
+    API_RESOURCE_SCHEMAS,
+    DEFINITIONS,
+    WatchedResource,
+    decode_object,
+)
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.outgoing_review import ReviewError, check_patched
@@ -24,6 +29,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.input_request import InputDocument, InputRequest, find_problem, is_review
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
+    find_definition,
     find_equivalents,
     is_namespaced,
 )
@@ -41,6 +47,7 @@ from fleethook.model.kcp import (
     API_RESOURCE_SCHEMA,
     BOUND_DEFINITIONS,
     LOGICAL_CLUSTER,
+    SHARD_ANNOTATION,
     WORKSPACE,
     cluster_of,
     is_cluster,
@@ -138,6 +145,29 @@ def resolve_cluster(store: Store, cluster: str) -> str:
         hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
         fail(f"--cluster: {cluster} cannot be followed, because no Workspace was read: {hint}")
     return found.cluster
+
+
+def read_schema(store: Store, request: InputRequest, options: SourceOptions) -> JSONObject | None:
+    """Return the definition of a request's custom resource with its schema, which a source of a cluster lacks.
+
+    None if there is none. Exits with a message if it cannot be read.
+    """
+    group, resource = request.request.resource.group, request.request.resource.resource
+    schema = find_owner(store, cluster=request.cluster, group=group, resource=resource).schema
+    definition = find_definition(store, cluster=request.cluster, group=group, resource=resource, schema=schema)
+    if definition is None:
+        return None
+    key, cache = key_of(definition), options.kcp_cache_kubeconfig
+    one = (DEFINITIONS if schema is None else API_RESOURCE_SCHEMAS)._replace(decode=decode_object, only=("", key.name))
+    # kcp has no list of all logical clusters with a field selector, and none of all shards.
+    shard = definition["metadata"].get("annotations", {}).get(SHARD_ANNOTATION)
+    if cache is not None and shard is not None:
+        wanted = ListRequest(one, f"/services/cache/shards/{shard}/clusters/{key.cluster}")
+        found = read_lists([wanted], cache, None)
+    else:
+        wanted = ListRequest(one, f"/clusters/{key.cluster}" if options.kcp else "")
+        found = read_lists([wanted], options.kubeconfig, options.context)
+    return next((document.object for document in found), None)
 
 
 def _find_exported(source: InputObjects, export: str | None) -> list[tuple[str, str]]:
