@@ -250,3 +250,25 @@ def test_leaving_a_watch_does_not_wait_for_the_server(tmp_path: Path, monkeypatc
         finally:
             ended.set()
             server.join()
+
+
+async def test_a_rejected_request_does_not_end_the_others(tmp_path: Path) -> None:
+    """After a 401, the credentials are read again, and the connections with the former ones are closed."""
+    pending, again = threading.Event(), threading.Event()
+    answers: list[str] = []
+
+    def respond(request: HTTPRequest) -> HTTPAnswer:
+        answers.append(request.path)
+        if request.path == "/rejected":
+            (again.set if answers.count("/rejected") > 1 else pending.wait)()
+            return HTTPAnswer(401, {"kind": "Status", "reason": "Unauthorized", "message": "Unauthorized"})
+        pending.set()
+        if answers.count("/other") == 1:
+            again.wait()
+        return HTTPAnswer(200, {"other": True})
+
+    with serve_http(respond) as port:
+        async with Connection(write_kubeconfig(tmp_path, server=f"http://127.0.0.1:{port}")) as connection:
+            calls = (connection.json("GET", "/rejected"), connection.json("GET", "/other"))
+            rejected, other = await asyncio.gather(*calls, return_exceptions=True)
+    assert (str(rejected), other) == ("401 Unauthorized: Unauthorized", {"other": True})

@@ -197,6 +197,7 @@ class Connection:
         content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        is_answered = False
         for attempt in range(2):
             transport, configuration = self._transport, self._configuration
             assert transport is not None
@@ -219,9 +220,13 @@ class Connection:
                         continue
                     if response.status >= 400:
                         raise parse_api_error(response.status, await response.read())
+                    is_answered = True
                     yield response
                     return
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                # After a 401, another request has replaced the transport, and closed the connection of this one.
+                if not is_answered and self._transport is not transport:
+                    continue
                 raise UnreachableError(f"{configuration.host}: {_describe(error)}") from error
         raise APIError(401, "Unauthorized", "the API server rejected the credentials")
 

@@ -138,6 +138,8 @@ def read_cluster(
 
 
 def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, context: str | None) -> list[Document]:
+    """Return the objects of several lists; arguments and exits as for `read_cluster`."""
+
     async def read() -> list[Document]:
         with show_progress() as show:
             return [one async for one in stream_lists(lists, kubeconfig, context=context, show=show)]
