@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from fleethook.workload_schema.admission_objects import may_be_set, show_objects
-from fleethook.workload_schema.schema_defaults import CustomVersion
+from fleethook.workload_schema.structural_schema import CustomVersion
 
 
 @pytest.mark.parametrize("metadata", [None, "x", {"name": "p", "finalizers": None}])

@@ -25,7 +25,7 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch import apply
 from fleethook.workload_schema.admission_objects import show_objects
-from fleethook.workload_schema.schema_defaults import CustomVersion, find_kind_version
+from fleethook.workload_schema.structural_schema import CustomVersion, find_kind_version
 
 
 class Review(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Final
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.workload_schema.defaults import METADATA, set_created, set_defaults
 from fleethook.workload_schema.normalize import normalize_struct
-from fleethook.workload_schema.schema_defaults import OWN_MEMBERS, CustomVersion, set_schema_defaults
+from fleethook.workload_schema.structural_schema import OWN_MEMBERS, CustomVersion, set_schema_defaults
 
 GENERATED: Final = "xxxxx"
 """Stands for the random end of a generated name."""

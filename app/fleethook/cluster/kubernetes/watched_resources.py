@@ -11,7 +11,7 @@ from fleethook.model import karmada, kcp, openyurt, operator
 from fleethook.model.admission import DesiredMeta
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.workload_schema.schema_defaults import read_defaults
+from fleethook.workload_schema.structural_schema import read_defaults
 
 _SPECIAL: Final = re.compile(r"[\\\\,=]")
 

@@ -36,7 +36,7 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.recorded_review import AskedCall
 from fleethook.work.threads import Work, Worker, run_work
-from fleethook.workload_schema.schema_defaults import find_version
+from fleethook.workload_schema.structural_schema import find_version
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 

@@ -22,7 +22,7 @@ from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS
 from fleethook.work.threads import Worker
 from fleethook.workload_schema.defaults import add_defaults
-from fleethook.workload_schema.schema_defaults import set_schema_defaults
+from fleethook.workload_schema.structural_schema import set_schema_defaults
 
 _GROUP: Final = "admission.k8s.io"
 _KNOWN: Final = tuple(version.partition("/")[2] for version in API_VERSIONS)

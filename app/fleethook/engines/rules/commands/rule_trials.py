@@ -14,7 +14,7 @@ from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.gvk import gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY
-from fleethook.workload_schema.schema_defaults import find_kind_version
+from fleethook.workload_schema.structural_schema import find_kind_version
 
 Locate = Callable[[str], str]
 """Returns ``FILE:LINE`` of a field of the object, ``""`` for an object of a cluster."""
