@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from fleethook.server.reviews.recorded_review import AnsweredReview, AskedCall
+from fleethook.server.reviews.records_and_traces import AnsweredReview, AskedCall
 
 ROUTE = "/mutate-apps-v1-deployment"
 

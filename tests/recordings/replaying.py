@@ -10,7 +10,7 @@ from fleethook.app import Fleethook, create_app
 from fleethook.recordings.recorder import encode_line, make_redactor
 from fleethook.recordings.recording_format import RecordEntry, read_entries
 from fleethook.recordings.replay.review_replay import Replayed, replay_reviews
-from fleethook.server.reviews.recorded_review import AnsweredReview
+from fleethook.server.reviews.records_and_traces import AnsweredReview
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.recordings.recordings import header

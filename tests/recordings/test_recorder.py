@@ -20,7 +20,7 @@ from fleethook.recordings.recorder import (
 )
 from fleethook.recordings.recording_format import FILE_NAME, Record
 from fleethook.recordings.redaction import Redactor
-from fleethook.server.reviews.recorded_review import AnsweredReview, AskedCall, RecordSettingError
+from fleethook.server.reviews.records_and_traces import AnsweredReview, AskedCall, RecordSettingError
 from fleethook.settings import Settings
 from tests.recordings.builders import answered, read_lines
 from tests.waiting import wait_for

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleethook.recordings.recorder import encode_line
 from fleethook.recordings.redaction import Redactor, SecretError, parse_field
-from fleethook.server.reviews.recorded_review import AskedCall
+from fleethook.server.reviews.records_and_traces import AskedCall
 from tests.recordings.builders import answered, to_base64, to_bytes, to_patch
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

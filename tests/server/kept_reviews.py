@@ -1,6 +1,6 @@
 """A recorder for tests: it keeps the reviews in memory."""
 
-from fleethook.server.reviews.recorded_review import AnsweredReview
+from fleethook.server.reviews.records_and_traces import AnsweredReview
 
 
 class KeptReviews(list[AnsweredReview]):

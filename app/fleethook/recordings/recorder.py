@@ -22,7 +22,7 @@ from fleethook import __version__
 from fleethook.recordings.recording_format import FILE_NAME, FORMAT, Header, Record, RecordedCall, name_file, wrap_body
 from fleethook.recordings.redaction import Redactor, SecretError, parse_field
 from fleethook.server.metrics import Counts
-from fleethook.server.reviews.recorded_review import AnsweredReview, AskedCall, RecordSettingError
+from fleethook.server.reviews.records_and_traces import AnsweredReview, AskedCall, RecordSettingError
 from fleethook.settings import Settings
 
 _MAX_FILE_BYTES: Final = 64 << 20

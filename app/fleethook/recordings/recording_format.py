@@ -116,7 +116,7 @@ class Header(msgspec.Struct, kw_only=True):
 class RecordedCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The answer of a webhook or a script, or a live read, on which an answer depended; exactly one of two is set.
 
-    The members are those of `fleethook.server.reviews.recorded_review.AskedCall`. Keys and answers, by kind:
+    The members are those of `fleethook.server.reviews.records_and_traces.AskedCall`. Keys and answers, by kind:
 
     - ``webhook`` while dispatching: key ``<phase>/<configuration>/<name>/<index>``
       (`fleethook.engines.dispatch.webhooks.compiled_webhook.Webhook`), answer

@@ -44,7 +44,7 @@ from fleethook.model.formats.text import describe_os_error
 from fleethook.model.json import JSONObject
 from fleethook.server.log import LogLines, choose_format, configure_logging
 from fleethook.server.metrics import certificate_gauge
-from fleethook.server.reviews.recorded_review import RecordSettingError
+from fleethook.server.reviews.records_and_traces import RecordSettingError
 from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings
 from fleethook.tracing.spans import TracingError, start_tracing

@@ -13,11 +13,7 @@ from fleethook.engines.dispatch.call.recorded_answers import CallTrace
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
-from fleethook.engines.dispatch.match.rule_matching import (
-    Attributes,
-    build_attributes,
-    read_claimed_cluster,
-)
+from fleethook.engines.dispatch.match.rule_matching import Attributes, build_attributes, read_claimed_cluster
 from fleethook.engines.dispatch.match.should_call import (
     CallWebhook,
     ConditionEvaluator,
@@ -34,7 +30,7 @@ from fleethook.model.admission import AdmissionRequest, Response, StatusCause, S
 from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
-from fleethook.server.reviews.recorded_review import AskedCall
+from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.work.threads import Work, Worker, run_work
 from fleethook.workload_schema.structural_schema import find_version
 

@@ -10,7 +10,7 @@ from fleethook.interpret.interpreter import Answer, Interpreter, Question, ask, 
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
-from fleethook.server.reviews.recorded_review import AskedCall
+from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.work.threads import Work, begin, finish
 
 _NOT_FOUND: Final = 404

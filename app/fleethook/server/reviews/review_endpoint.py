@@ -8,22 +8,19 @@ plain calls. The first part that has to wait returns a coroutine, and another on
 import time
 from abc import abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
-from functools import partial
 from types import CoroutineType
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from starlette.types import Scope
 
 from fleethook.model.json import JSON
-from fleethook.server.log import Line, LogSink, encode_line
+from fleethook.server.log import Line, encode_line
 from fleethook.server.protocol.bodies import Reply, RequestError
-from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP, REQUEST_ID, Answered, Endpoint, check_numbers, refuse
-from fleethook.server.reviews.recorded_review import AnsweredReview, AskedCall, RecordReview
+from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP, REQUEST_ID, Answered, check_numbers, refuse
+from fleethook.server.reviews.records_and_traces import AskedCall, ReportingEndpoint, note_answer
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem
-from fleethook.tracing.spans import CURRENT, Attributes, StartTrace, begin_in_span, find_trace_id
+from fleethook.tracing.spans import find_trace_id
 from fleethook.work.threads import finish
-
-_NO_FACTS: Final[Mapping[str, JSON]] = {}
 
 
 class DecodedReview(Protocol):
@@ -70,7 +67,7 @@ class Received(NamedTuple, Generic[ReviewT, CallT]):
     started: float
 
 
-class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
+class ReviewEndpoint(ReportingEndpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     """Answers the reviews of one route.
 
     A body without a uid to answer to is refused with HTTP 400 and counts as ``malformed``. Every other review gets an
@@ -80,44 +77,15 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     max_on_loop: int = MAX_ON_LOOP
     """Bytes of the largest review on which all work runs on the event loop."""
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        log: LogSink | None,
-        record: RecordReview | None = None,
-        trace: StartTrace | None = None,
-        **rest: Any,
-    ) -> None:
-        """Prepare.
-
-        Args:
-            path: The path of the route.
-            log: Takes a line for each review; None to log nothing.
-            record: Takes each review that was answered, or refused because of its content; None to record nothing.
-            trace: Starts the span of a review; None to trace nothing.
-            rest: As in `Endpoint`.
-        """
-        super().__init__(path, **rest)
-        self._log: Final = log
-        self._record: Final = record
-        self._trace: Final = trace
-        self._span_name: Final = f"POST {path}"
-
     def answer(self, scope: Scope, body: bytes) -> Answered:
         """Answer a review, at once if that needs no waiting; arguments as of `Endpoint.answer`."""
         try:
-            if self._trace is None:
-                answered = self._begin(scope, body)
-            else:
-                span = self._trace(self._span_name, scope["headers"])
-                answered = begin_in_span(span, partial(self._begin, scope, body), explain=_explain_refusal)
+            answered = self._begin(scope, body) if self._trace is None else self._begin_traced(scope, body, self._trace)
         except RequestError as error:
             return refuse(error)
         return answered if isinstance(answered, Reply) else _refuse_later(answered)
 
     def _begin(self, scope: Scope, body: bytes) -> Answered:
-        """Decode a review and have it answered; both this function and the coroutine raise RequestError."""
         started, request_id = time.perf_counter(), scope.get(REQUEST_ID, "")
         call = self._inspect(scope)
         if len(body) > self.max_on_loop or isinstance(call, CoroutineType):
@@ -158,7 +126,7 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     def _refuse_malformed(self, problem: BadReviewError, scope: Scope, body: bytes, *, started: float) -> RequestError:
         seconds = self._count("malformed", started=started)
         error = RequestError(400, "BadRequest", str(problem))
-        self._record_answer(scope, body, seconds, error.code, refuse(error).body)
+        self._record_answer(scope, body, seconds, refuse(error))
         return error
 
     def _go_on(self, received: Received[ReviewT, CallT]) -> Answered:
@@ -187,49 +155,31 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     def _reply(self, received: Received[ReviewT, CallT], decided: tuple[VerdictT, bytes]) -> Reply:
         """Count and log an answered review, and return its answer."""
         review, (verdict, answer) = received.review, decided
+        reply = Reply(200, answer)
         operation, outcome = self._classify(review, verdict)
         trace_id = "" if self._trace is None else find_trace_id()
         seconds = self._count(outcome, operation=operation, started=received.started, trace_id=trace_id)
         if trace_id:
-            _note_answer(self._path, review.uid, operation, outcome, cluster=self._name_cluster(received))
+            note_answer(self._path, review.uid, operation, outcome, cluster=self._name_cluster(received))
         if self._log is not None:
             line = self._describe(received, verdict, seconds=seconds)
             if trace_id:
                 line.trace_id = trace_id
             self._log(encode_line(line))
         if self._record is not None:
-            calls = self._list_calls(verdict)
-            self._record_answer(received.scope, received.body, seconds, 200, answer, received=received, calls=calls)
-        return Reply(200, answer)
+            self._record_received(received, seconds, reply, self._list_calls(verdict))
+        return reply
 
     def _record_refused(self, error: RequestError, received: Received[ReviewT, CallT]) -> None:
-        seconds, answer = time.perf_counter() - received.started, refuse(error).body
-        self._record_answer(received.scope, received.body, seconds, error.code, answer, received=received)
+        self._record_received(received, time.perf_counter() - received.started, refuse(error))
 
-    def _record_answer(
-        self,
-        scope: Scope,
-        body: bytes,
-        seconds: float,
-        status: int,
-        answer: bytes,
-        *,
-        received: Received[ReviewT, CallT] | None = None,
-        calls: Sequence[AskedCall] = (),
+    def _record_received(
+        self, received: Received[ReviewT, CallT], seconds: float, reply: Reply, calls: Sequence[AskedCall] = ()
     ) -> None:
-        """Record an answer, if answers are recorded; ``received`` is None if the review could not be decoded."""
-        if self._record is None:
-            return
-        cluster, facts, uid = "", _NO_FACTS, ""
-        if received is not None:
-            cluster, facts, uid = self._name_cluster(received), self._list_facts(received), received.review.uid
-        # By position, because names take 20 % more time.
-        self._record(
-            AnsweredReview(
-                time.time(), self._path, scope["raw_path"], scope["query_string"], cluster, seconds, status, facts,
-                uid, body, answer, calls,
-            )
-        )  # fmt: skip
+        uid, cluster, facts = received.review.uid, self._name_cluster(received), self._list_facts(received)
+        self._record_answer(
+            received.scope, received.body, seconds, reply, uid=uid, cluster=cluster, facts=facts, calls=calls
+        )
 
     def _name_cluster(self, received: Received[ReviewT, CallT]) -> str:
         """Return the logical cluster of a review, for a recording."""
@@ -239,18 +189,12 @@ class ReviewEndpoint(Endpoint, Generic[ReviewT, RequestT, CallT, VerdictT]):
     def _list_facts(self, received: Received[ReviewT, CallT]) -> Mapping[str, JSON]:
         """Return the facts about an HTTP request that its answer depends on, beside its path."""
         del received
-        return _NO_FACTS
+        return {}
 
     def _list_calls(self, verdict: VerdictT) -> Sequence[AskedCall]:
         """Return the calls that a verdict depended on."""
         del verdict
         return ()
-
-    def _count(self, outcome: str, *, operation: str = "", started: float, trace_id: str = "") -> float:
-        """Count a request and return the seconds since ``started``."""
-        seconds = time.perf_counter() - started
-        self.metrics.count_review(self._path, operation, outcome, seconds=seconds, trace_id=trace_id)
-        return seconds
 
     @abstractmethod
     def _inspect(self, scope: Scope) -> CallT | Coroutine[Any, Any, CallT]:
@@ -303,26 +247,3 @@ async def _refuse_later(answering: Coroutine[Any, Any, Reply]) -> Reply:
         return await answering
     except RequestError as error:
         return refuse(error)
-
-
-def _note_answer(route: str, uid: str, operation: str, outcome: str, *, cluster: str) -> None:
-    """Add the facts about an answered review to the current span."""
-    span = CURRENT.get()
-    if span is not None:
-        span.note(
-            {
-                "http.request.method": "POST",
-                "http.route": route,
-                "http.response.status_code": 200,
-                "fleethook.review.uid": uid,
-                "fleethook.review.operation": operation,
-                "fleethook.review.outcome": outcome,
-                "fleethook.cluster": cluster,
-            }
-        )
-
-
-def _explain_refusal(error: BaseException) -> Attributes:
-    if not isinstance(error, RequestError):
-        return {}
-    return {"http.request.method": "POST", "http.response.status_code": error.code}

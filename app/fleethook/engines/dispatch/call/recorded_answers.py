@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
-from fleethook.server.reviews.recorded_review import AskedCall
+from fleethook.server.reviews.records_and_traces import AskedCall
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
 msgspec.json.Decoder(WebhookResponse)

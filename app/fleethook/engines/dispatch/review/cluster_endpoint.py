@@ -41,7 +41,7 @@ from fleethook.server.protocol.bodies import (
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
 from fleethook.server.reviews.admission_endpoint import classify, to_response
 from fleethook.server.reviews.http_endpoint import CHARGE, MAX_ON_LOOP
-from fleethook.server.reviews.recorded_review import AskedCall
+from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.server.reviews.review_codec import (
     Decoded,
     ReviewProblem,

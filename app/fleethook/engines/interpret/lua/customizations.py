@@ -28,7 +28,7 @@ from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
-from fleethook.server.reviews.recorded_review import AskedCall
+from fleethook.server.reviews.records_and_traces import AskedCall
 
 Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[CustomizationRule, ...]]
 

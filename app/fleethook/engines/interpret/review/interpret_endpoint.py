@@ -31,7 +31,7 @@ from fleethook.model.karmada import (
 from fleethook.patch import diff
 from fleethook.server.log import InterpretLine, cut_text, milliseconds, stamp
 from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
-from fleethook.server.reviews.recorded_review import AskedCall
+from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem, explain_failure, salvage
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 from fleethook.work.threads import Work, begin

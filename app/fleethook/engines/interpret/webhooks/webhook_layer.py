@@ -38,7 +38,7 @@ from fleethook.outbound.webhook_client import CallError, HookClient
 from fleethook.patch import PatchError, apply
 from fleethook.patch.pointer import LIMITS
 from fleethook.recordings.recording_format import UNRECORDED, CallName, find_current, read_answer
-from fleethook.server.reviews.recorded_review import AskedCall
+from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.tracing.spans import child_span
 from fleethook.work.threads import Worker
 
