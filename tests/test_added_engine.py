@@ -26,7 +26,7 @@ ENGINE = """
     )
 """
 SERVER = """
-    from fleethook.cluster.followed_cluster import Followed
+    from fleethook.cluster.followed_objects import Followed
     from fleethook.cluster.kubernetes.watched_resources import NAMESPACES
     from fleethook.cluster.store import Index
     from fleethook.model.admission import allowed

@@ -13,8 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from fleethook import __version__
-from fleethook.background_work import follow_cluster, follow_manifests, run_in_background
-from fleethook.cluster.followed_cluster import Cluster, Followed
+from fleethook.cluster.followed_objects import Cluster, Followed, follow_cluster, follow_manifests, run_in_background
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import find_route, split_consumer_path
 from fleethook.cluster.store import Index, PartState, Source, Store

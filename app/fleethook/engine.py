@@ -72,7 +72,7 @@ class Engine(NamedTuple):
         server: Its subclass of `fleethook.server.engine_server.EngineServer`, with its routes, readiness checks,
             metrics, background tasks and tasks of the leader.
         resources: A function of the settings that returns the kinds that it reads, as
-            `fleethook.cluster.followed_cluster.Followed`.
+            `fleethook.cluster.followed_objects.Followed`.
         indexes: A tuple of the indexes of the store that its reviews need.
         settings: A subclass of `fleethook.server_settings.ServerSettings` with its settings.
         commands: Its commands by name.

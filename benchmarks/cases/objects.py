@@ -40,7 +40,7 @@ def run(context: Context) -> Section:
     text = (
         f"UPDATE over 16 connections, while {CHURN} workloads a second are replaced, as by a watch. The store keeps partial "
         "workloads. After loading, the server excludes them from garbage collection (`gc.freeze`) and raises the collector's "
-        "thresholds (`app/fleethook/background_work.py`). The last row undoes both.\n\n"
+        "thresholds (`app/fleethook/cluster/followed_objects.py`). The last row undoes both.\n\n"
         + table(header, lines)
         + "\n\n"
         + footnotes(rounds)

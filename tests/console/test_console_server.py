@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import Store
-from fleethook.console.console_server import (
-    console_indexes,
-    create_console,
-)
+from fleethook.console.console_server import console_indexes, create_console
 from fleethook.console.context import ConsoleContext, list_sections
 from tests.builders import yurt_app_set
 from tests.cli.interpreting import DATABASE
@@ -30,7 +27,7 @@ from tests.serving import started
 from tests.waiting import NET, until, wait_for
 
 if TYPE_CHECKING:
-    from fleethook.background_work import Cluster
+    from fleethook.cluster.followed_objects import Cluster
 
 
 class ForbiddenReader:

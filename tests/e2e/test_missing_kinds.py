@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.background_work import run_in_background
 from fleethook.cluster.apiserver_connection import Connection
+from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, WatchedResource, decode_object
 from fleethook.cluster.store import Store

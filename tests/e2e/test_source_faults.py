@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
+from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object

@@ -18,8 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from fleethook.app import find_followed, list_indexes
-from fleethook.background_work import follow_cluster, follow_manifests, hide_cancelled_requests, run_in_background
-from fleethook.cluster.followed_cluster import Cluster
+from fleethook.cluster.followed_objects import Cluster, follow_cluster, follow_manifests, run_in_background
 from fleethook.cluster.leader_election import NAME, LeaseName, find_namespace
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Index, Store
@@ -31,6 +30,7 @@ from fleethook.console.rendering import load_templates, render
 from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget
+from fleethook.server.log import hide_cancelled_requests
 from fleethook.settings import Settings
 
 _STATIC: Final = Path(__file__).parent / "static"

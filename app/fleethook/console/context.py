@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter
 from starlette.requests import Request
 
-from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.consumer_webhooks import name_configuration
 from fleethook.cluster.store import Index, ObjectKey, PartState, Store
@@ -27,7 +27,7 @@ from fleethook.settings import Settings
 from fleethook.work.threads import Worker
 
 if TYPE_CHECKING:
-    from fleethook.cluster.followed_cluster import Cluster
+    from fleethook.cluster.followed_objects import Cluster
     from fleethook.console.reviews.replay_jobs import ReviewReplay
 
 

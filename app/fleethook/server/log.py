@@ -395,3 +395,12 @@ def make_admission_line(
         stamp(), "info", "review", path, request_id, review.uid, response.allowed,
         len(response.patch), milliseconds(seconds), cluster, gvk, namespace, name, operation, message,
     )  # fmt: skip
+
+
+def hide_cancelled_requests() -> None:
+    """Let uvicorn log no traceback for requests that a shutdown ends: after its time limit, or at a second signal."""
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)

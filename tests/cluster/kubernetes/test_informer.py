@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.watched_resources import NAMESPACES
 from fleethook.cluster.store import Store

@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.list_watch import (
-    EVERY_CLUSTER,
-    Lister,
-    RelistError,
-    find_list_path,
-    is_required,
-)
+from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, Lister, RelistError, find_list_path, is_required
 from fleethook.cluster.kubernetes.watched_resources import (
     APIBINDINGS,
     DEFINITIONS,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.registration.configuration_objects import LABELS, MUTATING, ServiceReference, configuration_path
 from fleethook.cluster.registration.registrar import (
     CAInjector,

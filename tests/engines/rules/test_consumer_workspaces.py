@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.admission.rule import build_request
 from fleethook.cluster.api_errors import APIError
-from fleethook.cluster.followed_cluster import Cluster, Followed
+from fleethook.cluster.followed_objects import Cluster, Followed
 from fleethook.cluster.registration.consumer_webhooks import CONFIGURATIONS
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.consumer_workspaces import Consumers, list_resources

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import uvloop
 
 from fleethook.app import Fleethook, create_app
-from fleethook.background_work import run_in_background
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import UNREADABLE, fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig
@@ -36,6 +35,7 @@ from fleethook.cluster.certificates.certificate_files import (
     ensure_certificates,
     renew_certificates,
 )
+from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, service_of
 from fleethook.cluster.registration.rule_webhooks import describe_outage
 from fleethook.engine import EngineStartError, installed_engines

@@ -23,10 +23,10 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
 from fleethook.app import Fleethook
-from fleethook.background_work import hide_cancelled_requests
 from fleethook.cli.exit_codes import OutputError
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import HealthOnly
+from fleethook.server.log import hide_cancelled_requests
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 

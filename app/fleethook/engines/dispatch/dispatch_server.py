@@ -8,15 +8,10 @@ from typing import Final
 
 from prometheus_client.registry import Collector
 
-from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, WORKSPACES
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.registration.paths import (
-    CLUSTER_EXPLAIN,
-    CLUSTER_MUTATE,
-    CLUSTER_VALIDATE,
-    OBSERVE,
-)
+from fleethook.cluster.registration.paths import CLUSTER_EXPLAIN, CLUSTER_MUTATE, CLUSTER_VALIDATE, OBSERVE
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.dispatcher_factory import answer_from_records, build_dispatcher

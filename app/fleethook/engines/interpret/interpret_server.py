@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from prometheus_client.registry import Collector
 
-from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, INTERPRETING, karmada_config
 from fleethook.cluster.registration.configuration_objects import find_reference
 from fleethook.cluster.registration.paths import (

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.api_errors import UnreachableError
-from fleethook.cluster.followed_cluster import Cluster, Followed
+from fleethook.cluster.followed_objects import Cluster, Followed
 from fleethook.cluster.kubernetes.watched_resources import MUTATING_CONFIGURATIONS, RESOURCES, SURROUNDINGS
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store

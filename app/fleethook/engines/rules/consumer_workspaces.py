@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from fleethook.admission.request import EVERY, Lookup
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.followed_cluster import Cluster
+from fleethook.cluster.followed_objects import Cluster
 from fleethook.cluster.kubernetes.watched_resources import CONSUMERS, WatchedResource, decode_object
 from fleethook.cluster.registration.consumer_webhooks import (
     CONFIGURATIONS,

@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.background_work import run_in_background
 from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.overrider.subject.bound_subjects import (
-    announce_overrider,
-    bound_subjects,
-    call_on_change,
-)
+from fleethook.engines.overrider.subject.bound_subjects import announce_overrider, bound_subjects, call_on_change
 from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     Announcement,

@@ -14,19 +14,14 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from fleethook.background_work import run_in_background
 from fleethook.cli.command_line import Option
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import bind, find_port
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.leader_election import (
-    LeaderElector,
-    LeaseName,
-    LeaseTiming,
-    create_identity,
-)
+from fleethook.cluster.followed_objects import run_in_background
+from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming, create_identity
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.commands import crds_options as option
 from fleethook.engines.crds.commands.crds_options import exit_on_error, open_cache

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.followed_cluster import Followed
+from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, PartialObject, Store, key_of

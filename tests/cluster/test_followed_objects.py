@@ -1,4 +1,4 @@
-"""Background tasks of the server and following manifests."""
+"""The resources of several engines that a cluster follows."""
 
 import asyncio
 import gc
@@ -8,11 +8,39 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.background_work import follow_manifests, run_in_background
+from fleethook.cluster.followed_objects import Cluster, Followed, follow_manifests, run_in_background
+from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, NAMESPACES, NODE_POOLS
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
+from fleethook.settings import Settings
 from tests.serving import EXAMPLES
 from tests.waiting import NET
+
+FOLLOWED = [Followed((NAMESPACES, DEFINITIONS)), Followed((NODE_POOLS, DEFINITIONS), (NAMESPACES,)), Followed()]
+
+
+def make_cluster(*, kcp: bool = False) -> Cluster:
+    return Cluster(Settings(kubeconfig=Path("k"), kcp=kcp), Store(), FOLLOWED)
+
+
+def test_a_resource_of_several_engines_is_followed_once_and_needed_if_one_needs_it() -> None:
+    parts = [(part.name, part.needed) for part in make_cluster().source.parts()]
+    assert parts == [
+        ("namespaces", True),
+        ("customresourcedefinitions.apiextensions.k8s.io", True),
+        ("nodepools.apps.openyurt.io", True),
+    ]
+
+
+def test_a_resource_that_no_engine_needs_is_advisory() -> None:
+    cluster = Cluster(Settings(kubeconfig=Path("k")), Store(), [Followed((), (NAMESPACES,))])
+    assert [part.needed for part in cluster.source.parts()] == [False]
+
+
+def test_the_message_about_a_cluster_without_resources_names_the_remedy() -> None:
+    assert "check the server's URL in the kubeconfig file, and --kcp" in make_cluster().lack
+    assert "in any logical cluster (/clusters/*)" in make_cluster(kcp=True).lack
+
 
 STORY = EXAMPLES / "yurtappoverrider" / "story-2"
 
