@@ -79,7 +79,8 @@ class Engine(NamedTuple):
         webhooks: A function that returns each `Webhook` (`configuration_objects`) that sends reviews to it.
         probe: A function of the name of an object. It returns a `Probe` that creates the object.
         doctor: Its checks for ``fleethook doctor``, as `fleethook.cli.doctor.doctor.EngineChecks`.
-        uninstall: Its part of ``fleethook uninstall``, as `fleethook.cli.uninstall.EngineRemoval`.
+        uninstall: Its part of ``fleethook uninstall``: a coroutine function of an `Uninstaller` (`uninstall`) that
+            removes its traces from other objects. It is not called while a leader may run.
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the
             `fleethook.cli.inputs.input_objects.SourceOptions`, None if it must not ask a cluster. Its findings are
             `fleethook.cli.output.findings_output.FindingRow`.

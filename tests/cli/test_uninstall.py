@@ -1,7 +1,6 @@
 """The arguments and the output of `fleethook uninstall`; tests/e2e/test_uninstall.py has a real apiserver."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +9,6 @@ import pytest
 from fleethook.cli.uninstall import (
     LeaderError,
     Removal,
-    RemovalAction,
     Uninstaller,
     _format_row,
     _summarize,
@@ -25,9 +23,9 @@ from tests.cli.commands import invoke
 from tests.cli.fake_cluster import serve_cluster
 from tests.cluster.object_server import ObjectServer
 
-DELETED = Removal(RemovalAction.DELETED, "ClusterRole", "", "fleethook")
-RESTORED = Removal(RemovalAction.RESTORED, "Deployment", "n", "web")
-LEFT = Removal(RemovalAction.LEFT, "Deployment", "n", "old", "it has no owner")
+DELETED = Removal("deleted", "ClusterRole", "", "fleethook")
+RESTORED = Removal("restored", "Deployment", "n", "web")
+LEFT = Removal("left", "Deployment", "n", "old", "it has no owner")
 
 
 def test_rows_name_the_change_in_the_past_or_as_a_plan() -> None:
@@ -97,13 +95,11 @@ CALLS_US = 'admission webhook is away: failed calling webhook "deployments.overr
 
 
 class Cluster(ObjectServer):
-    """An apiserver without some rights. ``denied`` are raised by the next patches; ``meanwhile`` runs before the next ones."""
+    """An apiserver without some rights."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_served = lambda path: path.startswith(f"{KINDS.get(parse_path(path).plural)}/")
-        self.denied: list[Exception] = []
-        self.meanwhile: list[Callable[[], None]] = []
         self.forbidden: set[tuple[str, str]] = set()
         self.writes: list[str] = []
 
@@ -121,10 +117,6 @@ class Cluster(ObjectServer):
             raise APIError(403, "Forbidden", f'{plural} is forbidden: User "u" cannot {verb} resource "{plural}"')
         if method != "GET":
             self.writes.append(f"{method} {path}")
-        if method == "PATCH" and self.meanwhile:
-            self.meanwhile.pop(0)()
-        if method == "PATCH" and self.denied:
-            raise self.denied.pop(0)
         return super().answer(method, path, query=query, body=body, content_type=content_type)
 
 
@@ -134,16 +126,13 @@ def document(kind: str, name: str, **fields: Any) -> dict[str, Any]:
 
 
 async def uninstall(cluster: Cluster, **options: Any) -> Uninstaller:
-    async def sleep(_: float) -> None:
-        pass
-
-    made = Uninstaller(cast("Connection", cluster), **{"dry_run": False, "sleep": sleep, **options})
+    made = Uninstaller(cast("Connection", cluster), **{"dry_run": False, **options})
     await made.run()
     return made
 
 
-def list_rows(done: Uninstaller, action: RemovalAction) -> list[str]:
-    return [one.name for one in done.rows if one.action is action]
+def list_rows(done: Uninstaller, action: str) -> list[str]:
+    return [one.name for one in done.rows if one.action == action]
 
 
 @pytest.fixture
@@ -195,14 +184,14 @@ async def test_a_held_lease_ends_the_command_and_a_released_one_is_deleted(
     lease = document("Lease", "fleethook", metadata={"namespace": "fleet"}, spec=spec)
     path = cluster.put("leases", lease)
     dry = await uninstall(cluster, dry_run=True)
-    assert list_rows(dry, RemovalAction.DELETED) == ["fleethook"]
+    assert list_rows(dry, "deleted") == ["fleethook"]
     assert "held by pod-a" in capsys.readouterr().err
     with pytest.raises(LeaderError, match=r"by pod-a, .* kubectl scale --replicas=0 -n fleet deployment/fleethook"):
         await uninstall(cluster)
     assert cluster.writes == []
     cluster.objects.pop(path)
     cluster.put("leases", {**lease, "spec": {**spec, "holderIdentity": ""}})
-    assert list_rows(await uninstall(cluster), RemovalAction.DELETED) == ["fleethook"]
+    assert list_rows(await uninstall(cluster), "deleted") == ["fleethook"]
 
 
 async def test_secrets_are_found_by_label_and_keys() -> None:
@@ -224,23 +213,14 @@ async def test_definitions_stay_unless_they_are_asked_for_and_nothing_is_left(
         cluster.put("customresourcedefinitions", document("CustomResourceDefinition", name, metadata=label))
     cluster.forbidden = {("patch", "deployments")}
     partly = await uninstall(cluster, definitions=definitions)
-    assert list_rows(partly, RemovalAction.KEPT) == [
+    assert list_rows(partly, "kept") == [
         "yurtappoverriders.apps.openyurt.io",
         "yurtappsets.apps.openyurt.io",
     ]
     cluster.forbidden = set()
     done = await uninstall(cluster, definitions=definitions)
-    assert ("yurtappoverriders.apps.openyurt.io" in list_rows(done, RemovalAction.DELETED)) is definitions
-    assert "yurtappsets.apps.openyurt.io" in list_rows(done, RemovalAction.KEPT)
-
-
-async def test_configurations_that_a_server_has_registered_again_are_left(cluster: Cluster) -> None:
-    path = cluster.put("mutatingwebhookconfigurations", document("MutatingWebhookConfiguration", "fleethook"))
-    cluster.meanwhile = [lambda: cluster.store(path, document("MutatingWebhookConfiguration", "fleethook"))]
-    done = await uninstall(cluster)
-    assert [(one.name, one.detail) for one in done.rows if one.action is RemovalAction.LEFT] == [
-        ("fleethook", "it exists again: stop all servers, and repeat the command")
-    ]
+    assert ("yurtappoverriders.apps.openyurt.io" in list_rows(done, "deleted")) is definitions
+    assert "yurtappsets.apps.openyurt.io" in list_rows(done, "kept")
 
 
 def make_object(name: str, **fields: Any) -> dict[str, Any]:

@@ -7,8 +7,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
@@ -42,15 +41,8 @@ _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
 
 
-class RemovalAction(StrEnum):
-    """The result for one object."""
-
-    DELETED = "deleted"
-    RESTORED = "restored"
-    CLEANED = "cleaned"
-    KEPT = "kept"
-    LEFT = "left"
-    """The object had to change and could not."""
+RemovalAction = Literal["deleted", "restored", "cleaned", "kept", "left"]
+"""The result for one object: ``left`` if it had to change and could not."""
 
 
 class Removal(NamedTuple):
@@ -61,16 +53,6 @@ class Removal(NamedTuple):
     namespace: str
     name: str
     detail: str = ""
-
-
-class EngineRemoval(NamedTuple):
-    """The part of an engine in the removal of fleethook.
-
-    Attributes:
-        restore: Removes the traces from other objects, if no leader runs.
-    """
-
-    restore: Callable[["Uninstaller"], Awaitable[None]]
 
 
 class LeaderError(Exception):
@@ -85,7 +67,6 @@ class Uninstaller:
         missing: The rights that the user lacks: group, resource and verb.
         connection: The connection to the apiserver.
         is_trial: Whether the run changes nothing.
-        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -95,7 +76,6 @@ class Uninstaller:
         dry_run: bool,
         definitions: bool = False,
         output: Output = Output.TEXT,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Prepare.
 
@@ -104,7 +84,6 @@ class Uninstaller:
             dry_run: Whether to change nothing.
             definitions: Whether to delete the CustomResourceDefinitions, and with them all overriders.
             output: With TEXT, each row is printed as soon as it is known.
-            sleep: Waits for a number of seconds.
         """
         self.rows: Final[list[Removal]] = []
         self.missing: Final[set[tuple[str, str, str]]] = set()
@@ -112,12 +91,11 @@ class Uninstaller:
         self.is_trial: Final = dry_run
         self._definitions: Final = definitions
         self._output: Final = output
-        self.sleep: Final = sleep
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left that has to change."""
-        return not self.missing and all(row.action is not RemovalAction.LEFT for row in self.rows)
+        return not self.missing and all(row.action != "left" for row in self.rows)
 
     async def run(self) -> None:
         """Remove everything.
@@ -130,14 +108,12 @@ class Uninstaller:
         await self._delete_webhooks()
         for engine in installed_engines().values() if leases is not None else ():
             if engine.uninstall:
-                removal: EngineRemoval = load_reference(engine.uninstall)
-                await removal.restore(self)
+                await load_reference(engine.uninstall)(self)
         for resource in RIGHTS:
             await self._delete_all(resource, await self.list_objects(resource, is_ours))
         await self._delete_all(SECRETS, await self.list_objects(SECRETS, has_our_keys))
         await self._delete_all(LEASES, leases)
         await self._handle_definitions()
-        await self._look_again()
 
     async def run_export(self, export: str) -> None:
         """Remove the configurations from the consumers of an APIExport of kcp, and the Secret and the Lease.
@@ -153,7 +129,7 @@ class Uninstaller:
             )
             for one in named or ():
                 cluster = cluster_of(one)
-                row = make_row(RemovalAction.DELETED, key_of(one), f"in the logical cluster {cluster}")
+                row = make_row("deleted", key_of(one), f"in the logical cluster {cluster}")
                 await self._change(row, resource, "delete", f"/clusters/{cluster}{path_of(resource, one)}")
         owned = await self.list_objects(SECRETS, lambda one: one["metadata"]["name"] == CONSUMERS_SECRET)
         await self._delete_all(SECRETS, owned)
@@ -169,11 +145,13 @@ class Uninstaller:
                 return None
             found += listed
         for lease in found:
-            holder, (namespace, name) = get_holder(lease), names_of(lease)
-            if not holder:
+            if not (holder := get_holder(lease)):
                 continue
+            namespace, name = names_of(lease)
             text = (
-                f"Lease {namespace}/{name} is held by {holder}, which would register again: {_advise(namespace, name)}"
+                f"Lease {namespace}/{name} is held by {holder}, which would register again: stop all replicas first, "
+                f"for example with kubectl scale --replicas=0 -n {namespace} deployment/{name}. If one has crashed, "
+                f"kubectl delete lease -n {namespace} {name}. Then repeat the command"
             )
             if not self.is_trial:
                 raise LeaderError(text)
@@ -192,44 +170,27 @@ class Uninstaller:
         names = {one["metadata"]["name"] for found in list_definitions().values() for one in found}
         for one in await self.list_objects(DEFINITIONS, is_ours) or ():
             name = one["metadata"]["name"]
-            if name not in names:
-                continue
-            row = make_row(RemovalAction.KEPT, key_of(one))
-            if name.partition(".")[0] not in DELETABLE_DEFINITIONS:
-                self.add(row._replace(detail="its deletion would delete its objects, and their workloads"))
-            elif not self._definitions:
-                self.add(row._replace(detail="its deletion would delete its objects; delete it with --crds"))
-            elif not self.is_complete:
-                self.add(row._replace(detail="something else is left; repeat the command with --crds"))
-            else:
+            is_deletable = name.partition(".")[0] in DELETABLE_DEFINITIONS
+            if is_deletable and self._definitions and self.is_complete:
                 await self._delete_all(DEFINITIONS, [one])
+            elif name in names:
+                hint = "; delete it with --crds, once nothing else is left" if is_deletable else ", and their workloads"
+                self.add(make_row("kept", key_of(one), f"its deletion would delete its objects{hint}"))
         selector = f"{NAME_LABEL} in ({','.join(sorted(COMPONENTS))})"
         for one in await self.list_objects(DEPLOYMENTS._replace(selector=selector)) or ():
             namespace, _ = names_of(one)
             release = as_object(one["metadata"].get("annotations")).get("meta.helm.sh/release-name")
             remedy = f"run helm uninstall {release} -n {namespace}" if release else "delete it"
-            self.add(make_row(RemovalAction.KEPT, key_of(one), remedy))
+            self.add(make_row("kept", key_of(one), remedy))
 
-    async def _look_again(self) -> None:
-        """Report the objects that a server has registered again, if one has started meanwhile."""
-        deleted = {one[1:4] for one in self.rows if one.action is RemovalAction.DELETED}
-        if self.is_trial or not deleted:
-            return
-        for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS):
-            for one in await self.list_objects(resource) or ():
-                row = make_row(
-                    RemovalAction.LEFT, key_of(one), "it exists again: stop all servers, and repeat the command"
-                )
-                if row[1:4] in deleted:
-                    self.add(row)
-
-    async def clean(self, resource: WatchedResource, document: JSONObject, change: JSONObject, detail: str) -> None:
-        """Remove members from an object by a merge patch."""
-        row = make_row(RemovalAction.CLEANED, key_of(document), detail)
-        plural, _, subresource = resource.plural.partition("/")
-        path = path_of(resource._replace(plural=plural), document)
-        path = f"{path}/{subresource}" if subresource else path
-        await self._change(row, resource, "patch", path, body=change, content_type=MERGE_PATCH)
+    async def clean(
+        self, resource: WatchedResource, document: JSONObject, change: JSONObject, detail: str, *, subresource: str = ""
+    ) -> None:
+        """Remove members from an object by a merge patch; a subresource is such as ``/status``."""
+        row = make_row("cleaned", key_of(document), detail)
+        named = resource._replace(plural=f"{resource.plural}{subresource}")
+        path = f"{path_of(resource, document)}{subresource}"
+        await self._change(row, named, "patch", path, body=change, content_type=MERGE_PATCH)
 
     async def list_objects(
         self,
@@ -240,7 +201,7 @@ class Uninstaller:
         keep: Keep | None = None,
     ) -> list[JSONObject] | None:
         """Return the objects of a resource that match, None if they cannot be read."""
-        row = Removal(RemovalAction.LEFT, resource.name, "", "")
+        row = Removal("left", resource.name, "", "")
         work = read_resource(self.connection, resource, prefix=prefix, keep=keep)
         try:
             found: list[JSONObject] | None = await self._try(work, resource, "list", row)
@@ -256,7 +217,7 @@ class Uninstaller:
 
     async def _delete_all(self, resource: WatchedResource, found: Iterable[JSONObject] | None) -> None:
         for one in found or ():
-            row = make_row(RemovalAction.DELETED, key_of(one))
+            row = make_row("deleted", key_of(one))
             await self._change(row, resource, "delete", path_of(resource, one))
 
     async def _change(self, row: Removal, resource: WatchedResource, verb: str, path: str, **rest: Any) -> None:
@@ -288,20 +249,13 @@ class Uninstaller:
         if error.code == _FORBIDDEN and f"cannot {verb} resource" in error.message:
             self.missing.add((resource.group, resource.plural, verb))
             detail = f"no right to {verb}"
-        self.add(row._replace(action=RemovalAction.LEFT, detail=detail))
+        self.add(row._replace(action="left", detail=detail))
 
     def add(self, row: Removal) -> None:
         """Report the result for an object."""
         self.rows.append(row)
         if self._output is Output.TEXT:
             write(_format_row(row, dry_run=self.is_trial))
-
-
-def _advise(namespace: str, name: str) -> str:
-    return (
-        f"stop all replicas first, for example with kubectl scale --replicas=0 -n {namespace} deployment/{name}. If "
-        f"one has crashed, kubectl delete lease -n {namespace} {name}. Then repeat the command"
-    )
 
 
 def make_row(action: RemovalAction, key: ObjectKey, detail: str = "") -> Removal:
@@ -434,9 +388,9 @@ def _report_end(done: Uninstaller, output: Output, *, dry_run: bool) -> None:
         raise SystemExit(CHECK_FAILED)
 
 
-def _summarize(rows: "Sequence[Removal]", *, dry_run: bool) -> str:
-    counts = Counter(str(row.action) for row in rows)
-    if not any(counts[action] for action in (*_PLANNED, "left")):
+def _summarize(rows: Sequence[Removal], *, dry_run: bool) -> str:
+    counts = Counter[str](row.action for row in rows)
+    if counts.keys() <= {"kept"}:
         return "nothing of fleethook is registered"
     planned = "would be " if dry_run else ""
     return ", ".join([*(f"{counts[action]} {planned}{action}" for action in _PLANNED), f"{counts['left']} left"])

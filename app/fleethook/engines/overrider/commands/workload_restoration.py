@@ -11,8 +11,6 @@ import msgspec
 
 from fleethook.cli.uninstall import (
     WEBHOOK_SUFFIX,
-    EngineRemoval,
-    RemovalAction,
     Uninstaller,
     make_row,
     names_of,
@@ -128,7 +126,7 @@ def _remove_trigger(workload: JSONObject) -> JSONObject:
     return {**workload, "metadata": {**metadata, **({"annotations": kept} if kept else {})}}
 
 
-async def _restore_all(uninstaller: Uninstaller) -> None:
+async def restore_all(uninstaller: Uninstaller) -> None:
     """Restore workloads, and remove the annotations of their subjects and the status of overriders."""
     inputs: list[JSONObject] = []
     for resource in (YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS):
@@ -155,8 +153,7 @@ async def _restore_all(uninstaller: Uninstaller) -> None:
             await uninstaller.clean(resource, one, change, f"annotation {NUDGED_ANNOTATION}")
     for one in await uninstaller.list_objects(YURT_APP_OVERRIDERS) or ():
         if one.get("status"):
-            status = YURT_APP_OVERRIDERS._replace(plural=f"{YURT_APP_OVERRIDERS.plural}/status")
-            await uninstaller.clean(status, one, {"status": None}, "status")
+            await uninstaller.clean(YURT_APP_OVERRIDERS, one, {"status": None}, "status", subresource="/status")
 
 
 async def _restore(
@@ -169,11 +166,11 @@ async def _restore(
         plan = restorer.plan(workload)
         if plan.problem:
             detail = f"{plan.problem}; it keeps its overrides until you edit or delete it"
-            uninstaller.add(make_row(RemovalAction.LEFT, key, detail))
+            uninstaller.add(make_row("left", key, detail))
             return
         if not plan.operations and not attempt:
             return
-        done = make_row(RemovalAction.RESTORED if plan.rendered or attempt else RemovalAction.CLEANED, key)
+        done = make_row("restored" if plan.rendered or attempt else "cleaned", key)
         if not plan.operations or uninstaller.is_trial:
             uninstaller.add(done)
             return
@@ -195,13 +192,9 @@ async def _restore(
                 return
         # Another client has written or deleted the workload, or kube-apiserver does not know yet that webhooks
         # are gone.
-        await uninstaller.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(_PAUSE_SECONDS)
         found = await uninstaller.get(resource, *names_of(workload), row=done)
         if found is None:
             return
         workload = found
-    uninstaller.add(make_row(RemovalAction.LEFT, key, f"{_MAX_TRIES} writes failed: {problem}"))
-
-
-REMOVAL: Final = EngineRemoval(_restore_all)
-"""The removal of overriders from a cluster."""
+    uninstaller.add(make_row("left", key, f"{_MAX_TRIES} writes failed: {problem}"))
