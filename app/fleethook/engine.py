@@ -78,7 +78,8 @@ class Engine(NamedTuple):
         commands: Its commands by name.
         webhooks: A function that returns each `Webhook` (`configuration_objects`) that sends reviews to it.
         probe: A function of the name of an object. It returns a `Probe` that creates the object.
-        doctor: Its checks for ``fleethook doctor``, as `fleethook.cli.doctor.doctor.EngineChecks`.
+        doctor: Its checks for ``fleethook doctor``: a coroutine function of a `Doctor` (`fleethook.cli.doctor.doctor`)
+            and of all webhook configurations that returns findings. It runs if one of its webhooks is registered.
         uninstall: Its part of ``fleethook uninstall``: a coroutine function of an `Uninstaller` (`uninstall`) that
             removes its traces from other objects. It is not called while a leader may run.
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the

@@ -1,6 +1,7 @@
 """The arguments and the output of `fleethook uninstall`; tests/e2e/test_uninstall.py has a real apiserver."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,11 +96,13 @@ CALLS_US = 'admission webhook is away: failed calling webhook "deployments.overr
 
 
 class Cluster(ObjectServer):
-    """An apiserver without some rights."""
+    """An apiserver without some rights. ``denied`` are raised by the next patches; ``meanwhile`` runs before the next ones."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_served = lambda path: path.startswith(f"{KINDS.get(parse_path(path).plural)}/")
+        self.denied: list[Exception] = []
+        self.meanwhile: list[Callable[[], None]] = []
         self.forbidden: set[tuple[str, str]] = set()
         self.writes: list[str] = []
 
@@ -117,6 +120,10 @@ class Cluster(ObjectServer):
             raise APIError(403, "Forbidden", f'{plural} is forbidden: User "u" cannot {verb} resource "{plural}"')
         if method != "GET":
             self.writes.append(f"{method} {path}")
+        if method == "PATCH" and self.meanwhile:
+            self.meanwhile.pop(0)()
+        if method == "PATCH" and self.denied:
+            raise self.denied.pop(0)
         return super().answer(method, path, query=query, body=body, content_type=content_type)
 
 

@@ -96,22 +96,16 @@ class Output(StrEnum):
     JUNIT = "junit"
 
 
-TextOutputOption = Annotated[
-    Output, Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON))
-]
-FindingsOutputOption = Annotated[
-    Output, Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON, Output.GITHUB))
-]
-TestsOutputOption = Annotated[
-    Output, Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON, Output.JUNIT))
-]
-TrialsOutputOption = Annotated[
-    Output,
-    Option("--output", "-o", help="Output format.", choices=(Output.TEXT, Output.JSON, Output.GITHUB, Output.JUNIT)),
-]
-YamlOutputOption = Annotated[
-    Output, Option("--output", "-o", help="Output format.", choices=(Output.YAML, Output.JSON))
-]
+def declare_output(*choices: Output) -> Option:
+    """Return the option of a command with some of the formats."""
+    return Option("--output", "-o", help="Output format.", choices=choices)
+
+
+TextOutputOption = Annotated[Output, declare_output(Output.TEXT, Output.JSON)]
+FindingsOutputOption = Annotated[Output, declare_output(Output.TEXT, Output.JSON, Output.GITHUB)]
+TestsOutputOption = Annotated[Output, declare_output(Output.TEXT, Output.JSON, Output.JUNIT)]
+TrialsOutputOption = Annotated[Output, declare_output(Output.TEXT, Output.JSON, Output.GITHUB, Output.JUNIT)]
+YamlOutputOption = Annotated[Output, declare_output(Output.YAML, Output.JSON)]
 StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
 
 

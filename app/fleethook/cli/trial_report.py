@@ -75,18 +75,15 @@ class Trial(NamedTuple):
         """Yield the lines about a refusal, a failure or a change."""
         if self.message:
             yield styled(f"{self.place}: {self.message}" if self.place else self.message)
-        for path, former, new in self._list_changes():
-            yield styled(path)
-            yield from (styled(f"  {sign} {one}", style) for sign, one, style in (former, new) if one)
-
-    def _list_changes(self) -> Iterator[tuple[str, tuple[str, str, str], tuple[str, str, str]]]:
-        """Yield the paths of changed values, with the values before and after."""
         document = self.before
         # The operations of a foreign webhook may move and test values, too.
         for one in diff(document, self.after):
-            path, has_former = str(one["path"]), one["op"] != "add"
-            former = self._show(resolve_pointer(document, path)) if has_former else ""
-            yield path, ("-", former, "red"), ("+", self._show(one["value"]) if "value" in one else "", "green")
+            path = str(one["path"])
+            yield styled(path)
+            if one["op"] != "add":
+                yield styled(f"  - {self._show(resolve_pointer(document, path))}", "red")
+            if "value" in one:
+                yield styled(f"  + {self._show(one['value'])}", "green")
             document = apply(document, [one])
 
     def _show(self, value: JSON) -> str:

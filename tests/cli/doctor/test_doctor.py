@@ -94,7 +94,7 @@ class Apiserver:
 
     async def examine(self, *, account: str | None = None) -> dict[str, list[Diagnosis]]:
         found: dict[str, list[Diagnosis]] = {}
-        async for one in Doctor(cast("Connection", self), namespace="team", account=account).examine():
+        for one in await Doctor(cast("Connection", self), namespace="team", account=account).examine():
             found.setdefault(one.check, []).append(one)
         return found
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 from typing import Annotated, Final, NamedTuple, get_args
 
 from fleethook.cli.command_line import Option
@@ -87,13 +87,11 @@ def doctor(
         async with contextlib.AsyncExitStack() as stack:
             connection = await stack.enter_async_context(target.connect(export=kcp_export))
             if kcp_export is not None:
-                findings = examine_export(connection, kcp_export)
-            elif kcp:
+                return await examine_export(connection, kcp_export)
+            if kcp:
                 cache = None if kcp_cache_kubeconfig is None else Connection(kcp_cache_kubeconfig)
-                findings = examine_kcp(connection, cache and await stack.enter_async_context(cache))
-            else:
-                findings = Doctor(connection, namespace=namespace, account=service_account).examine()
-            return [finding async for finding in findings]
+                return await examine_kcp(connection, cache and await stack.enter_async_context(cache))
+            return await Doctor(connection, namespace=namespace, account=service_account).examine()
 
     try:
         found = asyncio.run(examine())
@@ -121,26 +119,10 @@ def _print(found: Sequence[Diagnosis]) -> None:
 _FORBIDDEN: Final = 403
 
 
-async def _find_nothing(_: "Doctor") -> Iterable[Diagnosis]:
-    return ()
-
-
-class EngineChecks(NamedTuple):
-    """The checks of an engine, which run if one of its webhooks is registered.
-
-    Attributes:
-        check_configurations: Returns the findings about all webhook configurations of the cluster.
-        examine_objects: Returns the findings about objects that the engine needs.
-    """
-
-    check_configurations: Callable[[Sequence[JSONObject]], Iterable[Diagnosis]] = lambda _: ()
-    examine_objects: Callable[["Doctor"], Awaitable[Iterable[Diagnosis]]] = _find_nothing
-
-
-async def run_allowed(check: str, findings: AsyncIterator[Diagnosis]) -> list[Diagnosis]:
+async def run_allowed(check: str, examination: Awaitable[list[Diagnosis]]) -> list[Diagnosis]:
     """Return the findings of a check, or an unknown if the user has no right to read its objects."""
     try:
-        return [finding async for finding in findings]
+        return await examination
     except APIError as error:
         if error.code != _FORBIDDEN:
             raise
@@ -168,62 +150,50 @@ class Doctor:
         self._namespace: Final = namespace
         self._account: Final = account
 
-    async def examine(self) -> AsyncIterator[Diagnosis]:
-        """Yield the findings in order; raises UnreachableError, and APIError without the right to list webhooks."""
+    async def examine(self) -> list[Diagnosis]:
+        """Return the findings; raises UnreachableError, and APIError without the right to list webhooks."""
         version = as_object(await self.connection.json("GET", "/version"))
-        yield check_version(*(str(version.get(name) or "") for name in ("major", "minor", "gitVersion")))
         configurations = [*await self._list_configurations(MUTATING), *await self._list_configurations(VALIDATING)]
         registered = find_registered(configurations)
         engines = {one.own.engine for one in registered}
-        contributed = [load_reference(one.doctor) for one in enabled_engines(engines) if one.doctor]
-        for found in (
-            check_registration(registered),
-            check_policies(registered),
-            *(one.check_configurations(configurations) for one in contributed),
-        ):
-            for one in found:
-                yield one
-        async for one in self._examine_further(registered, engines, contributed):
-            yield one
-
-    async def _examine_further(
-        self, registered: Sequence[RegisteredWebhook], engines: Collection[str], contributed: Sequence[EngineChecks]
-    ) -> AsyncIterator[Diagnosis]:
-        """Yield the findings that need other objects. The user may lack the right to read any of them."""
-        for each in contributed:
-            for one in await each.examine_objects(self):
-                yield one
+        found = [
+            check_version(*(str(version.get(name) or "") for name in ("major", "minor", "gitVersion"))),
+            *check_registration(registered),
+            *check_policies(registered),
+        ]
+        # The user may lack the right to read any of the other objects.
+        for engine in enabled_engines(engines):
+            if engine.doctor:
+                found += await load_reference(engine.doctor)(self, configurations)
         for service in find_services(registered):
-            for one in await run_allowed("service", self._examine_service(service)):
-                yield one
+            found += await run_allowed("service", self._examine_service(service))
         examiner = CallExaminer(self.connection, registered, namespace=self._namespace)
-        async for one in examiner.examine(list_probes(engines)):
-            yield one
+        found += [one async for one in examiner.examine(list_probes(engines))]
         for account in sorted(self.accounts):
-            for one in await run_allowed("rights", self._examine_rights(account, engines)):
-                yield one
+            found += await run_allowed("rights", self._examine_rights(account, engines))
         if registered and not self.accounts and list_rights(engines):
             remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
-            yield Diagnosis("note", "rights", "not examined: the webhooks name no Service with Pods", remedy)
+            found.append(Diagnosis("note", "rights", "not examined: the webhooks name no Service with Pods", remedy))
+        return found
 
     async def _list_configurations(self, kind: str) -> list[JSONObject]:
         found = as_object(await self.connection.json("GET", f"/apis/{API_VERSION}/{kind.lower()}s"))
         return [{**as_object(item), "kind": kind} for item in found.get("items") or ()]
 
-    async def _examine_service(self, name: ServiceName) -> AsyncIterator[Diagnosis]:
-        """Yield the findings about a Service, and add its Pods and their service accounts."""
+    async def _examine_service(self, name: ServiceName) -> list[Diagnosis]:
+        """Return the finding about a Service, and add its Pods and their service accounts."""
         core = f"/api/v1/namespaces/{name.namespace}"
         service = await get_object(self.connection, f"{core}/services/{name.name}")
         slices = await self.list_items(
             f"/apis/discovery.k8s.io/v1/namespaces/{name.namespace}/endpointslices",
             f"kubernetes.io/service-name={name.name}",
         )
-        yield check_service(name, service, slices)
         selector = as_object(as_object((service or {}).get("spec")).get("selector"))
         if selector and not self._account:
             labels = ",".join(f"{key}={value}" for key, value in selector.items())
             pods = await self.list_items(f"{core}/pods", labels)
             self.accounts.update(find_accounts(pods))
+        return [check_service(name, service, slices)]
 
     async def list_items(self, path: str, selector: str = "") -> list[JSONObject]:
         """Return the objects at a path that a label selector matches; raises APIError and UnreachableError."""
@@ -231,11 +201,11 @@ class Doctor:
         found = as_object(await self.connection.json("GET", path, query=query))
         return list(found.get("items") or ())
 
-    async def _examine_rights(self, account: str, engines: Collection[str]) -> AsyncIterator[Diagnosis]:
-        """Yield the finding about the rights of a service account, ``NAMESPACE/NAME``."""
+    async def _examine_rights(self, account: str, engines: Collection[str]) -> list[Diagnosis]:
+        """Return the finding about the rights of a service account, ``NAMESPACE/NAME``."""
         namespace, _, name = account.partition("/")
         user = f"system:serviceaccount:{namespace}:{name}"
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
         rights = list_rights(engines)
         missing = await list_missing(self.connection, rights, subject={"user": user, "groups": groups})
-        yield judge_rights(account, missing, len(rights))
+        return [judge_rights(account, missing, len(rights))]

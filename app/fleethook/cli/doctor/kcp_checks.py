@@ -1,7 +1,7 @@
 """The checks of ``fleethook doctor --kcp`` and ``--kcp-export``: rights, shards, and the workspaces with rules."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -44,21 +44,17 @@ class _Tried(NamedTuple):
     text: str
 
 
-async def examine_kcp(connection: Connection, cache: Connection | None) -> AsyncIterator[Diagnosis]:
-    """Yield the findings; raises UnreachableError.
+async def examine_kcp(connection: Connection, cache: Connection | None) -> list[Diagnosis]:
+    """Return the findings; raises UnreachableError.
 
     Args:
         connection: Connection to a shard.
         cache: Connection to the cache server, None to read one shard.
     """
-    for found in await _examine_lists(connection, DISPATCHING, EVERY_CLUSTER):
-        yield found
-    yield await _examine_identity(connection)
+    found = [*await _examine_lists(connection, DISPATCHING, EVERY_CLUSTER), await _examine_identity(connection)]
     if cache is None:
-        yield await _examine_shards(connection)
-        return
-    for found in await _examine_lists(cache, CACHED, EVERY_SHARD):
-        yield found
+        return [*found, await _examine_shards(connection)]
+    return [*found, *await _examine_lists(cache, CACHED, EVERY_SHARD)]
 
 
 async def _examine_lists(connection: Connection, resources: Sequence[WatchedResource], prefix: str) -> list[Diagnosis]:
@@ -137,19 +133,20 @@ _EXPORT_RIGHTS: Final = (
 """The rights of the server in the workspace of the export."""
 
 
-async def examine_export(connection: Connection, export: str) -> AsyncIterator[Diagnosis]:
-    """Yield the findings about the consumers of an APIExport; raises UnreachableError, APIError."""
+async def examine_export(connection: Connection, export: str) -> list[Diagnosis]:
+    """Return the findings about the consumers of an APIExport; raises UnreachableError, APIError."""
     missing = await list_missing(connection, _EXPORT_RIGHTS)
+    rights = Diagnosis("ok", "rights", f"the user may read APIExport {export}, and write to its consumers")
     if missing:
-        yield Diagnosis("error", "rights", "the user lacks rights of the server", describe_rules(missing))
-    else:
-        yield Diagnosis("ok", "rights", f"the user may read APIExport {export}, and write to its consumers")
+        rights = Diagnosis("error", "rights", "the user lacks rights of the server", describe_rules(missing))
     if any(one in _CONTENT for one in missing):
-        return
+        return [rights]
     if await get_object(connection, f"{APIEXPORTS.path}/{export}") is None:
         text = f"{connection.host} has no APIExport {export}"
-        yield Diagnosis("error", "export", text, f"apply the output of `fleethook rules export {export}` there")
-        return
+        return [
+            rights,
+            Diagnosis("error", "export", text, f"apply the output of `fleethook rules export {export}` there"),
+        ]
     bindings = await read_resource(connection, CONSUMERS, prefix=EVERY_CLUSTER)
     written = [
         one
@@ -161,8 +158,7 @@ async def examine_export(connection: Connection, export: str) -> AsyncIterator[D
     lease = await get_object(connection, LeaseName(namespace, NAME).path) if namespace else None
     leader = describe_lease(lease, now=datetime.now(UTC))
     stopped = leader.explain_end(namespace) if namespace and leader.state != "leads" else ""
-    for found in judge_consumers(bindings, written, stopped=stopped):
-        yield found
+    return [rights, *judge_consumers(bindings, written, stopped=stopped)]
 
 
 def judge_consumers(

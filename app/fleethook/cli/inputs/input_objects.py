@@ -31,7 +31,7 @@ from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of
 from fleethook.model.formats.text import list_some
 from fleethook.model.gvk import DEFINITION, GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object, list_objects
+from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP
 from fleethook.model.kcp import CLUSTER_ANNOTATION, LOGICAL_CLUSTER, cluster_of
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
@@ -202,8 +202,8 @@ def read_source(
 
         # kubectl would apply them in the workspace of the kubeconfig.
         change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
-    changed = overlay(before, change, namespace=_find_namespace(options), kcp=options.kcp)
-    return InputObjects(changed.documents, before, changed.keys, errors)
+    after, changed = overlay(before, change, namespace=_find_namespace(options), kcp=options.kcp)
+    return InputObjects(after, before, changed, errors)
 
 
 def select_namespace(documents: Sequence[Document], namespace: str) -> list[Document]:
@@ -230,8 +230,7 @@ def _place(document: Document, namespace: str) -> Document:
     key = key_of(document.object)
     if key.namespace or key.group_kind not in NAMESPACED:
         return document
-    metadata = {**document.object["metadata"], "namespace": namespace}
-    return document._replace(object={**document.object, "metadata": metadata})
+    return _move(document, namespace)
 
 
 def note_unused(files: Sequence[Path], documents: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
@@ -326,17 +325,10 @@ _SERVER_METADATA: Final = (
 )
 
 
-class Changed(NamedTuple):
-    """Changed objects, and the keys of those that were added or changed."""
-
-    documents: list[Document]
-    keys: frozenset[ObjectKey]
-
-
 def overlay(
     documents: Sequence[Document], manifests: Sequence[Document], *, namespace: str | None = None, kcp: bool = False
-) -> Changed:
-    """Return the objects with the changes. Exits with a message if a change does not fit.
+) -> tuple[list[Document], frozenset[ObjectKey]]:
+    """Return the objects with the changes, and the keys of those that changed. Exits if a change does not fit.
 
     A manifest replaces the object with its cluster, group, kind, namespace and name, or adds it.
 
@@ -360,7 +352,7 @@ def overlay(
         present = objects.get(key)
         applied[key] = located if present is None else located._replace(object=_replace(located.object, present.object))
     # Objects that change keep their places.
-    return Changed([*{**objects, **applied}.values()], frozenset(applied))
+    return [*{**objects, **applied}.values()], frozenset(applied)
 
 
 def _set_namespace(
@@ -393,27 +385,9 @@ def _move(manifest: Document, namespace: str) -> Document:
 
 
 def _replace(manifest: JSONObject, live: JSONObject) -> JSONObject:
-    """Return a manifest with the status, the metadata and the CAs that others set on the object."""
+    """Return a manifest with the status and the metadata that others set on the object."""
     kept = {name: live["metadata"][name] for name in _SERVER_METADATA if name in live["metadata"]}
     replaced = {**manifest, "metadata": {**kept, **manifest["metadata"]}}
     if "status" in live:
         replaced.setdefault("status", live["status"])
-    if isinstance(manifest.get("webhooks"), list):
-        replaced["webhooks"] = _keep_bundles(manifest["webhooks"], live)
     return replaced
-
-
-def _keep_bundles(webhooks: list[JSON], live: JSONObject) -> list[JSON]:
-    """Return webhooks with the CAs that a controller such as cert-manager has set."""
-    bundles = {
-        str(webhook.get("name")): as_object(webhook.get("clientConfig")).get("caBundle")
-        for webhook in list_objects(live.get("webhooks"))
-    }
-    return [_keep_bundle(webhook, bundles.get(str(as_object(webhook).get("name")))) for webhook in webhooks]
-
-
-def _keep_bundle(webhook: JSON, bundle: JSON) -> JSON:
-    config = as_object(webhook).get("clientConfig")
-    if bundle is None or not isinstance(config, dict) or "caBundle" in config:
-        return webhook
-    return {**webhook, "clientConfig": {**config, "caBundle": bundle}}

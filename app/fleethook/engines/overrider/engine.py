@@ -38,7 +38,7 @@ ENGINE: Final = Engine(
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
     probe=f"{_FOLDER}.engine:make_probe",
-    doctor=f"{_FOLDER}.commands.overrider_doctor:CHECKS",
+    doctor=f"{_FOLDER}.commands.overrider_doctor:examine",
     uninstall=f"{_FOLDER}.commands.workload_restoration:restore_all",
     lint=f"{_FOLDER}.commands.overrider_findings:lint_overriders",
     page=f"{_FOLDER}.pages.overriders:PAGE",

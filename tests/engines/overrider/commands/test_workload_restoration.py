@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.uninstall import RemovalAction
 from fleethook.cluster.api_errors import APIError
+from fleethook.engines.overrider.commands import workload_restoration
 from tests.builders import overrider, workload
 from tests.cli.test_uninstall import (
     CALLS_US,
@@ -17,6 +17,11 @@ from tests.cli.test_uninstall import (
     list_rows,
     uninstall,
 )
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload_restoration, "_PAUSE_SECONDS", 0)
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ async def test_a_write_is_repeated_after_conflicts_and_while_the_apiserver_still
     cluster.meanwhile = [lambda: None, scale]
     cluster.denied = [APIError(500, "InternalError", CALLS_US)]
     done = await uninstall(cluster)
-    assert (list_rows(done, RemovalAction.RESTORED), len(cluster.writes)) == (["demo-hangzhou-x"], 3)
+    assert (list_rows(done, "restored"), len(cluster.writes)) == (["demo-hangzhou-x"], 3)
     stored = cluster.objects[DEPLOYMENT]
     assert (stored["spec"], stored["metadata"]["labels"]["other"]) == (workload()["spec"], "writer")
 
@@ -44,7 +49,7 @@ async def test_a_write_is_repeated_after_conflicts_and_while_the_apiserver_still
 async def test_a_workload_that_is_deleted_meanwhile_needs_no_write(cluster: Cluster) -> None:
     cluster.meanwhile = [lambda: cluster.remove(DEPLOYMENT)]
     done = await uninstall(cluster)
-    assert ([one for one in done.rows if one.action is RemovalAction.LEFT], done.is_complete) == ([], True)
+    assert ([one for one in done.rows if one.action == "left"], done.is_complete) == ([], True)
 
 
 async def test_a_workload_that_a_policy_renders_again_is_written_again_and_reported_in_the_end(
@@ -62,9 +67,9 @@ async def test_a_workload_that_a_policy_renders_again_is_written_again_and_repor
         made.admit = render
         return made
 
-    assert list_rows(await uninstall(rendered_again(2)), RemovalAction.RESTORED) == ["demo-hangzhou-x"]
+    assert list_rows(await uninstall(rendered_again(2)), "restored") == ["demo-hangzhou-x"]
     done = await uninstall(rendered_again(1000))
-    assert "renders it again" in next(one.detail for one in done.rows if one.action is RemovalAction.LEFT)
+    assert "renders it again" in next(one.detail for one in done.rows if one.action == "left")
 
 
 async def test_a_refusal_by_another_webhook_is_reported_with_its_message(cluster: Cluster) -> None:
@@ -79,7 +84,7 @@ async def test_statuses_and_nudges_are_removed(cluster: Cluster) -> None:
     cluster.put("yurtappsets", {**SUBJECT, "metadata": nudged})
     cluster.put("yurtappoverriders", {**overrider(), "status": {"summary": "1/1"}})
     done = await uninstall(cluster)
-    assert [(one.kind, one.detail) for one in done.rows if one.action is RemovalAction.CLEANED] == [
+    assert [(one.kind, one.detail) for one in done.rows if one.action == "cleaned"] == [
         ("YurtAppSet", "annotation fleethook.io/nudged-at"), ("YurtAppOverrider", "status"),
     ]  # fmt: skip
     assert cluster.writes[-1].endswith("/yurtappoverriders/demo1/status")

@@ -1,9 +1,9 @@
 """The checks of ``fleethook doctor`` for overriders: conflicts with OpenYurt, and webhooks of others."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fleethook.cli.doctor.doctor import Doctor, EngineChecks, run_allowed
+from fleethook.cli.doctor.doctor import Doctor, run_allowed
 from fleethook.cli.doctor.doctor_checks import Diagnosis, is_called, name_configuration
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS
 from fleethook.cluster.registration.configuration_objects import MUTATING, list_webhooks
@@ -20,6 +20,11 @@ from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, list_objects
 
 _WORKLOADS: Final = ("deployments", "statefulsets")
+
+
+async def examine(doctor: Doctor, configurations: Sequence[JSONObject]) -> list[Diagnosis]:
+    """Return the findings about all webhook configurations, and about the definition of overriders."""
+    return [*check_configurations(configurations), *await run_allowed("versions", _examine_definition(doctor))]
 
 
 def check_configurations(configurations: Sequence[JSONObject]) -> Iterator[Diagnosis]:
@@ -43,10 +48,9 @@ def _describe_order(kind: str) -> str:
     return "if it refuses rendered workloads, correct the overrider: `fleethook render` prints the workloads"
 
 
-async def _examine_definition(doctor: Doctor) -> AsyncIterator[Diagnosis]:
+async def _examine_definition(doctor: Doctor) -> list[Diagnosis]:
     path = DEFINITIONS.in_namespace("", DEFINITION_NAME)
-    for one in check_definition(await get_object(doctor.connection, path)):
-        yield one
+    return [*check_definition(await get_object(doctor.connection, path))]
 
 
 def check_definition(definition: JSONObject | None) -> Iterator[Diagnosis]:
@@ -57,10 +61,3 @@ def check_definition(definition: JSONObject | None) -> Iterator[Diagnosis]:
     elif dropped := find_dropped_members(definition):
         text, _, remedy = describe_dropped_members(dropped).partition("; ")
         yield Diagnosis("warning", "versions", text, remedy)
-
-
-CHECKS: Final = EngineChecks(
-    check_configurations=check_configurations,
-    examine_objects=lambda doctor: run_allowed("versions", _examine_definition(doctor)),
-)
-"""The checks of registered webhooks for overriders."""

@@ -7,7 +7,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, fill_store, read_source
 from fleethook.cli.inputs.manifests import fail_input
-from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output
+from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output, declare_output
 from fleethook.cli.output.findings_output import (
     FindingRow,
     count_levels,
@@ -106,9 +106,7 @@ def parse_subject(text: str) -> ObjectName:
     return ObjectName(text, kind.lower(), group if separator else None, namespace, parts[-1], cluster or None)
 
 
-_OutputOption = Annotated[
-    Output, Option("--output", "-o", help="Output format.", choices=(Output.YAML, Output.JSON, Output.DIFF))
-]
+_OutputOption = Annotated[Output, declare_output(Output.YAML, Output.JSON, Output.DIFF)]
 
 
 def print_previews(previews: Sequence[Preview], output: Output) -> None:
