@@ -2,14 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Collection, Iterable, Sequence
-from typing import Annotated, Final, NamedTuple, get_args
+from collections.abc import Awaitable, Collection, Sequence
+from typing import Annotated, Final, get_args
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.doctor.doctor_checks import (
     Diagnosis,
     Level,
-    RegisteredWebhook,
     ServiceName,
     check_policies,
     check_registration,
