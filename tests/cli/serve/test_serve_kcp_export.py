@@ -177,6 +177,9 @@ def test_a_stopped_server_is_the_first_line_and_uncovered_workspaces_follow(
     first, second, *_ = asyncio.run(read_attention(given))
     assert re.match("outage Server in kube-system .+, in all 2 workspaces: refused: CREATE", first)
     assert second.startswith(uncovered)
+    held.delete("d", VALIDATING, NAME)
+    found = invoke(["doctor", *given]).stdout
+    assert re.search(r"root:d is not covered: it has no webhook configuration: run the server .+\nerror", found), found
 
 
 async def read_attention(given: tuple[str, ...]) -> list[str]:

@@ -47,7 +47,7 @@ def stored(**changes: Any) -> dict[str, Any]:
         (
             make_binding("c", mutatingwebhookconfigurations=""),
             "unaccepted",
-            f"its APIBinding does not accept the permission claim for {HOOKS['m']}",
+            f"its APIBinding accepts no permission claim for {HOOKS['m']}, or the APIExport has none",
         ),
         (
             make_binding("c") | {"status": {"phase": "Bound"}},

@@ -22,6 +22,7 @@ from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
 from fleethook.cluster.registration.consumer_webhooks import (
     CONFIGURATIONS,
     WRITE_VERBS,
+    describe_state,
     judge_bindings,
     name_configuration,
 )
@@ -182,7 +183,8 @@ def judge_consumers(
     judged = judge_bindings(bindings, {cluster_of(one) for one in written})
     for consumer, problem in judged:
         if problem:
-            remedy = "an administrator of the workspace has to accept the claims in its APIBinding"
+            accepts = describe_state(consumer, ())[0] == "covered"
+            remedy = "" if accepts else "an administrator of the workspace has to accept the claims in its APIBinding"
             yield Diagnosis("error", "workspaces", f"{consumer.name} is not covered: {problem}", remedy)
     done = sum(not problem for _, problem in judged)
     yield Diagnosis("ok" if done else "note", "workspaces", f"rules cover {done} of {len(judged)} workspaces")

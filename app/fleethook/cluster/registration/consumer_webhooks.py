@@ -146,7 +146,7 @@ def _describe_claim(consumer: Consumer, claim: ResourceName) -> str:
     name = ".".join(filter(None, reversed(claim)))
     match consumer.states.get(claim):
         case None:
-            return f"its APIBinding does not accept the permission claim for {name}"
+            return f"its APIBinding accepts no permission claim for {name}, or the APIExport has none"
         case "Accepted" if claim in consumer.applied:
             return f"its APIBinding accepts the permission claim for {name} only for some objects"
         case "Accepted":

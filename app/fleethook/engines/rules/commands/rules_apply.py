@@ -170,11 +170,11 @@ async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, names
             async for one in stream_objects(connection, resource, namespace=within, prefix=prefix):
                 yield one
         except APIError as error:
-            if error.code == _NOT_FOUND and export is None:
-                write_error(
-                    f"note: the cluster serves no {resource.name} in {resource.version}{within and f' in {within}'}"
-                )
-                return
+            if error.code == _NOT_FOUND:
+                if export is None:
+                    where = within and f" in {within}"
+                    write_error(f"note: the cluster serves no {resource.name} in {resource.version}{where}")
+                return  # A virtual workspace serves the claimed resources only: `_list_unread` has the errors.
             remedy = f": {describe_missing([resource], where=())}" if error.code == _FORBIDDEN else ""
             errors.append(ManifestError(resource.name, 0, f"cannot be read: {error}{remedy}"))
 
