@@ -109,6 +109,22 @@ def needs_limits(pod: Any) -> None:
         raise Denied(LATEST)
 
 
+def needs_probe(pod: Any) -> None:
+    for index, one in enumerate(pod.spec.containers):
+        if "readinessProbe" not in one:
+            raise Denied(LATEST, field=f"spec.containers[{index}]")
+
+
+def no_x_in_selector(pod: Any) -> None:
+    if "x" in pod.spec.get("nodeSelector", {}).values():
+        raise Denied(LATEST, field="spec.nodeSelector")
+
+
+def no_x_in_annotation(request: Any) -> None:
+    if request.annotations.get("a", "").startswith("x"):
+        raise Denied(LATEST, field="metadata.annotations.a")
+
+
 def little_memory(pod: Any) -> None:
     for one in pod.spec.containers:
         if one.get("resources", {}).get("limits", {}).get("memory", "1Gi") != "1Gi":
@@ -177,6 +193,10 @@ ALL_FIXED = "object.spec.containers.all(one, !one.image.endsWith(':latest'))"
         (make(needs_limits), limited(""), limited("", image="a:2")),
         (make(needs_limits), limited("", "1Gi"), limited("", "2Gi")),
         (make(hardened), with_spec(), with_spec(priority=1)),
+        (make(hardened), with_spec(securityContext={"runAsNonRoot": True}), with_spec(securityContext={"runAsNonRoot": True, "fsGroup": 1})),
+        (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"a": "x", "b": "y"})),
+        (make(needs_probe), pod("a:1"), pod("a:2")),
+        (make(no_x_in_annotation), pod(annotations={"a": "x"}), pod(annotations={"a": "x", "b": "x"})),
         (make(two_labels_somewhere), with_spec(activeDeadlineSeconds=9, hostIPC=True, nodeSelector={"a": "b"}), with_spec()),
         (make(no_latest_at_all), pod("a:latest"), {**pod("a:latest"), "spec": {**pod("a:latest")["spec"], "ttl": 1}}),
         # The function fails without the first container, so only the whole verdicts are compared.
@@ -224,6 +244,10 @@ def test_an_update_does_not_answer_for_a_violation_that_the_object_had(rule: Rul
         (make(hardened), with_spec(securityContext={"runAsNonRoot": True}), with_spec(securityContext={"runAsNonRoot": False}), f"spec.securityContext: {LATEST}"),
         (make(hardened), with_spec(securityContext={"runAsNonRoot": True}), with_spec(), f"spec.securityContext: {LATEST}"),
         (make(needs_limits), limited("", "1Gi"), limited("", ""), LATEST),
+        (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"a": "x", "b": "x"}), f"spec.nodeSelector: {LATEST}"),
+        (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"b": "x"}), f"spec.nodeSelector: {LATEST}"),
+        (make(needs_probe), pod("a:1"), pod("a:1", "b:1"), f"spec.containers[1]: {LATEST}"),
+        (make(no_x_in_annotation), pod(annotations={"a": "x"}), pod(annotations={"a": "xx"}), f"metadata.annotations.a: {LATEST}"),
         (make(needs_limits), limited("", tty="a"), limited(""), LATEST),
         (make(little_memory), limited("2Gi"), limited("4Gi"), LATEST),
         (by_expression(f"oldObject == null || {ALL_FIXED}"), pod("a:latest"), pod("a:latest", annotations={"a": "b"}), LATEST),

@@ -347,6 +347,10 @@ def test_the_members_of_the_apiserver_stay_in_an_object_that_a_rule_writes_anew(
     answer = mutate("v1", "Pod", on="UPDATE")(function).review(STORED, operation="UPDATE", old=STORED)
     assert {one["path"].split("/")[2] for one in answer.patch} <= {"labels", "annotations"}
     assert (answer.object["metadata"]["labels"], answer.mistakes) == ({"a": "b"}, ())
+    new = {**POD, "metadata": {**POD["metadata"], "managedFields": [{"manager": "a"}]}}
+    answer = mutate("v1", "Pod")(function).review(new)
+    assert "/metadata/labels" in [one["path"] for one in answer.patch]
+    assert answer.object["metadata"]["managedFields"]
 
 
 @pytest.mark.parametrize(

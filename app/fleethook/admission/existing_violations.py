@@ -16,6 +16,7 @@ from fleethook.admission.rule_matching import find_mismatch
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
+from fleethook.patch.diff import identical
 
 REFUSALS: Final = ("Forbidden", "Invalid")
 """The reasons of responses with which a rule refuses an object; a rule that fails has another one."""
@@ -108,10 +109,11 @@ class _Judge(NamedTuple):
         old, new = (
             _find_value(one, field or change.path or "metadata.labels") for one in (change.before, change.after)
         )
-        if not field or isinstance(new, list):
+        # Without a member as field, the unchanged members may have the violation alone.
+        if not field or field.endswith("]") or isinstance(new, list):
             kept = found if change.kept is None else await self.find_refusal(change.kept)
             return kept is None or kept.message != found.message or _loses(old, new)
-        return _loses(old, new) if field.startswith("metadata") else _drop_lists(old) != _drop_lists(new)
+        return _loses(old, new) if field.startswith("metadata") and isinstance(new, dict) else _alters(old, new)
 
 
 class Change(NamedTuple):
@@ -211,11 +213,11 @@ def _find_value(document: Mapping[str, JSON], field: str) -> JSON:
     return value
 
 
-def _drop_lists(value: JSON) -> JSON:
-    """Return a value without lists: an update may add to a list that has a violation, and is asked about that alone."""
-    if not isinstance(value, dict):
-        return value
-    return {name: _drop_lists(one) for name, one in value.items() if not isinstance(one, list)}
+def _alters(old: JSON, new: JSON) -> bool:
+    """Return whether an update changes a value, or more of an object than to add members, about which it is asked."""
+    if isinstance(new, dict):
+        return any(_alters(one, new.get(name)) for name, one in as_object(old).items() if not isinstance(one, list))
+    return not identical(old, new)
 
 
 def _loses(old: JSON, new: JSON) -> bool:

@@ -122,7 +122,8 @@ class RuleTrials:
             return trial
         self._asked.add(rule.name)
         failure = next((one for one in (answer.message, *answer.warnings) if one.startswith(rule.failure)), "")
-        warnings = tuple(one for one in (*answer.warnings, *answer.mistakes) if one != failure)
+        told = (failure, answer.message)
+        warnings = tuple(one for one in dict.fromkeys((*answer.warnings, *answer.mistakes)) if one not in told)
         if answer.allowed and not failure and not answer.patch:
             return trial._replace(outcome="allowed", warnings=warnings)
         outcome: Outcome = "failed" if failure else "changed" if answer.allowed else "refused"
