@@ -19,7 +19,7 @@ from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtCo
 from fleethook.engines.overrider.overrider_routes import overrider_routes
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.manifest_findings import ManifestReport
+from fleethook.engines.overrider.rules.manifest_findings import ManifestReport
 from fleethook.engines.overrider.subject.bound_subjects import (
     announce_overrider,
     bound_subjects,

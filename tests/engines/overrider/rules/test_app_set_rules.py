@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.app_set_rules import check_combined_tweaks
+from fleethook.engines.overrider.rules.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.subject_rules import check_workloads
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import container, node_pool, patch, pod_template, store_of, tweak, yurt_app_set_v1beta1

@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.overrider.admission.trial_render import Subject
-from fleethook.engines.overrider.rollout.manifest_findings import check_documents
+from fleethook.engines.overrider.rules.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
     check_selections,

@@ -10,8 +10,8 @@ from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.admission.trial_render import Subject, find_subject
-from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents, locate_findings
 from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.manifest_findings import ManifestFinding, check_documents, locate_findings
 from fleethook.engines.overrider.rules.overrider_validation import pools_to_check
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER

@@ -34,7 +34,6 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.delta import schema_at
 from fleethook.engines.overrider.render.member_differences import Identity, describe_identity, index_elements
-from fleethook.engines.overrider.rollout.manifest_findings import check_documents
 from fleethook.engines.overrider.rollout.preview import (
     CellKey,
     FieldChange,
@@ -47,6 +46,7 @@ from fleethook.engines.overrider.rollout.preview import (
     find_unaffected,
     preview,
 )
+from fleethook.engines.overrider.rules.manifest_findings import check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.formats.text import suggestion

@@ -48,8 +48,8 @@ from fleethook.engines.overrider.pages.matrix import (
     workload_url,
 )
 from fleethook.engines.overrider.pages.matrix_cells import CellView, make_service
-from fleethook.engines.overrider.rollout.manifest_findings import ManifestFinding, check_documents
 from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.manifest_findings import ManifestFinding, check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     OVERRIDERS_BY_SUBJECT,
     WORKLOAD_INDEXES,
