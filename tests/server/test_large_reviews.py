@@ -13,16 +13,17 @@ from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer, Py
 from fleethook.engines.interpret.lua.lua_machine import Machine
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
-from fleethook.engines.overrider.admission import trial_render
-from fleethook.engines.overrider.admission.trial_render import dry_run_overrider, find_subject
 from fleethook.engines.overrider.render.workload_rendering import render_selected, select_plan
+from fleethook.engines.overrider.rules import trial_render
 from fleethook.engines.overrider.rules.overrider_validation import (
     check_fit,
     check_overrider,
     check_rules,
     pools_to_check,
 )
+from fleethook.engines.overrider.rules.trial_render import dry_run_overrider
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
+from fleethook.engines.overrider.subject.subject_members import find_subject
 from fleethook.interpret.interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from fleethook.server.metrics import Metrics

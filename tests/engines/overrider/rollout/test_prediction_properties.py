@@ -7,10 +7,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rollout.prediction import PredictedEffect, predict
 from fleethook.engines.overrider.rollout.rollout_warning import Edit, predict_edit
+from fleethook.engines.overrider.subject.subject_members import Subject
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET
 from fleethook.patch import apply

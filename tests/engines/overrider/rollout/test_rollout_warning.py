@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.rollout.rollout_warning import Edit, EditEffects, predict_edit
+from fleethook.engines.overrider.subject.subject_members import Subject
 from fleethook.model.admission import Response
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.rules.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
     check_selections,
     known_pools,
 )
-from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER
+from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER, Subject
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     entry,

@@ -12,7 +12,6 @@ import msgspec
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
-from fleethook.engines.overrider.admission.trial_render import Subject, find_subject
 from fleethook.engines.overrider.admission.workload_edits import changes_overrider, read_name
 from fleethook.engines.overrider.rollout.rollout_warning import find_rollout
 from fleethook.engines.overrider.rules.finding import Finding
@@ -25,7 +24,7 @@ from fleethook.engines.overrider.rules.overrider_validation import (
     read_inputs,
 )
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
-from fleethook.engines.overrider.subject.subject_members import NodePools
+from fleethook.engines.overrider.subject.subject_members import NodePools, Subject, find_subject
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind

@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, intern_text
 from fleethook.console.rendering import Paging, YamlLine, list_lines, paginate
-from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
@@ -23,7 +22,7 @@ from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import CellKey, PoolWorkload, count_changes
 from fleethook.engines.overrider.rollout.workload_effect import compare
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
-from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_members import Subject, pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.trial_render import Subject, find_subject
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
@@ -17,7 +16,7 @@ from fleethook.engines.overrider.rollout.prediction import Totals, sum_effects
 from fleethook.engines.overrider.rollout.workload_effect import Effect, compare
 from fleethook.engines.overrider.rules.missing_pools import known_pools
 from fleethook.engines.overrider.subject.owner_and_overrider import effective_overrider, overriders_of, subject_of
-from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
+from fleethook.engines.overrider.subject.subject_members import Subject, find_subject, templates_of, workload_kinds
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.text import list_names

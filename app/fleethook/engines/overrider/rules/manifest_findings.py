@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from fleethook import api_schema
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
-from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.rules.app_set_rules import check_combined_tweaks
 from fleethook.engines.overrider.rules.finding import Finding, Level
 from fleethook.engines.overrider.rules.missing_pools import (
@@ -26,7 +25,7 @@ from fleethook.engines.overrider.rules.missing_pools import (
 )
 from fleethook.engines.overrider.rules.overrider_validation import check_overrider
 from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
-from fleethook.engines.overrider.subject.subject_members import is_v1beta1, listed_pools, workload_kinds
+from fleethook.engines.overrider.subject.subject_members import Subject, is_v1beta1, listed_pools, workload_kinds
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import (

@@ -5,13 +5,13 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.trial_render import Subject
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, selects_any, uses_labels
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.subject.subject_members import (
     DAEMONS_WITHOUT_CONTROLLER,
     NodePoolView,
     PoolSelection,
+    Subject,
     depends_on_node_pools,
     has_no_daemon_controller,
     is_v1beta1,

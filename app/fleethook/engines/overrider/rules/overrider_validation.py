@@ -6,7 +6,6 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.admission.trial_render import Subject, dry_run_overrider, find_subject
 from fleethook.engines.overrider.entries.entry_steps import Remark
 from fleethook.engines.overrider.rules import overrider_rules
 from fleethook.engines.overrider.rules.finding import Finding
@@ -18,8 +17,9 @@ from fleethook.engines.overrider.rules.missing_pools import (
     known_pools,
 )
 from fleethook.engines.overrider.rules.subject_rules import check_template
+from fleethook.engines.overrider.rules.trial_render import dry_run_overrider
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of, subject_of
-from fleethook.engines.overrider.subject.subject_members import NodePoolView
+from fleethook.engines.overrider.subject.subject_members import NodePoolView, Subject, find_subject
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -6,12 +6,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import combinations
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.cluster.store import Stored
+from fleethook.cluster.store import Stored, StoreView
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
+from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
@@ -19,6 +20,22 @@ from fleethook.model.openyurt import API_VERSION_V1BETA1, GROUP, NODE_POOL, YURT
 
 TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
 """The members of a subject's workloadTemplate by workload kind."""
+
+
+class Subject(NamedTuple):
+    """The subject of an overrider, as stored."""
+
+    group_kind: GroupKind
+    document: JSONObject
+    cluster: str
+
+
+def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Subject | None:
+    """Return the subject that ``overrider`` names, None if it is not in the store."""
+    kind, name = subject_of(overrider) or ("", "")
+    group_kind = GroupKind(GROUP, kind)
+    document = store.get(cluster, group_kind, namespace, name)
+    return None if document is None else Subject(group_kind, document, cluster)
 
 
 def is_v1beta1(subject: JSONObject) -> bool:

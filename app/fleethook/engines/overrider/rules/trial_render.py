@@ -1,10 +1,9 @@
-"""Renders an overrider for every pool that it affects, before it is admitted."""
+"""Renders an overrider for every pool that it affects: the findings that need its subject."""
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import (
     REPLICAS,
     Remark,
@@ -16,14 +15,13 @@ from fleethook.engines.overrider.entries.patch_paths import MAX_SHARED_VALUES, M
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.shared_plan import SharedPlan
-from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
-from fleethook.engines.overrider.subject.subject_members import templates_of, workload_kinds
+from fleethook.engines.overrider.subject.subject_members import Subject, templates_of, workload_kinds
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
-from fleethook.model.openyurt import GROUP, YURT_APP_SET
+from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.workload_schema.value_marks import REPLICAS_MARK
 
 
@@ -34,25 +32,8 @@ class DryRun(NamedTuple):
     warnings: list[Remark]
 
 
-class Subject(NamedTuple):
-    """The subject of an overrider, as stored."""
-
-    group_kind: GroupKind
-    document: JSONObject
-    cluster: str
-
-
-def find_subject(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Subject | None:
-    """Return the subject that ``overrider`` names, None if it is not in the store."""
-    kind, name = subject_of(overrider) or ("", "")
-    group_kind = GroupKind(GROUP, kind)
-    document = store.get(cluster, group_kind, namespace, name)
-    return None if document is None else Subject(group_kind, document, cluster)
-
-
-# Values of templates, over all pools, that a check renders on the event loop: at most some 20 ms.
-# Limits the memory of a check if every pool of a subject needs a plan of its own: 200 plans.
 _MAX_NAMED: Final = 5
+# Limits the memory of a check if every pool of a subject needs a plan of its own: 200 plans.
 _MAX_WEIGHT: Final = 10_000
 # Values of templates that one check renders, some 1.5 seconds: enough for 1,000 node pools with a plan each of a
 # template of 400 values. The webhook has five seconds.
