@@ -12,7 +12,8 @@ from fleethook.engines.overrider.admission.overrider_admission import (
     default_overrider,
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
-from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES
+from fleethook.engines.overrider.entries.entry_steps import LIMITS
+from fleethook.engines.overrider.rules.overrider_rules import MAX_VALUES
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 from fleethook.work.threads import Worker
 from tests.builders import (

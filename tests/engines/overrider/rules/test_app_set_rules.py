@@ -1,4 +1,4 @@
-"""Tests of the rules for the selections and tweaks of a YurtAppSet v1beta1, as `lint` reports their findings."""
+"""Tests of the rules for selections, tweaks and topologies of YurtAppSets."""
 
 from typing import Any
 
@@ -9,7 +9,17 @@ from fleethook.engines.overrider.rules.app_set_rules import check_combined_tweak
 from fleethook.engines.overrider.rules.manifest_findings import check_documents
 from fleethook.engines.overrider.rules.subject_rules import check_workloads
 from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import container, node_pool, patch, pod_template, store_of, tweak, yurt_app_set_v1beta1
+from tests.builders import (
+    container,
+    node_pool,
+    patch,
+    pod_template,
+    pool,
+    store_of,
+    tweak,
+    yurt_app_set,
+    yurt_app_set_v1beta1,
+)
 
 POOLS = (node_pool("a", {"region": "east"}), node_pool("b", {"region": "east"}))
 TWEAK = "spec.workload.workloadTweaks[0]"
@@ -121,3 +131,38 @@ def test_tweaks_that_are_invalid_together_are_found() -> None:
     second = tweak("a", patches=[patch("remove", f"{POD}/containers/1")])
     two = pod_template(containers=[container("nginx"), container("side")])
     assert check(second, second, template=two) == [("does-not-fit", "spec.workload.workloadTweaks[1]")]
+
+
+EDGE = {"spec": {"template": {"spec": {"nodeSelector": {"edge": "1"}}}}}
+BROKEN = {"spec": {"template": {"spec": {"containers": "nginx"}}}}
+
+
+@pytest.mark.parametrize(
+    ("written", "code", "message"),
+    [
+        (BROKEN, "does-not-fit", "the pool's own patch does not fit: "),
+        ([patch("add", "/spec/paused", True)], "refused", "must be a strategic merge patch"),
+        ({"op": "add", "path": "/spec/paused"}, "dropped", "Deployment has no field"),
+        ({"template": {"spec": {}}}, "dropped", "Deployment has no field"),
+        ({"spec": {"template": {}}}, "no-effect", "changes nothing"),
+        (
+            {"spec": {"template": {"spec": {"nodeSelector": {"a": None}}}}},
+            "empty-value",
+            "a null sets /spec/template/spec/nodeSelector to {'a': ''}",
+        ),
+        ({"spec": {"replicas": -1}}, "refused", "must be 0 or more, not -1"),
+        (
+            {"spec": {"template": {"spec": {"containers": [{"name": "nginx", "image": "A:1"}]}}}},
+            "image",
+            "'A:1' is not an image",
+        ),
+        ({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": {}}}}, "refused", "may only be set if type is"),
+    ],
+)
+def test_the_patch_of_a_pool_has_findings_of_its_own(written: Any, code: str, message: str) -> None:
+    subject = yurt_app_set(pools=[pool("a", patch=EDGE), pool("b", patch=written), pool("c"), "d"])
+    findings = list(check_workloads(YURT_APP_SET, subject))
+    first = next(one for one in findings if one.code == code)
+    assert first.field == "spec.topology.pools[1].patch"
+    assert first.message.startswith(message)
+    assert first.message.endswith("(node pool b, Deployment)")

@@ -10,7 +10,6 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (
     container,
-    patch,
     pod_template,
     pool,
     tweak,
@@ -90,7 +89,6 @@ def test_a_subject_that_selects_no_node_pool_is_a_warning(group_kind: GroupKind,
     assert (finding.level, finding.code, finding.field) == ("warning", "unused-entry", "spec")
 
 
-BROKEN = {"spec": {"template": {"spec": {"containers": "nginx"}}}}
 EDGE = {"spec": {"template": {"spec": {"nodeSelector": {"edge": "1"}}}}}
 MISTAKEN = pod_template(
     containers=[container("app", imagePullPolcy="Always", imagePullPolicy="Allways", ports=[{"containerPort": "80"}])]
@@ -140,34 +138,3 @@ def test_images_and_tokens_of_a_template_are_checked(make: Any) -> None:
         ("image", "containers[0].image"),
         ("image", "containers[1].image"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("written", "code", "message"),
-    [
-        (BROKEN, "does-not-fit", "the pool's own patch does not fit: "),
-        ([patch("add", "/spec/paused", True)], "refused", "must be a strategic merge patch"),
-        ({"op": "add", "path": "/spec/paused"}, "dropped", "Deployment has no field"),
-        ({"template": {"spec": {}}}, "dropped", "Deployment has no field"),
-        ({"spec": {"template": {}}}, "no-effect", "changes nothing"),
-        (
-            {"spec": {"template": {"spec": {"nodeSelector": {"a": None}}}}},
-            "empty-value",
-            "a null sets /spec/template/spec/nodeSelector to {'a': ''}",
-        ),
-        ({"spec": {"replicas": -1}}, "refused", "must be 0 or more, not -1"),
-        (
-            {"spec": {"template": {"spec": {"containers": [{"name": "nginx", "image": "A:1"}]}}}},
-            "image",
-            "'A:1' is not an image",
-        ),
-        ({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": {}}}}, "refused", "may only be set if type is"),
-    ],
-)
-def test_the_patch_of_a_pool_has_findings_of_its_own(written: Any, code: str, message: str) -> None:
-    subject = yurt_app_set(pools=[pool("a", patch=EDGE), pool("b", patch=written), pool("c"), "d"])
-    findings = list(check_workloads(YURT_APP_SET, subject))
-    first = next(one for one in findings if one.code == code)
-    assert first.field == "spec.topology.pools[1].patch"
-    assert first.message.startswith(message)
-    assert first.message.endswith("(node pool b, Deployment)")

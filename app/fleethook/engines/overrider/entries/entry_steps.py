@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.overrider.entries.patch_paths import (
     END,
-    LIMITS,
     METADATA_MAPS,
     PathError,
     find_target,
@@ -20,9 +19,12 @@ from fleethook.engines.overrider.render.member_differences import CONTAINER_LIST
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import GROUP, NODEPOOL_TOKEN
-from fleethook.patch import PatchError, apply, identical, parse_pointer, resolve_pointer
+from fleethook.patch import PatchError, PatchLimits, apply, identical, parse_pointer, resolve_pointer
 from fleethook.workload_schema.defaults import explain_missing
 
+LIMITS: Final = PatchLimits(operations=1_000, moved=1_000_000)
+"""kube-apiserver waits for the render, and other reviews wait behind it. A thousand patches take some 20 ms. OpenYurt
+has no limit."""
 LEAVABLE_FIELD: Final = "replicas"
 """The only field that an item can leave to another owner."""
 

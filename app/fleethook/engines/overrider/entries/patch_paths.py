@@ -15,7 +15,7 @@ from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL
-from fleethook.patch import PatchLimits, format_pointer, parse_pointer
+from fleethook.patch import format_pointer, parse_pointer
 
 # Pointers of fields that no override may write. Patches of a parent of such a field are refused, too.
 _PROTECTED: Final[tuple[tuple[str, ...], ...]] = (
@@ -122,18 +122,6 @@ def find_reserved_keys(rendered: JSONObject) -> Iterator[str]:
         for key in as_object(value_at(rendered, place)):
             if key.startswith(RESERVED_PREFIX):
                 yield format_pointer((*place, key))
-
-
-LIMITS: Final = PatchLimits(operations=1_000, moved=1_000_000)
-"""kube-apiserver waits for the render, and other reviews wait behind it. A thousand patches take some 20 ms. OpenYurt
-has no limit."""
-MAX_VALUES: Final = 10_000
-"""Values (texts, numbers, lists, objects) of one patch or item. A large Pod template has 500."""
-MAX_SHARED_VALUES: Final = 200_000
-"""Values of the spec of a subject without its list of node pools: 5,000 tweaks of a YurtAppSet v1beta1 have 100,000."""
-MAX_TEMPLATE_VALUES: Final = 25_000
-"""Values of a subject's templates, for checks of its overrider. Rendering that many takes a quarter of a second, in
-slices of up to 30 ms."""
 
 
 END: Final = "-"

@@ -1,4 +1,4 @@
-"""Rules for the selections and tweaks of a YurtAppSet v1beta1, by the rules for overriders where both have the member.
+"""Rules for YurtAppSets: selections and tweaks of v1beta1, as for overriders if both have the member, and topologies.
 
 Sources: OpenYurt v1.5 to v1.7: workloadmanager/tweaks.go and util.go, and validateDeployment and validateStatefulSet in
 pkg/yurtmanager/webhook/yurtappset/v1beta1. The webhook applies each tweak by itself, to a workload with the spec of the
@@ -10,10 +10,15 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
+import msgspec
+
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, sample_names
-from fleethook.engines.overrider.entries.patch_paths import LIMITS
-from fleethook.engines.overrider.plan.plan import compile_bare, kind_of
+from fleethook.engines.overrider.entries.entry_steps import LIMITS, Remark
+from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_of
+from fleethook.engines.overrider.plan.plan_cache import PoolPlan
+from fleethook.engines.overrider.render.member_differences import CONTAINER_LISTS, find_differences
 from fleethook.engines.overrider.rules.entry_rules import (
+    OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
     TWEAK_PATCH,
     check_image,
@@ -33,9 +38,16 @@ from fleethook.engines.overrider.template.pool_template import PoolSettings, Sub
 from fleethook.engines.overrider.template.template_builder import apply_tweaks, list_operations
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_objects, list_texts
+from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.patch import apply
-from fleethook.workload_schema import WorkloadFinding, check_decoded, check_workload, normalize_workload
+from fleethook.patch import apply, strategic_merge
+from fleethook.workload_schema import (
+    WorkloadFinding,
+    check_decoded,
+    check_workload,
+    decode_workload,
+    normalize_workload,
+)
 from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
 
 TWEAKS: Final = "spec.workload.workloadTweaks"
@@ -222,3 +234,91 @@ def _render(subject: JSONObject, kind: str, numbers: tuple[int, ...]) -> list[Fi
         return [Finding("does-not-fit", "", str(error))]
     found = check_decoded(bare.parts.document, kind_of(bare.written))
     return [Finding("refused", "", f"{one.message}, at {one.pointer}") for one in found]
+
+
+def check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:
+    """Yield the mistakes in names and replicas of the node pools of a YurtAppSet v1alpha1."""
+    seen: set[str] = set()
+    for number, pool in enumerate_objects(topology.get("pools")):
+        field, name, replicas = f"spec.topology.pools[{number}]", pool.get("name"), pool.get("replicas")
+        if not name:
+            yield Finding("required", f"{field}.name", "is required")
+        elif name in seen:
+            yield Finding("duplicate", f"{field}.name", f"is {name!r} a second time; each node pool is listed once")
+        else:
+            seen.add(name)
+        if replicas is not None and (problem := replicas_problem(replicas)) is not None:
+            yield Finding("invalid", f"{field}.replicas", problem)
+
+
+def compare_with_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[Remark]:
+    """Yield a remark if the replicas of a plan differ from those of its node pool in a YurtAppSet v1alpha1."""
+    shared = plan.shared.plan
+    if shared.leaves_replicas or plan.values.fill(shared.create.rendered["spec"].get("replicas")) != topology:
+        text = (
+            f"{shared.source_of(('spec', 'replicas'))}: while replicas differ from spec.topology.pools, OpenYurt 1.4 "
+            f"writes the {kind} at each reconcile, which undoes restarts and pauses; set them in the topology as well"
+        )
+        yield Remark("topology-replicas", text)
+
+
+def check_pool_patches(subject: JSONObject, kind: str, *, known: frozenset[WorkloadFinding]) -> Iterator[Finding]:
+    """Yield the mistakes in the patches of ``spec.topology``, except ``known`` ones of the template."""
+    pools = as_object(as_object(subject.get("spec")).get("topology")).get("pools")
+    for number, config in enumerate_objects(pools):
+        name, patch = config.get("name"), config.get("patch")
+        if not isinstance(name, str) or not patch:
+            continue
+        field, where = f"spec.topology.pools[{number}].patch", f" (node pool {name}, {kind})"
+        if not isinstance(patch, dict):
+            form = "must be a strategic merge patch, such as {spec: {paused: true}}; this form patches nothing"
+            yield Finding("refused", field, f"{form}{where}")
+            continue
+        settings = PoolSettings(config=config)
+        without = PoolSettings(config={**config, "patch": {}})
+        try:
+            bare, unpatched = (
+                compile_bare(YURT_APP_SET, subject, kind=kind, pool=name, node_pool=None, settings=one)
+                for one in (settings, without)
+            )
+        except SubjectError as error:
+            yield Finding("does-not-fit", field, f"{error}{where}")
+            continue
+        for found in check_decoded(bare.parts.document, kind_of(bare.written)):
+            if found not in known:
+                code = "dropped" if found.problem == "unknown" else "refused"
+                yield Finding(code, field, f"{found.message}, at {found.pointer}{where}")
+        yield from _check_nulls(unpatched, patch, field, where)
+        for place, image in {*list_images(bare.parts.document)} - {*list_images(unpatched.parts.document)}:
+            for wrong in check_image(image, field, pools=(), token=OUTSIDE_OVERRIDERS):
+                yield wrong._replace(message=f"{wrong.message}, at {place.removeprefix('.')}{where}")
+        if bare.parts.document["spec"] == unpatched.parts.document["spec"] and _keeps_metadata(patch):
+            yield Finding("no-effect", field, f"changes nothing{where}")
+
+
+def _check_nulls(unpatched: BarePlan, patch: JSONObject, field: str, where: str) -> Iterator[Finding]:
+    """Yield the nulls that set a key of a map in place of removing it (`apply_pool_patch`)."""
+    if b":null" not in msgspec.json.encode(patch):
+        return
+    kind = kind_of(unpatched.written)
+    dropped, kept = (
+        decode_workload(strategic_merge(unpatched.written, patch, WORKLOAD, keeps_nulls=keeps), kind)
+        for keeps in (False, True)
+    )
+    for difference in find_differences(dropped, kept):
+        change = f"a null sets {difference.pointer} to {difference.requested!r}"
+        text = f"{change}, because the template has nothing to remove there"
+        yield Finding("empty-value", field, f"{text}: remove the null{where}")
+
+
+def _keeps_metadata(patch: JSONObject) -> bool:
+    return not as_object(patch.get("metadata"))
+
+
+def list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
+    """Yield the images of the containers of a workload or a template, each with its path."""
+    pod = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
+    for member in CONTAINER_LISTS:
+        for number, container in enumerate_objects(pod.get(member)):
+            if (image := container.get("image")) and isinstance(image, str):
+                yield f".spec.template.spec.{member}[{number}].image", image

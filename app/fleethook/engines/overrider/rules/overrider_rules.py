@@ -19,7 +19,7 @@ from fleethook.engines.overrider.entries.entry_selection import (
     sample_names,
     selected_names,
 )
-from fleethook.engines.overrider.entries.patch_paths import LIMITS, MAX_VALUES
+from fleethook.engines.overrider.entries.entry_steps import LIMITS
 from fleethook.engines.overrider.rules.entry_rules import check_item, check_patch
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.model.formats.labels import validate_selector
@@ -29,6 +29,8 @@ from fleethook.model.openyurt import GROUP, SUBJECT_VERSIONS, YURT_APP_OVERRIDER
 from fleethook.workload_schema.check import find_errors
 
 SELECTOR: Final = ("matchLabels", "matchExpressions")
+MAX_VALUES: Final = 10_000
+"""Values (texts, numbers, lists, objects) of one patch or item. A large Pod template has 500."""
 _ENDS: Final = re.compile(r"[.\[]|$")
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _SUGGESTED: Final = re.compile(r"did you mean (\w+)\?")

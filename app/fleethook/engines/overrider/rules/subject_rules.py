@@ -7,20 +7,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import msgspec
-
 from fleethook.api_schema import check_object
-from fleethook.engines.overrider.entries.patch_paths import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_of
-from fleethook.engines.overrider.render.member_differences import CONTAINER_LISTS, find_differences
-from fleethook.engines.overrider.rules.app_set_rules import TWEAKS, check_selection, check_tweak, check_tweaks
+from fleethook.engines.overrider.rules.app_set_rules import (
+    TWEAKS,
+    check_pool_patches,
+    check_selection,
+    check_topology,
+    check_tweak,
+    check_tweaks,
+    list_images,
+)
 from fleethook.engines.overrider.rules.entry_rules import (
     OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
     PoolToken,
     check_image,
     misspelled_tokens,
-    replicas_problem,
 )
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.overrider_rules import check_selector, is_empty_selector
@@ -34,12 +37,13 @@ from fleethook.engines.overrider.subject.subject_members import (
 from fleethook.engines.overrider.template.pool_template import PoolSettings, SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, enumerate_objects
-from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.patch import strategic_merge
-from fleethook.workload_schema import WorkloadFinding, check_decoded, check_workload, decode_workload
+from fleethook.workload_schema import WorkloadFinding, check_decoded, check_workload
 
 _TEMPLATES: Final = ("deploymentTemplate", "statefulSetTemplate")
+MAX_TEMPLATE_VALUES: Final = 25_000
+"""Values of a subject's templates, for checks of its overrider. Rendering that many takes a quarter of a second, in
+slices of up to 30 ms."""
 
 
 def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Finding]:
@@ -69,7 +73,7 @@ def _check_v1alpha1(group_kind: GroupKind, spec: Mapping[str, JSON]) -> Iterator
         if not mistakes and is_empty_selector(selector):
             yield Finding("required", "spec.selector", "must have labels of the pods, as in {matchLabels: {app: web}}")
     if group_kind == YURT_APP_SET:
-        yield from _check_topology(as_object(spec.get("topology")))
+        yield from check_topology(as_object(spec.get("topology")))
         return
     yield from check_selection(spec, "spec")
     if spec.get("nodepoolSelector") is None:
@@ -98,29 +102,6 @@ def _check_templates(templates: JSON, field: str) -> Iterator[Finding]:
         yield Finding("required", field, f"must have one of {' and '.join(_TEMPLATES)}")
 
 
-def _list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
-    """Yield the images of the containers of a workload or a template, each with its path."""
-    pod = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
-    for member in CONTAINER_LISTS:
-        for number, container in enumerate_objects(pod.get(member)):
-            if (image := container.get("image")) and isinstance(image, str):
-                yield f".spec.template.spec.{member}[{number}].image", image
-
-
-def _check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:
-    seen: set[str] = set()
-    for number, pool in enumerate_objects(topology.get("pools")):
-        field, name, replicas = f"spec.topology.pools[{number}]", pool.get("name"), pool.get("replicas")
-        if not name:
-            yield Finding("required", f"{field}.name", "is required")
-        elif name in seen:
-            yield Finding("duplicate", f"{field}.name", f"is {name!r} a second time; each node pool is listed once")
-        else:
-            seen.add(name)
-        if replicas is not None and (problem := replicas_problem(replicas)) is not None:
-            yield Finding("invalid", f"{field}.replicas", problem)
-
-
 _ANY_POOL: Final = "pool"
 _INDEX: Final = re.compile(r"/(\d+)(?=/|$)")
 
@@ -144,11 +125,12 @@ def check_workloads(group_kind: GroupKind, subject: JSONObject) -> Iterator[Find
         yield from _check_texts(subject, kind)
         known = _find_in(bare, subject)
         for found in known:
-            yield _as_finding(found, _field_of(found, subject, kind))
+            code = "dropped" if found.problem == "unknown" else "refused"
+            yield Finding(code, _field_of(found, subject, kind), found.message)
         if is_v1beta1(subject):
             yield from check_tweaks(subject, kind)
         elif group_kind == YURT_APP_SET:
-            yield from _check_pool_patches(subject, kind, known=frozenset(known))
+            yield from check_pool_patches(subject, kind, known=frozenset(known))
 
 
 def check_template(group_kind: GroupKind, subject: JSONObject) -> Iterator[Finding]:
@@ -175,7 +157,7 @@ def _check_texts(subject: JSONObject, kind: str) -> Iterator[Finding]:
     """Yield the invalid images in a template, and the tokens that nothing replaces there."""
     template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
     field, token = f"{templates_path(subject)}.{TEMPLATES[kind]}", _find_token(subject)
-    images = {f"{field}{place}": image for place, image in _list_images(template)}
+    images = {f"{field}{place}": image for place, image in list_images(template)}
     yield from (one for one in misspelled_tokens(template, field, token) if one.field not in images)
     for place, image in images.items():
         yield from check_image(image, place, pools=(), token=token)
@@ -194,63 +176,7 @@ def _find_in(bare: BarePlan, subject: JSONObject) -> list[WorkloadFinding]:
     return sorted({*unknown, *check_decoded(bare.parts.document, kind)})
 
 
-def _as_finding(mistake: WorkloadFinding, field: str, *, where: str = "") -> Finding:
-    code = "dropped" if mistake.problem == "unknown" else "refused"
-    return Finding(code, field, f"{mistake.message}{where}")
-
-
 def _field_of(mistake: WorkloadFinding, subject: JSONObject, kind: str) -> str:
     """Return the field of a finding in the template."""
     inner = _INDEX.sub(r"[\1]", mistake.pointer).replace("/", ".").replace("~1", "/").replace("~0", "~")
     return f"{templates_path(subject)}.{TEMPLATES[kind]}{inner}"
-
-
-def _check_pool_patches(subject: JSONObject, kind: str, *, known: frozenset[WorkloadFinding]) -> Iterator[Finding]:
-    pools = as_object(as_object(subject.get("spec")).get("topology")).get("pools")
-    for number, config in enumerate_objects(pools):
-        name, patch = config.get("name"), config.get("patch")
-        if not isinstance(name, str) or not patch:
-            continue
-        field, where = f"spec.topology.pools[{number}].patch", f" (node pool {name}, {kind})"
-        if not isinstance(patch, dict):
-            form = "must be a strategic merge patch, such as {spec: {paused: true}}; this form patches nothing"
-            yield Finding("refused", field, f"{form}{where}")
-            continue
-        settings = PoolSettings(config=config)
-        without = PoolSettings(config={**config, "patch": {}})
-        try:
-            bare, unpatched = (
-                compile_bare(YURT_APP_SET, subject, kind=kind, pool=name, node_pool=None, settings=one)
-                for one in (settings, without)
-            )
-        except SubjectError as error:
-            yield Finding("does-not-fit", field, f"{error}{where}")
-            continue
-        for found in check_decoded(bare.parts.document, kind_of(bare.written)):
-            if found not in known:
-                yield _as_finding(found, field, where=f", at {found.pointer}{where}")
-        yield from _check_nulls(unpatched, patch, field, where)
-        for place, image in {*_list_images(bare.parts.document)} - {*_list_images(unpatched.parts.document)}:
-            for wrong in check_image(image, field, pools=(), token=OUTSIDE_OVERRIDERS):
-                yield wrong._replace(message=f"{wrong.message}, at {place.removeprefix('.')}{where}")
-        if bare.parts.document["spec"] == unpatched.parts.document["spec"] and _keeps_metadata(patch):
-            yield Finding("no-effect", field, f"changes nothing{where}")
-
-
-def _check_nulls(unpatched: BarePlan, patch: JSONObject, field: str, where: str) -> Iterator[Finding]:
-    """Yield the nulls that set a key of a map in place of removing it (`apply_pool_patch`)."""
-    if b":null" not in msgspec.json.encode(patch):
-        return
-    kind = kind_of(unpatched.written)
-    dropped, kept = (
-        decode_workload(strategic_merge(unpatched.written, patch, WORKLOAD, keeps_nulls=keeps), kind)
-        for keeps in (False, True)
-    )
-    for difference in find_differences(dropped, kept):
-        change = f"a null sets {difference.pointer} to {difference.requested!r}"
-        text = f"{change}, because the template has nothing to remove there"
-        yield Finding("empty-value", field, f"{text}: remove the null{where}")
-
-
-def _keeps_metadata(patch: JSONObject) -> bool:
-    return not as_object(patch.get("metadata"))

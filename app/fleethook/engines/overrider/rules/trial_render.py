@@ -11,10 +11,11 @@ from fleethook.engines.overrider.entries.entry_steps import (
     Step,
     warn_about_unknown_containers,
 )
-from fleethook.engines.overrider.entries.patch_paths import MAX_SHARED_VALUES, MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.shared_plan import SharedPlan
+from fleethook.engines.overrider.rules.app_set_rules import compare_with_topology
+from fleethook.engines.overrider.rules.subject_rules import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.subject.subject_members import Subject, templates_of, workload_kinds
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause
@@ -42,6 +43,8 @@ _MAX_RENDERED: Final = 700_000
 _PLAN_VALUES: Final = 300
 # Members of the spec that list node pools. Rendering a pool reads only the element of that pool.
 _POOL_MEMBERS: Final = ("topology", "pools")
+MAX_SHARED_VALUES: Final = 200_000
+"""Values of the spec of a subject without its list of node pools: 5,000 tweaks of a YurtAppSet v1beta1 have 100,000."""
 _TOO_LARGE: Final = Remark(
     "not-checked",
     f"not checked: the templates have more than {MAX_TEMPLATE_VALUES} values, or too many over all node pools with "
@@ -132,7 +135,7 @@ def _find_remarks(plan: PoolPlan, group_kind: GroupKind, *, kind: str) -> Iterat
     yield from _find_idle_steps(plan, counting, topology)
     # Only v1alpha1 has a topology, and only the controller of OpenYurt 1.4 compares its replicas.
     if counting and group_kind == YURT_APP_SET and topology is not None and not shared.of_v1beta1:
-        yield from (Remark("topology-replicas", text) for text in _compare_with_topology(plan, topology, kind=kind))
+        yield from compare_with_topology(plan, topology, kind=kind)
     yield from (Remark("creation-only", text) for text in _find_immutable_changes(shared))
 
 
@@ -146,15 +149,6 @@ def _find_idle_steps(plan: PoolPlan, counting: Sequence[Step], topology: JSON) -
         if after == counted:
             yield remark._replace(text=plan.values.fill_numbers(remark.text))
         counted = after
-
-
-def _compare_with_topology(plan: PoolPlan, topology: int, *, kind: str) -> Iterator[str]:
-    shared = plan.shared.plan
-    if shared.leaves_replicas or plan.values.fill(shared.create.rendered["spec"].get("replicas")) != topology:
-        yield (
-            f"{shared.source_of(('spec', 'replicas'))}: while replicas differ from spec.topology.pools, OpenYurt 1.4 "
-            f"writes the {kind} at each reconcile, which undoes restarts and pauses; set them in the topology as well"
-        )
 
 
 def _find_immutable_changes(plan: Plan) -> Iterator[str]:
