@@ -28,7 +28,7 @@ from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import HealthOnly
 from fleethook.server.log import hide_cancelled_requests
 from fleethook.server.protocol.connections import ClientConnection, Connections
-from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
+from fleethook.server.protocol.read_timeout import HEADER_SECONDS, REQUEST_SECONDS, Guard, GuardedProtocol
 
 _log: Final = logging.getLogger(__name__)
 
@@ -46,10 +46,6 @@ _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUF
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
-HEADER_SECONDS: Final = 10.0
-"""From accepting a connection to the end of the headers of its first request."""
-REQUEST_SECONDS: Final = 30.0
-"""From the first byte of a request to its last."""
 WRITE_SECONDS: Final = 15.0
 """Until a client that acknowledges no sent byte is disconnected."""
 # Longer than the 90 s after which an apiserver closes an idle connection (Go's DefaultTransport). The client always
