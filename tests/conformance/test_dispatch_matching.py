@@ -12,11 +12,11 @@ from fleethook.engines.dispatch.call.outgoing_review import (
     ReviewError,
     build_review,
     choose_review_version,
-    limit_warnings,
     parse_response,
 )
 from fleethook.engines.dispatch.call.webhook_caller import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
+from fleethook.engines.dispatch.dispatcher import limit_warnings
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.rule_matching import (
     EquivalentIndex,

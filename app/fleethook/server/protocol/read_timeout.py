@@ -23,8 +23,11 @@ from fleethook.server.protocol.connections import (
     make_client_extension,
 )
 from fleethook.server.protocol.direct_protocol import DirectProtocol, FindEndpoint
-from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
 
+HEADER_SECONDS: Final = 10.0
+"""From accepting a connection to the end of the headers of its first request."""
+REQUEST_SECONDS: Final = 30.0
+"""From the first byte of a request to its last."""
 # An apiserver sends less than 1 KiB of headers, and proxies add some. nginx and Apache accept 64 KiB in total. The
 # limit bounds the memory that an unknown client can hold with one connection.
 _HEADER_LIMIT: Final = 64 * 1024
@@ -248,11 +251,3 @@ class GuardedProtocol(DirectProtocol):
             head = STATUS_LINE[status] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
             self.transport.write(head + b"content-length: %d\r\n\r\n%s" % (len(text), text.encode("ascii")))
         self.transport.close()
-
-
-HEADER_SECONDS: Final = 10.0
-"""From accepting a connection to the end of the headers of its first request."""
-
-
-REQUEST_SECONDS: Final = 30.0
-"""From the first byte of a request to its last."""

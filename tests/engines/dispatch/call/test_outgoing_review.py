@@ -10,7 +10,6 @@ from fleethook.engines.dispatch.call.outgoing_review import (
     ReviewError,
     decode_patch,
     explain_wrong_kind,
-    limit_warnings,
     parse_response,
     patch_object,
 )
@@ -51,26 +50,6 @@ def test_base64_may_have_line_breaks_as_in_go() -> None:
     lines = base64.encodebytes(json.dumps(operations).encode()).decode().replace("\n", "\r\n")
     assert decode_patch(parse(allowed=True, patch=lines, patchType="JSONPatch")) == operations
     assert parse(mutating=False, allowed=True, patch="\n").patch == b""
-
-
-def test_empty_warnings_and_control_characters_are_dropped() -> None:
-    assert limit_warnings(["", "a\nb\x00c\x7f", "\ud800"]) == ("abc",)
-
-
-def test_4096_characters_are_returned_in_full() -> None:
-    given = [f"{number:04}" + "x" * 1020 for number in range(4)]
-    assert limit_warnings(given) == tuple(given)
-
-
-def test_longer_warnings_are_truncated_to_256_characters() -> None:
-    given = [f"{number:04}" + "x" * 1021 for number in range(40)]
-    found = limit_warnings(given)
-    assert found == tuple(text[:256] for text in given[:16])
-    assert sum(map(len, found)) == 4096
-
-
-def test_equal_truncated_warnings_are_returned_once() -> None:
-    assert len(limit_warnings(["x" * 3000 + "1", "x" * 3000 + "2"])) == 1
 
 
 CONFIG_MAP: Final = GroupVersionKind("", "v1", "ConfigMap")

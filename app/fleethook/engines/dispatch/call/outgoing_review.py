@@ -1,12 +1,10 @@
 """Builds AdmissionReviews for webhooks, parses their responses, and applies their patches.
 
-Error texts are those of an apiserver (k8s.io/apiserver webhook/request), and so are the limits of warnings
-(pkg/endpoints/filters/warning.go). A large patch is applied in a thread: an estimate of the work selects the thread,
-never a clock. Both ways give the same result.
+Error texts are those of an apiserver (k8s.io/apiserver webhook/request). A large patch is applied in a thread: an
+estimate of the work selects the thread, never a clock. Both ways give the same result.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -233,36 +231,6 @@ def build_condition_request(attributes: Attributes, *, kind: GroupVersionKind) -
         "dryRun": attributes.dry_run,
         "options": attributes.options,
     }
-
-
-# The limit of all warnings in characters, and the limit of each warning if they exceed the first one.
-_MAX_CHARACTERS: Final = 4096
-_MAX_TRUNCATED: Final = 256
-# A pattern, not a loop: a text may have 8 MiB, and a loop takes 1 us for 10 characters.
-_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-
-
-def limit_warnings(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the warnings for a client: without duplicates, empty texts and control characters.
-
-    Up to 4,096 characters are returned in full. Otherwise each warning is truncated to 256 characters, and the first
-    ones that fit are returned.
-    """
-    kept = list(dict.fromkeys(clean for text in texts if (clean := _remove_unprintable(text))))
-    if sum(map(len, kept)) <= _MAX_CHARACTERS:
-        return tuple(kept)
-    remaining, found = _MAX_CHARACTERS, []
-    for text in dict.fromkeys(text[:_MAX_TRUNCATED] for text in kept):
-        if len(text) > remaining:
-            break
-        remaining -= len(text)
-        found.append(text)
-    return tuple(found)
-
-
-def _remove_unprintable(text: str) -> str:
-    # UTF-8 cannot encode surrogates, and a header must be UTF-8.
-    return _UNPRINTABLE.sub("", text)
 
 
 _NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
