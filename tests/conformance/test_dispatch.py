@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from fleethook.engines.dispatch.call.outgoing_review import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
+from fleethook.engines.dispatch.call.review_and_response import Patcher
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher

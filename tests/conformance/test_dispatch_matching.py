@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.call.outgoing_review import (
+from fleethook.engines.dispatch.call.review_and_response import (
     ReviewError,
     build_review,
     choose_review_version,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.outgoing_review import WebhookResponse
+from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent

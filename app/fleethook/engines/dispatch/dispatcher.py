@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.outgoing_review import Patcher
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.call.recorded_answers import CallTrace
+from fleethook.engines.dispatch.call.review_and_response import Patcher
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents

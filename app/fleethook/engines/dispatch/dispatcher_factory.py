@@ -11,12 +11,12 @@ from typing import Final, NoReturn, Protocol
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.dispatch.call.outgoing_review import WebhookResponse
 from fleethook.engines.dispatch.call.recorded_answers import (
     decode_failure,
     decode_response,
     name_webhook,
 )
+from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Observe, WebhookCaller
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispatcher

@@ -9,8 +9,8 @@ import msgspec
 from fleethook.api_schema import check_object, load_served
 from fleethook.cel.check.reads import list_reads
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.outgoing_review import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
+from fleethook.engines.dispatch.call.review_and_response import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest

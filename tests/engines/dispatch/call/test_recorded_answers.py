@@ -3,8 +3,8 @@
 import msgspec
 from aiohttp import web
 
-from fleethook.engines.dispatch.call.outgoing_review import WebhookResponse
 from fleethook.engines.dispatch.call.recorded_answers import decode_response, encode_failure
+from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import too_many_requests
 from fleethook.model.admission import Status
 from tests.engines.dispatch.builders import review, store_of, widget

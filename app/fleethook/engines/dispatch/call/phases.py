@@ -8,7 +8,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from fleethook.engines.dispatch.call.outgoing_review import PatchedObject, ReviewError, WebhookResponse, check_patched
+from fleethook.engines.dispatch.call.review_and_response import (
+    PatchedObject,
+    ReviewError,
+    WebhookResponse,
+    check_patched,
+)
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
 from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext, VersionedRequest

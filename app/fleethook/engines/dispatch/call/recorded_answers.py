@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.dispatch.call.outgoing_review import WebhookResponse
+from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels

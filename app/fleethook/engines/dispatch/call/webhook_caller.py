@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from fleethook.engines.dispatch.call.outgoing_review import (
+from fleethook.engines.dispatch.call.review_and_response import (
     ReviewError,
     WebhookResponse,
     build_review,

@@ -22,7 +22,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
 )
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.call.outgoing_review import ReviewError, check_patched
+from fleethook.engines.dispatch.call.review_and_response import ReviewError, check_patched
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from fleethook.cel.program import INLINE_LIMITS, Activation, Program
-from fleethook.engines.dispatch.call.outgoing_review import Patcher, WebhookResponse, build_condition_request
+from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse, build_condition_request
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
 from fleethook.engines.dispatch.match.match_conditions import (
