@@ -27,8 +27,8 @@ from fleethook.console.context import ConsoleContext, engine_pages
 from fleethook.console.forms import RequestGuard
 from fleethook.console.pages import overview, reviews, search
 from fleethook.console.rendering import load_templates, render
-from fleethook.console.reviews.replay_jobs import ReviewReplay
 from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.search_and_replay import ReviewReplay
 from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.server.log import hide_cancelled_requests
 from fleethook.settings import Settings

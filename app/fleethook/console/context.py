@@ -28,7 +28,7 @@ from fleethook.work.threads import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.followed_objects import Cluster
-    from fleethook.console.reviews.replay_jobs import ReviewReplay
+    from fleethook.console.reviews.search_and_replay import ReviewReplay
 
 
 def read_clock() -> datetime:

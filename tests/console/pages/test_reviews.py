@@ -20,9 +20,9 @@ from fleethook.console.pages.reviews import (
     find_state,
     list_changes,
 )
-from fleethook.console.reviews import replay_jobs
-from fleethook.console.reviews.replay_jobs import ReplayJob, ReviewReplay
+from fleethook.console.reviews import search_and_replay
 from fleethook.console.reviews.review_index import ReviewIndex
+from fleethook.console.reviews.search_and_replay import ReplayJob, ReviewReplay
 from fleethook.recordings.recording_format import CallName, RecordedCall
 from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
 from fleethook.recordings.replay.review_replay import DiffLine, Replayed
@@ -241,7 +241,7 @@ async def test_a_batch_is_a_table_of_changes(bench: Bench) -> None:
 
 
 async def test_each_changed_review_has_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_jobs, "CHANGES_PER_PAGE", 3)
+    monkeypatch.setattr(search_and_replay, "CHANGES_PER_PAGE", 3)
     await record_workloads(tmp_path, *(workload() for _ in range(4)))
     bench = Bench(tmp_path)
     bench.put("3.0")

@@ -16,7 +16,15 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, Hit, engine_pages, list_addresses
 from fleethook.console.forms import FormFields
 from fleethook.console.rendering import SAME, Context, render
-from fleethook.console.reviews.replay_jobs import (
+from fleethook.console.reviews.review_index import (
+    VERDICTS,
+    Indexed,
+    ReviewIndex,
+    ReviewSummary,
+    classify,
+    read_recorded_outcome,
+)
+from fleethook.console.reviews.search_and_replay import (
     SORTS,
     ReplayJob,
     ReviewQuery,
@@ -29,14 +37,6 @@ from fleethook.console.reviews.replay_jobs import (
     parse_query,
     select_changed,
     select_page,
-)
-from fleethook.console.reviews.review_index import (
-    VERDICTS,
-    Indexed,
-    ReviewIndex,
-    ReviewSummary,
-    classify,
-    read_recorded_outcome,
 )
 from fleethook.console.shared_value import KeptValue
 from fleethook.model.formats.text import shorten

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
-from fleethook.console.reviews.replay_jobs import (
+from fleethook.console.reviews.review_index import VERDICTS, ReviewIndex, ReviewSummary
+from fleethook.console.reviews.search_and_replay import (
     SORTS,
     ReplayJob,
     ReviewQuery,
@@ -22,7 +23,6 @@ from fleethook.console.reviews.replay_jobs import (
     list_rows,
     parse_query,
 )
-from fleethook.console.reviews.review_index import VERDICTS, ReviewIndex, ReviewSummary
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.recordings.recording_format import RecordEntry, read_entries
 from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
