@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.conventions.status import judge_health
+from fleethook.engines.interpret.conventions.health_and_status import judge_health
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
 from fleethook.engines.interpret.layer_order import ConventionsLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle

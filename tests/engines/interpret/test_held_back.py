@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.engines.interpret.conventions.status import HealthRule
+from fleethook.engines.interpret.conventions.health_and_status import HealthRule
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, load_bundle, read_bundle
 from fleethook.engines.interpret.lua.script_runner import Runner

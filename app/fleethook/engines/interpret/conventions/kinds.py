@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.interpret.conventions.status import (
+from fleethook.engines.interpret.conventions.health_and_status import (
     STANDARD,
     HealthRule,
     aggregate_status,
