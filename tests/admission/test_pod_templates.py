@@ -4,7 +4,7 @@ import pytest
 from msgspec import Struct
 
 from fleethook.admission import Denied, Request, RuleError, mutate, validate
-from fleethook.admission.rule import build_request
+from fleethook.admission.tested_rule import build_request
 from fleethook.patch import apply
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import result_check
-from fleethook.admission.rule import build_request
+from fleethook.admission.tested_rule import build_request
 from fleethook.api_schema import read_definitions
 from fleethook.model.formats.labels import label_key_problem
 from fleethook.model.gvk import GroupKind

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, mutate, validate
-from fleethook.admission.rule import Surroundings, ask_in_order, build_request
-from tests.admission.test_rule import POD, default_seccomp, needs_owner
+from fleethook.admission.tested_rule import Surroundings, ask_in_order, build_request
+from tests.admission.test_tested_rule import POD, default_seccomp, needs_owner
 
 
 async def test_a_plain_function_can_be_awaited_too() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.admission.rule import Review
 from fleethook.admission.rules_file import load_rules
+from fleethook.admission.tested_rule import Review
 from fleethook.engines.rules.rule_fixtures import read_rule_fixtures
 from fleethook.patch import apply, merge_patch
 from tests.conformance.policy_libraries import TOOLS, PodCase, UpdateCase, load_cases, load_updates

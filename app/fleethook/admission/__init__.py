@@ -15,6 +15,6 @@ from fleethook.admission.declaration import RuleError
 from fleethook.admission.decorators import mutate, validate
 from fleethook.admission.invocation import Denied
 from fleethook.admission.request import Objects, Request
-from fleethook.admission.rule import Review, Rule
+from fleethook.admission.tested_rule import Review, Rule
 
 __all__ = ["Denied", "Members", "Objects", "Request", "Review", "Rule", "RuleError", "mutate", "validate"]

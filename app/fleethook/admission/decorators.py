@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from fleethook.admission.declaration import DEFAULT_TIMEOUT, RuleError, compile_cel, declare
-from fleethook.admission.rule import Rule
 from fleethook.admission.served_rule import Function
+from fleethook.admission.tested_rule import Rule
 from fleethook.cel.program import Program
 
 Decorator = Callable[[Function], Rule]

@@ -6,7 +6,7 @@ from typing import Final
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.decorators import COLLECTED
-from fleethook.admission.rule import Rule
+from fleethook.admission.tested_rule import Rule
 from fleethook.python_files import run_file
 
 _HINT: Final = "; a rule gets other objects by follows=, and values by settings"

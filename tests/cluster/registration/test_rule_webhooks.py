@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.admission import mutate, validate
 from fleethook.admission.declaration import SYSTEM_NAMESPACES
-from fleethook.admission.rule import Rule
+from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, ServiceReference
 from fleethook.cluster.registration.rule_webhooks import (
     build_rule_configurations,

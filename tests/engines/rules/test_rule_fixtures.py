@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules
+from fleethook.admission.tested_rule import Rule
 from fleethook.engines.rules.rule_fixtures import RuleFixtureResult, read_rule_fixtures, run_rule_fixture
 from fleethook.patch.fixture_format import Difference, FixtureError
 from tests.engines.rules.test_rules_server import RULES

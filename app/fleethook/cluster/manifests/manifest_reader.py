@@ -19,7 +19,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 
 if TYPE_CHECKING:
     from fleethook.admission.declaration import RuleError
-    from fleethook.admission.rule import Rule
+    from fleethook.admission.tested_rule import Rule
     from fleethook.interpret.interpreter import Interpreter, LoadError
 
 STANDARD_INPUT: Final = Path("-")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fleethook.admission.declaration import Declaration, list_named_namespaces
 from fleethook.admission.pod_templates import list_targets
-from fleethook.admission.rule import Rule
+from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.configuration_objects import (
     MUTATING,
     VALIDATING,

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from fleethook.admission.rule import (
+from fleethook.admission.tested_rule import (
     Review,
     Rule,
     Surroundings,

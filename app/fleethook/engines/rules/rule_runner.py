@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 from fleethook.admission.request import Lookup
-from fleethook.admission.rule import Rule
 from fleethook.admission.rule_matching import find_rule_mismatch
+from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION
 from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored

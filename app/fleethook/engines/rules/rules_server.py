@@ -13,8 +13,8 @@ from watchfiles import awatch
 
 from fleethook.admission.declaration import RuleError
 from fleethook.admission.request import Lookup
-from fleethook.admission.rule import Rule
 from fleethook.admission.rules_file import load_rules
+from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from fleethook.admission.pod_templates import list_targets
-from fleethook.admission.rule import Review, Rule, Surroundings, ask_in_order, build_request
 from fleethook.admission.rule_matching import choose_resource, find_rule_mismatch
+from fleethook.admission.tested_rule import Review, Rule, Surroundings, ask_in_order, build_request
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Outcome, Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import ManifestError

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fleethook.admission.declaration import RuleError, is_control_plane
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.request import find_among
-from fleethook.admission.rule import Rule, Surroundings, find_resource
 from fleethook.admission.rules_file import load_rules
+from fleethook.admission.tested_rule import Rule, Surroundings, find_resource
 from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import fail
