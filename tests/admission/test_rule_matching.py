@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission.test_declaration import POD, rule
+from tests.admission.test_rule_options import POD, rule
 
 
 @pytest.mark.parametrize(

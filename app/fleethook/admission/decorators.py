@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
-from fleethook.admission.declaration import DEFAULT_TIMEOUT, RuleError, compile_cel, declare
+from fleethook.admission.rule_options import DEFAULT_TIMEOUT, RuleError, compile_cel, declare
 from fleethook.admission.served_rule import Function
 from fleethook.admission.tested_rule import Rule
 from fleethook.cel.program import Program

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.admission.declaration import Declaration
 from fleethook.admission.rule_matching import find_mismatch
+from fleethook.admission.rule_options import Declaration
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.json import JSON, JSONObject, as_object, as_text

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origi
 import msgspec
 
 from fleethook.admission.attribute_access import Members, encode, view
-from fleethook.admission.declaration import RuleError
+from fleethook.admission.rule_options import RuleError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.diff import align, identical
 from fleethook.patch.pointer import format_tokens as format_pointer

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from fleethook.admission.declaration import Declaration
+from fleethook.admission.rule_options import Declaration
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.patch import apply, diff

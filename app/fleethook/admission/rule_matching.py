@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleethook.admission.declaration import Declaration
 from fleethook.admission.pod_templates import find_target
+from fleethook.admission.rule_options import Declaration
 from fleethook.cel.program import Activation, Program
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector, read_labels

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from fleethook.admission.declaration import RuleError
 from fleethook.admission.decorators import COLLECTED
+from fleethook.admission.rule_options import RuleError
 from fleethook.admission.tested_rule import Rule
 from fleethook.python_files import run_file
 

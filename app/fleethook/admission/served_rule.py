@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fleethook.admission.declaration import Declaration, RuleError
 from fleethook.admission.existing_violations import REFUSALS, judge_update
 from fleethook.admission.invocation import (
     Denied,
@@ -21,6 +20,7 @@ from fleethook.admission.parameters import read_signature
 from fleethook.admission.pod_templates import find_template, has_controller, place_patch, place_refusal, show_template
 from fleethook.admission.request import Lookup
 from fleethook.admission.rule_matching import bind_variables
+from fleethook.admission.rule_options import Declaration, RuleError
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 

@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fleethook.admission.declaration import Declaration, list_named_namespaces
 from fleethook.admission.pod_templates import list_targets
+from fleethook.admission.rule_options import Declaration, list_named_namespaces
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.configuration_objects import (
     MUTATING,

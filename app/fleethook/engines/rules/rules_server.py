@@ -11,8 +11,8 @@ from typing import Final
 from prometheus_client.registry import Collector
 from watchfiles import awatch
 
-from fleethook.admission.declaration import RuleError
 from fleethook.admission.request import Lookup
+from fleethook.admission.rule_options import RuleError
 from fleethook.admission.rules_file import load_rules
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.followed_objects import Followed
