@@ -4,7 +4,7 @@ Source: OpenYurt, pkg/yurtmanager/webhook/yurtappoverrider/v1alpha1 (v1.4.4).
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -12,10 +12,10 @@ import msgspec
 
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
-from fleethook.engines.overrider.admission.workload_edits import changes_overrider, read_name
 from fleethook.engines.overrider.rollout.rollout_warning import find_rollout
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
+from fleethook.engines.overrider.rules.overrider_rules import check_immutable_fields, read_name
 from fleethook.engines.overrider.rules.overrider_validation import (
     check_fit,
     check_rules,
@@ -181,17 +181,28 @@ def validate_overrider(
 
     def judge() -> Response:
         findings = judge_overrider(overrider, inputs)
-        causes = [
-            finding.cause()
-            for finding in (*_check_immutable_fields(request, overrider), *findings)
-            if finding.level == "error"
-        ]
+        old = as_object(request.old_object)
+        changed = check_immutable_fields(old, overrider) if request.operation == "UPDATE" else ()
+        causes = [finding.cause() for finding in (*changed, *findings) if finding.level == "error"]
         warnings = _shorten([finding.text for finding in findings if finding.level == "warning"])
         if causes:
             return refuse_overrider(overrider, namespace, causes, warnings)
         return admission.allowed(warnings=[*warn(), *warnings])
 
     return judge
+
+
+def changes_overrider(request: AdmissionRequest) -> bool:
+    """Return whether a review creates an overrider, or changes its subject or its entries."""
+    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
+        return False
+    if request.operation == "CREATE":
+        return True
+    overrider, old = as_object(request.object), as_object(request.old_object)
+    if as_object(overrider.get("metadata")).get("deletionTimestamp"):
+        return False
+    names = ("subject", "entries")
+    return any(old.get(name) != overrider.get(name) for name in names) or read_name(old) != read_name(overrider)
 
 
 def _warn_of_deletion(
@@ -206,24 +217,6 @@ def _warn_of_deletion(
 def _shorten(warnings: list[str]) -> list[str]:
     more = len(warnings) - _MAX_CAUSES
     return warnings if more <= 0 else [*warnings[:_MAX_CAUSES], f"and {more} more warnings"]
-
-
-def _check_immutable_fields(request: AdmissionRequest, overrider: JSONObject) -> Iterator[Finding]:
-    if request.operation != "UPDATE":
-        return
-    old = as_object(request.old_object)
-    name = read_name(old)[1]
-    if read_name(old) != read_name(overrider):
-        yield Finding("immutable", "metadata", f"unable to change metadata after {name} is created")
-    if _get_bound_subject(old) != _get_bound_subject(overrider):
-        message = f"unable to modify subject after {name} is created: delete it and create another one"
-        yield Finding("immutable", "subject", message)
-
-
-def _get_bound_subject(overrider: JSON) -> tuple[JSON, JSON]:
-    """Return kind and name of the subject, without its version: a YurtAppSet is served in two."""
-    subject = as_object(as_object(overrider).get("subject"))
-    return subject.get("kind"), subject.get("name")
 
 
 def refuse_overrider(

@@ -26,8 +26,8 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import ObjectKey, StaleError, StoreView
+from fleethook.engines.overrider.admission.overrider_admission import changes_overrider
 from fleethook.engines.overrider.admission.store_freshness import Doubts, ReviewedWorkload
-from fleethook.engines.overrider.admission.workload_edits import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.subject.owner_and_overrider import (

@@ -84,25 +84,6 @@ def _read_stored_members(request: AdmissionRequest) -> JSONObject:
         return {}
 
 
-def changes_overrider(request: AdmissionRequest) -> bool:
-    """Return whether a review creates an overrider, or changes its subject or its entries."""
-    if request.sub_resource or request.operation not in ("CREATE", "UPDATE"):
-        return False
-    if request.operation == "CREATE":
-        return True
-    overrider, old = as_object(request.object), as_object(request.old_object)
-    if as_object(overrider.get("metadata")).get("deletionTimestamp"):
-        return False
-    names = ("subject", "entries")
-    return any(old.get(name) != overrider.get(name) for name in names) or read_name(old) != read_name(overrider)
-
-
-def read_name(overrider: Mapping[str, JSON]) -> tuple[JSON, JSON]:
-    """Return namespace and name of an overrider, which may have any shape."""
-    metadata = as_object(overrider.get("metadata"))
-    return metadata.get("namespace"), metadata.get("name")
-
-
 def _read_revision(workload: _Workload) -> tuple[bytes, bytes]:
     metadata = workload.metadata or _Metadata()
     label = metadata.labels.revision if metadata.labels else _ABSENT

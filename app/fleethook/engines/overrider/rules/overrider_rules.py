@@ -24,7 +24,7 @@ from fleethook.engines.overrider.rules.entry_rules import check_item, check_patc
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.model.formats.labels import validate_selector
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_list, count_values, enumerate_objects
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values, enumerate_objects
 from fleethook.model.openyurt import GROUP, SUBJECT_VERSIONS, YURT_APP_OVERRIDER
 from fleethook.workload_schema.check import find_errors
 
@@ -237,3 +237,25 @@ def _find_node(schema: JSON, path: list[str | int]) -> JSON:
 
 def _format_field(path: list[str | int]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def check_immutable_fields(old: Mapping[str, JSON], overrider: Mapping[str, JSON]) -> Iterator[Finding]:
+    """Yield the members that an update changes and must not change."""
+    name = read_name(old)[1]
+    if read_name(old) != read_name(overrider):
+        yield Finding("immutable", "metadata", f"unable to change metadata after {name} is created")
+    if _get_bound_subject(old) != _get_bound_subject(overrider):
+        message = f"unable to modify subject after {name} is created: delete it and create another one"
+        yield Finding("immutable", "subject", message)
+
+
+def _get_bound_subject(overrider: Mapping[str, JSON]) -> tuple[JSON, JSON]:
+    """Return kind and name of the subject, without its version: a YurtAppSet is served in two."""
+    subject = as_object(overrider.get("subject"))
+    return subject.get("kind"), subject.get("name")
+
+
+def read_name(overrider: Mapping[str, JSON]) -> tuple[JSON, JSON]:
+    """Return namespace and name of an overrider, which may have any shape."""
+    metadata = as_object(overrider.get("metadata"))
+    return metadata.get("namespace"), metadata.get("name")
