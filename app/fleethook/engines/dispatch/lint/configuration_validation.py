@@ -1,7 +1,7 @@
 """Validates webhook configurations with the texts and in the order of an apiserver, and has the codes of lint findings.
 
-Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation. ``codes.txt`` lists the codes about webhooks and
-their levels; `fleethook.engines.overrider.rules.finding` has those of overriders.
+Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation. ``finding_levels.txt`` lists the codes about
+webhooks and their levels; `fleethook.engines.overrider.rules.finding` has those of overriders.
 """
 
 import re
@@ -300,7 +300,8 @@ def _is_group(group: str) -> bool:
 Level = Literal["error", "warning"]
 
 _ROWS: Final = [
-    line.split(maxsplit=2) for line in Path(__file__).with_name("codes.txt").read_text(encoding="utf-8").splitlines()
+    line.split(maxsplit=2)
+    for line in Path(__file__).with_name("finding_levels.txt").read_text(encoding="utf-8").splitlines()
 ]
 """Code, level and meaning, one in a line."""
 CODES: Final[dict[str, Level]] = {code: "error" if level == "error" else "warning" for code, level, _ in _ROWS}

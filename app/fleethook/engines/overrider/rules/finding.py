@@ -1,4 +1,7 @@
-"""A finding about an overrider or its subject. Entry points report the same findings; ``codes.txt`` has their codes."""
+"""A finding about an overrider or its subject, the same one at all entry points.
+
+``finding_levels.txt`` has their codes, and decides which of them are errors.
+"""
 
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -6,7 +9,8 @@ from typing import Final, Literal, NamedTuple
 from fleethook.model.admission import StatusCause
 
 _ROWS: Final = [
-    line.split(maxsplit=2) for line in Path(__file__).with_name("codes.txt").read_text(encoding="utf-8").splitlines()
+    line.split(maxsplit=2)
+    for line in Path(__file__).with_name("finding_levels.txt").read_text(encoding="utf-8").splitlines()
 ]
 """Code, reason of the ``metav1.StatusCause`` (``-`` for a warning) and meaning, one in a line."""
 ERRORS: Final = {code: reason for code, reason, _ in _ROWS if reason != "-"}
