@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from prometheus_client.registry import Collector
-from watchfiles import awatch
 
 from fleethook.admission.request import Lookup
 from fleethook.admission.rule_options import RuleError
@@ -44,8 +43,8 @@ from fleethook.settings import Settings
 
 _log = logging.getLogger("fleethook.rules")
 
-_RESCAN_MS: Final = 5_000
-"""Milliseconds until files are compared without an event: some network file systems send none."""
+_POLL_SECONDS: Final = 1.0
+"""Until files are compared again. Some file systems notify of no change, and editors and the kubelet replace files."""
 
 
 def list_resources(settings: Settings) -> Followed:
@@ -223,45 +222,32 @@ class RulesServer(EngineServer):
     async def _follow(self) -> None:
         while True:
             await self.reload()
-            watch = awatch(
-                *_list_directories(self._paths), recursive=False, rust_timeout=_RESCAN_MS, yield_on_timeout=True
-            )
-            with contextlib.suppress(OSError):  # A directory may be missing for a moment.
-                async with contextlib.aclosing(watch):
-                    async for _ in watch:
-                        if await self.reload():
-                            break  # The files may be links to another directory now.
-            await asyncio.sleep(0 if all(path.exists() for path in self._paths) else 1)
+            await asyncio.sleep(_POLL_SECONDS)
 
-    async def reload(self) -> bool:
-        """Load the files if they have changed, and return whether they have. With an error, the former rules stay."""
+    async def reload(self) -> None:
+        """Load the files if they have changed. With an error, the former rules stay."""
         async with self._reloading:
-            return await self._reload()
-
-    async def _reload(self) -> bool:
-        texts = await asyncio.to_thread(_read_texts, self._paths)
-        if texts == self._texts:
-            return False
-        self._texts = texts
-        try:
-            rules = await asyncio.to_thread(self._load)
-        except RuleError as error:
-            self.problem = f"{error}; the former rules stay"
-            _log.error("admission rules not reloaded: %s", self.problem)
-            return True
-        self.rules = rules
-        self.problem = ""
-        self._has_refused = False
-        for path, rule in rules.items():
-            former = self._runners.get(path)
-            self._runners[path] = RuleRunner(rule, self._settings.rule_settings)
-            if former is None:
-                self.context.add_route(self._make_route(path))
-            else:
-                former.close(after=former.rule.declaration.timeout)
-        self.context.registration_changed.set()
-        _log.info("admission rules reloaded: %s", ", ".join(one.name for one in self.rules.values()))
-        return True
+            texts = await asyncio.to_thread(_read_texts, self._paths)
+            if texts == self._texts:
+                return
+            self._texts = texts
+            try:
+                self.rules = await asyncio.to_thread(self._load)
+            except RuleError as error:
+                self.problem = f"{error}; the former rules stay"
+                _log.error("admission rules not reloaded: %s", self.problem)
+                return
+            self.problem = ""
+            self._has_refused = False
+            for path, rule in self.rules.items():
+                former = self._runners.get(path)
+                self._runners[path] = RuleRunner(rule, self._settings.rule_settings)
+                if former is None:
+                    self.context.add_route(self._make_route(path))
+                else:
+                    former.close(after=former.rule.declaration.timeout)
+            self.context.registration_changed.set()
+            _log.info("admission rules reloaded: %s", ", ".join(one.name for one in self.rules.values()))
 
 
 def _deny_unasked(_: AdmissionRequest) -> Response:
@@ -271,12 +257,6 @@ def _deny_unasked(_: AdmissionRequest) -> Response:
 def find_path(rule: Rule) -> str:
     """Return the path of the route of a rule."""
     return build_rule_path(rule.name, mutates=rule.declaration.mutates)
-
-
-def _list_directories(paths: Iterable[Path]) -> set[Path]:
-    """Return the directories to watch: editors replace files, and the kubelet replaces links beside them."""
-    files = [one for path in paths for one in (path.absolute(), path.resolve(), *find_modules(path.absolute()))]
-    return {file.parent for file in files if file.parent.is_dir()}
 
 
 def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:
