@@ -13,7 +13,6 @@ from fleethook.engines.overrider.entries.entry_selection import (
     uses_labels,
 )
 from tests.builders import (
-    entry,
     node_pool,
     overrider,
 )
@@ -108,22 +107,3 @@ def test_an_entry_selects_any_of_the_known_pools(one: Any, known: dict[str, Any]
 def test_entries_of_a_wrong_type_apply_to_no_pool() -> None:
     for entries in (None, "entries", {"pools": ["*"]}, [None, "x"]):
         assert EntrySelection(entries).applying("a", node_pool("a")) == ()
-
-
-def test_an_entry_is_found_by_its_rarest_label() -> None:
-    """With thousands of entries and pools, each pool asks only the entries that may select it."""
-    count, asked = 300, []
-    entries = [
-        {"poolSelector": {"matchLabels": {"tier": "edge"}, "matchExpressions": [expression(f"site-{number}")]}}
-        for number in range(count)
-    ]
-    selection = EntrySelection([*entries, entry("a")])
-    for number in range(count):
-        labels = {"tier": "edge", "site": f"site-{number}"}
-        asked += selection.find_candidates(f"p{number}", node_pool("p", labels))
-        assert selection.applying(f"p{number}", node_pool("p", labels)) == (number,)
-    assert len(asked) == count
-
-
-def expression(site: str) -> dict[str, Any]:
-    return {"key": "site", "operator": "In", "values": [site, f"old-{site}"]}

@@ -1,8 +1,7 @@
-"""Finds the entries of an overrider that apply to a node pool, in a time that does not grow with their number."""
+"""Finds the entries of an overrider that apply to a node pool."""
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fleethook.model.formats.labels import Selects, compile_selector
@@ -58,18 +57,14 @@ class PoolSelector:
         return self._labels(as_object(node_pool["metadata"].get("labels")))
 
 
-_Pair = tuple[str, str]
-"""A label of a NodePool and its value."""
-
-
 class EntrySelection:
-    """An index of the entries of an overrider by node pool, and by the labels of NodePools.
+    """An index of the entries of an overrider by node pool. Entries that select by labels are few.
 
     Attributes:
         uses_labels: Whether any entry selects NodePools by their labels.
     """
 
-    __slots__ = ("_by_label", "_by_pool", "_every", "_selectors", "uses_labels")
+    __slots__ = ("_by_pool", "_every", "_selectors", "uses_labels")
 
     def __init__(self, entries: JSON) -> None:
         """Index the ``entries`` of an overrider, which may have any shape."""
@@ -78,19 +73,12 @@ class EntrySelection:
         self.uses_labels: Final = any(selector.uses_labels for selector in self._selectors)
         self._every: Final[list[int]] = []
         self._by_pool: Final[dict[str, list[int]]] = {}
-        self._by_label: Final[dict[_Pair, list[int]]] = {}
-        required = [list_required_labels(as_object(entry).get("poolSelector")) for entry in listed]
-        counts = Counter(pair for choices in required for choice in choices for pair in choice)
-        for number, (selector, choices) in enumerate(zip(self._selectors, required, strict=True)):
-            # An entry is found by its rarest label: thousands of entries may have another label in common.
-            rarest = min(choices, key=lambda choice: sum(map(counts.__getitem__, choice)), default=None)
-            if selector.every or (selector.uses_labels and rarest is None):
+        for number, selector in enumerate(self._selectors):
+            if selector.every or selector.uses_labels:
                 self._every.append(number)
                 continue
             for name in selector.named:
                 self._by_pool.setdefault(name, []).append(number)
-            for pair in rarest or ():
-                self._by_label.setdefault(pair, []).append(number)
 
     def applying(self, pool: str, node_pool: JSONObject | None = None) -> tuple[int, ...]:
         """Return the indexes of the entries that apply to ``pool``, in order.
@@ -99,33 +87,12 @@ class EntrySelection:
             pool: Its name.
             node_pool: The NodePool, None if there is none. Only its labels matter, and only with `uses_labels`.
         """
-        candidates = self.find_candidates(pool, node_pool)
+        candidates = sorted([*self._every, *self._by_pool.get(pool, ())])
         return tuple(number for number in candidates if self._selectors[number].selects(pool, node_pool))
-
-    def find_candidates(self, pool: str, node_pool: JSONObject | None = None) -> Sequence[int]:
-        """Return the indexes of the entries that may apply to ``pool``, in order; arguments as in `applying`."""
-        named = self._by_pool.get(pool, ())
-        labeled = [*self._list_labeled(node_pool)] if node_pool is not None and self._by_label else ()
-        return sorted({*self._every, *named, *labeled}) if named or labeled else self._every
-
-    def _list_labeled(self, node_pool: JSONObject) -> Iterator[int]:
-        for key, value in as_object(node_pool["metadata"].get("labels")).items():
-            yield from self._by_label.get((key, value), ()) if isinstance(value, str) else ()
 
     def any_applies(self, pool: str, node_pool: JSONObject | None = None) -> bool:
         """Return whether any entry applies to ``pool``; arguments as in `applying`."""
         return bool(self.applying(pool, node_pool))
-
-
-def list_required_labels(selector: JSON) -> list[frozenset[_Pair]]:
-    """Return sets of labels with values: a NodePool that the selector selects has a label of each set."""
-    labels, expressions = (as_object(selector).get(name) for name in ("matchLabels", "matchExpressions"))
-    choices = [frozenset({(key, value)}) for key, value in as_object(labels).items() if isinstance(value, str)]
-    for one in map(as_object, expressions if isinstance(expressions, list) else ()):
-        key, values = one.get("key"), one.get("values")
-        if one.get("operator") == "In" and isinstance(key, str) and isinstance(values, list):
-            choices.append(frozenset((key, value) for value in values if isinstance(value, str)))
-    return choices
 
 
 def uses_labels(overrider: JSONObject | None) -> bool:
