@@ -230,7 +230,7 @@ class Converger:
         return decision if decision.problem else decision._replace(undone_scale=target.undone_scale)
 
     def _remember(self, key: ObjectKey, drift: Drift) -> None:
-        self._workloads.unstored.remember(key, summarize_unstored(drift.identity, drift.differences))
+        self._workloads.unstored[key] = summarize_unstored(drift.identity, drift.differences)
         self._workloads.note(key, drift)
         _log.info(
             "%s %s/%s: the apiserver does not store the requested values of %s",

@@ -1,7 +1,6 @@
 """Watches the workloads of node pools, compares them with their plans, and notifies subscribers of changes."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from functools import partial
@@ -30,46 +29,6 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
 )
 from fleethook.model.json import JSONObject
 from fleethook.work.queue import Scheduler
-
-MAX_WORKLOADS: Final = 20_000
-
-
-class UnstoredValues:
-    """The unstored values of workloads; the oldest are evicted first."""
-
-    def __init__(self, *, max_workloads: int = MAX_WORKLOADS) -> None:
-        """Remember at most ``max_workloads`` workloads."""
-        self._max_workloads: Final = max_workloads
-        self._known: Final[OrderedDict[ObjectKey, Unstored]] = OrderedDict()
-
-    def __len__(self) -> int:
-        """Return the number of workloads with unstored values."""
-        return len(self._known)
-
-    def get(self, key: ObjectKey) -> Unstored | None:
-        """Return the unstored values of a workload, None if it has none."""
-        return self._known.get(key)
-
-    def explains(self, key: ObjectKey, identity: str) -> bool:
-        """Return whether the apiserver is known not to store exactly these differences."""
-        known = self._known.get(key)
-        return known is not None and known.identity == identity
-
-    def remember(self, key: ObjectKey, unstored: Unstored) -> None:
-        """Remember the unstored values of a workload."""
-        self._known.pop(key, None)
-        self._known[key] = unstored
-        if len(self._known) > self._max_workloads:
-            self._known.popitem(last=False)
-
-    def forget(self, key: ObjectKey) -> None:
-        """Forget a workload that was deleted, or that has no unstored values any more."""
-        self._known.pop(key, None)
-
-    def pop_lost(self) -> Iterator[tuple[ObjectKey, Unstored]]:
-        """Forget the workloads with lost values, and yield them."""
-        for key in [key for key, known in self._known.items() if known.lost]:
-            yield key, self._known.pop(key)
 
 
 class WorkloadEvent(NamedTuple):
@@ -119,7 +78,7 @@ class Workloads:
             scheduler: The clock of the touches.
         """
         self.failed = 0
-        self.unstored: Final = UnstoredValues()
+        self.unstored: Final[dict[ObjectKey, Unstored]] = {}
         self._objects: Final = objects
         self._plans: Final = plans
         indexes = (WORKLOAD_INDEXES, OTHER_VERSION_INDEXES, ORPHAN_INDEXES, RENDERED_INDEXES)
@@ -158,7 +117,7 @@ class Workloads:
         drifted = False
         if after is None or binding is None:
             self._drifts.pop(key, None)
-            self.unstored.forget(key)
+            self.unstored.pop(key, None)
         else:
             known = self._drifts.get(key)
             identity = self.note(key, self._detect_drift(key, after))
@@ -181,8 +140,9 @@ class Workloads:
         """Remember the drift of a workload, unless `unstored` explains it; return its identity."""
         identity = drift.identity
         if not identity:
-            self.unstored.forget(key)
-        if not identity or self.unstored.explains(key, identity):
+            self.unstored.pop(key, None)
+        unstored = self.unstored.get(key)
+        if not identity or (unstored is not None and unstored.identity == identity):
             self._drifts.pop(key, None)
             return ""
         self._drifts[key] = KnownDrift(identity, drift.pointers[:3], drift.scale, drift.error)
@@ -245,7 +205,8 @@ class Workloads:
 
         Another webhook that changed them may be gone.
         """
-        for key, known in self.unstored.pop_lost():
+        for key, known in [item for item in self.unstored.items() if item[1].lost]:
+            del self.unstored[key]
             kept = self.get(key)
             binding = None if kept is None else binding_of(kept, key.cluster)
             if binding is not None:

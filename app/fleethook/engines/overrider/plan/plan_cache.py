@@ -6,8 +6,8 @@ full plan of a pool, the values are filled in. The hash and the undo of a pool a
 
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
-from typing import Final, Generic, TypeVar
+from functools import lru_cache, partial
+from typing import Final
 
 import msgspec
 
@@ -38,26 +38,6 @@ MAX_WEIGHT: Final = 500_000
 plans."""
 _Key = tuple[str, str, str, str]
 """Cluster, namespace, kind and name of a subject."""
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
-
-class _Recent(Generic[_K, _V]):
-    """The values that were requested most recently."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit: Final = limit
-        self._values: Final[OrderedDict[_K, _V]] = OrderedDict()
-
-    def get(self, key: _K, make: Callable[[_K], _V]) -> _V:
-        value = self._values.get(key)
-        if value is not None:
-            self._values.move_to_end(key)
-            return value
-        value = self._values[key] = make(key)
-        if len(self._values) > self._limit:
-            self._values.popitem(last=False)
-        return value
 
 
 class FilledPlans:
@@ -65,26 +45,20 @@ class FilledPlans:
 
     def __init__(self) -> None:
         """Create an empty cache."""
-        self._plans: Final[_Recent[PoolPlan, Plan]] = _Recent(MAX_FILLED)
-        self._patches: Final[_Recent[PoolPlan, PrecompiledPatch]] = _Recent(MAX_PATCHES)
-        self._plan_fillers: Final[_Recent[SharedPlan, Filler]] = _Recent(MAX_FILLERS)
-        self._patch_fillers: Final[_Recent[SharedPlan, Filler]] = _Recent(MAX_FILLERS)
+        plan_filler = lru_cache(MAX_FILLERS)(lambda shared: Filler(msgspec.structs.astuple(shared.plan)))
+        patch_filler = lru_cache(MAX_FILLERS)(lambda shared: Filler(shared.fast))
 
-    def get_plan(self, of: "PoolPlan") -> Plan:
-        """Return the plan of a pool with its values."""
-        return self._plans.get(of, self._fill_plan)
+        def fill_plan(of: PoolPlan) -> Plan:
+            return msgspec.structs.replace(Plan(*plan_filler(of.shared).fill(of.values)), digest=of.digest)
 
-    def get_patch(self, of: "PoolPlan") -> PrecompiledPatch:
-        """Return the patch of a pool with its values."""
-        return self._patches.get(of, self._fill_patch)
+        def fill_patch(of: PoolPlan) -> PrecompiledPatch:
+            patch: PrecompiledPatch = patch_filler(of.shared).fill(of.values)
+            return patch.name_checks()
 
-    def _fill_plan(self, of: "PoolPlan") -> Plan:
-        filler = self._plan_fillers.get(of.shared, lambda shared: Filler(msgspec.structs.astuple(shared.plan)))
-        return msgspec.structs.replace(Plan(*filler.fill(of.values)), digest=of.digest)
-
-    def _fill_patch(self, of: "PoolPlan") -> PrecompiledPatch:
-        patch: PrecompiledPatch = self._patch_fillers.get(of.shared, lambda shared: Filler(shared.fast)).fill(of.values)
-        return patch.name_checks()
+        self.get_plan: Final[Callable[[PoolPlan], Plan]] = lru_cache(MAX_FILLED)(fill_plan)
+        """Returns the plan of a pool with its values."""
+        self.get_patch: Final[Callable[[PoolPlan], PrecompiledPatch]] = lru_cache(MAX_PATCHES)(fill_patch)
+        """Returns the patch of a pool with its values."""
 
 
 class PoolPlan:
