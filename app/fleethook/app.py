@@ -32,8 +32,7 @@ from fleethook.server.reviews.records_and_traces import RecordReview
 from fleethook.server.reviews.review_codec import encode_error
 from fleethook.settings import Settings
 from fleethook.tracing.spans import StartTrace
-from fleethook.work.garbage import settle_garbage_collector
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker, settle_garbage_collector
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}
 

@@ -25,7 +25,7 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import console_indexes, create_console
 from fleethook.console.context import ConsoleContext
-from fleethook.work.garbage import pause_garbage_collector, settle_garbage_collector
+from fleethook.work.threads_and_gc import pause_garbage_collector, settle_garbage_collector
 from tests.console.visitor import Page, Visitor
 
 REPEATS: Final = 20

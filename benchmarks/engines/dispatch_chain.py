@@ -32,7 +32,7 @@ from fleethook.outbound.certificate_trust import create_context
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.settings import Settings
-from fleethook.work.threads import run_work
+from fleethook.work.threads_and_gc import run_work
 from tests.asgi_client import call
 
 PHASES = {"mutate": "mutating", "validate": "validating"}

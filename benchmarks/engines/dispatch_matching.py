@@ -9,8 +9,7 @@ from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.match.should_call import CallDecider
-from fleethook.work.garbage import settle_garbage_collector
-from fleethook.work.threads import run_work
+from fleethook.work.threads_and_gc import run_work, settle_garbage_collector
 from tests.engines.dispatch.builders import request_of
 
 Found = dict[tuple[str, str, int], list[float]]

@@ -32,7 +32,7 @@ from fleethook.cli.serve.uvicorn_server import make_config
 from fleethook.server.health import HealthOnly
 from fleethook.server.protocol.connections import ClientConnection, Connections
 from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
-from fleethook.work.garbage import settle_garbage_collector
+from fleethook.work.threads_and_gc import settle_garbage_collector
 
 REQUESTS = 100
 """Number of requests in a turn."""

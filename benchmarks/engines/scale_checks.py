@@ -18,7 +18,7 @@ from fleethook.app import create_app
 from fleethook.model import admission
 from fleethook.model.openyurt import GROUP
 from fleethook.settings import Settings
-from fleethook.work.garbage import settle_garbage_collector
+from fleethook.work.threads_and_gc import settle_garbage_collector
 from tests.asgi_client import call
 
 OVERRIDERS = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"

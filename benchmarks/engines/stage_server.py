@@ -25,7 +25,7 @@ from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
 from fleethook.server.reviews.http_endpoint import REQUEST_ID
 from fleethook.server.reviews.review_codec import decode_review, encode_response
-from fleethook.work.threads import finish
+from fleethook.work.threads_and_gc import finish
 
 
 class Staged(AdmissionEndpoint):

@@ -12,7 +12,7 @@ from benchmarks.engines.worst_bases import EXAMPLES, load
 from fleethook.app import Fleethook, create_app
 from fleethook.server.protocol.connections import EXTENSION, make_client_extension
 from fleethook.settings import Settings
-from fleethook.work.garbage import settle_garbage_collector
+from fleethook.work.threads_and_gc import settle_garbage_collector
 
 PHASES = ("mutating", "validating")
 CALLER = "kube-apiserver"

@@ -5,7 +5,7 @@ from pathlib import Path
 from benchmarks.cases import rules
 from benchmarks.engines.rule_checks import CHECKED
 from benchmarks.engines.rule_pods import EDITS, RULES, pods
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.decorators_and_files import load_rules
 from fleethook.engines.rules.rules_server import find_path
 from tests.serving import EXAMPLES
 

@@ -31,7 +31,7 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.work.threads import Worker, run_work
+from fleethook.work.threads_and_gc import Worker, run_work
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.engines.dispatch.builders import (
     binding,

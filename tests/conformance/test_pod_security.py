@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.decorators_and_files import load_rules
 from tests.serving import EXAMPLES
 
 CASES = yaml.safe_load(Path(__file__).with_name("pod_security.yaml").read_text())["cases"]

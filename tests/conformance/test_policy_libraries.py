@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.decorators_and_files import load_rules
 from fleethook.admission.tested_rule import Review
 from fleethook.engines.rules.rule_fixtures import read_rule_fixtures
 from fleethook.patch import apply, merge_patch

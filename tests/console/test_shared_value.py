@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.console.shared_value import Watch
 from fleethook.model.gvk import GroupKind
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 from tests.waiting import NET, until
 
 POD = GroupKind("", "Pod")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.decorators_and_files import load_rules
 from tests.cli.commands import invoke
 from tests.e2e.cluster import Api, ControlPlane, control_plane
 from tests.e2e.fleet import NAMESPACE, service_account

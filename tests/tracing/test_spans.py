@@ -22,7 +22,7 @@ from fleethook.tracing.spans import (
     start_child,
     start_tracing,
 )
-from fleethook.work.threads import Work, begin
+from fleethook.work.threads_and_gc import Work, begin
 from tests.tracing.collector import collecting
 
 

@@ -11,7 +11,7 @@ To write a rule, put it into a file and pass it to ``fleethook serve --rules FIL
 """
 
 from fleethook.admission.attribute_access import Members
-from fleethook.admission.decorators import mutate, validate
+from fleethook.admission.decorators_and_files import mutate, validate
 from fleethook.admission.invocation import Denied
 from fleethook.admission.request import Objects, Request
 from fleethook.admission.rule_options import RuleError

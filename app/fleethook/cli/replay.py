@@ -17,11 +17,7 @@ from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.watched_resources import KCP, WatchedResource
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
-from fleethook.cluster.registration.paths import (
-    MUTATE_KARMADA,
-    OBSERVE,
-    VALIDATE_KARMADA,
-)
+from fleethook.cluster.registration.paths import MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
@@ -38,7 +34,7 @@ from fleethook.recordings.replay.review_replay import (
     replay_reviews,
 )
 from fleethook.settings import Settings
-from fleethook.work.garbage import settle_garbage_collector
+from fleethook.work.threads_and_gc import settle_garbage_collector
 
 _SUFFIXES: Final = (FILE_SUFFIX, ".jsonl")
 TakeProblem = Callable[[RecordProblem], None]

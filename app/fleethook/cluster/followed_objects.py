@@ -11,8 +11,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.model.gvk import GroupKind
 from fleethook.settings import Settings
-from fleethook.work.garbage import settle_garbage_collector
-from fleethook.work.threads import favour_event_loop
+from fleethook.work.threads_and_gc import favour_event_loop, settle_garbage_collector
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection

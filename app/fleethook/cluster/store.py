@@ -270,8 +270,8 @@ class Store:
     def clear(self) -> None:
         """Forget all objects, without calling subscribers.
 
-        The store of a former leader is in a reference cycle, and `fleethook.work.garbage` hid it from the garbage
-        collector.
+        The store of a former leader is in a reference cycle, and `fleethook.work.threads_and_gc` hid it from the
+        garbage collector.
         """
         for entries in self._entries.values():
             entries.clear()

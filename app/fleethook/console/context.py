@@ -24,7 +24,7 @@ from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.settings import Settings
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.followed_objects import Cluster

@@ -21,7 +21,7 @@ from fleethook.outbound.certificate_trust import TrustError, create_context
 from fleethook.outbound.http_exchange import ResponseBodyError, read_body
 from fleethook.outbound.webhook_endpoint import Credential, CredentialError
 from fleethook.server_settings import is_loopback
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 REVIEWS: Final = "fleethook_reviews_total"
 DURATIONS: Final = "fleethook_review_duration_seconds_bucket"

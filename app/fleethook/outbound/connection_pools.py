@@ -25,7 +25,7 @@ from fleethook.fairness import FairCache, Limits, Slots
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.addresses_and_proxies import public_socket
 from fleethook.outbound.certificate_trust import CallContext, load_roots
-from fleethook.work.threads import DaemonThreads
+from fleethook.work.threads_and_gc import DaemonThreads
 
 STARTS_PER_TURN: Final = 4
 """Calls that start in one iteration of the event loop. A TLS handshake blocks the loop for 1 to 2 ms."""

@@ -15,7 +15,7 @@ from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.connections import Capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.settings import Settings
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection

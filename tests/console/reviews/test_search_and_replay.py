@@ -27,7 +27,7 @@ from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.recordings.recording_format import RecordEntry, read_entries
 from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
 from fleethook.recordings.replay.review_replay import Replayed, Report, describe_change
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
 from tests.console.reviews.test_review_index import asked, entry_of

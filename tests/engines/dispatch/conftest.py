@@ -11,7 +11,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.work.threads import run_work
+from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import request_of
 from tests.engines.dispatch.webhook_server import Webhooks, webhooks
 from tests.waiting import NET

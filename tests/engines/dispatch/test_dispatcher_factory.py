@@ -14,7 +14,7 @@ from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, DispatchResult
 from fleethook.engines.dispatch.dispatcher_factory import answer_from_records, build_offline_dispatcher, read_namespace
 from fleethook.recordings.recording_format import CallName, RecordedCall, ReviewCalls, current_calls, find_current
-from fleethook.work.threads import run_work
+from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import WIDGETS, configuration, request_of, review, store_of, webhook
 
 

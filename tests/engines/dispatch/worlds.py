@@ -18,7 +18,7 @@ from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, Re
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.work.threads import run_work
+from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import (
     binding,
     configuration,

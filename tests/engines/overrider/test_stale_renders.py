@@ -22,7 +22,7 @@ from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_B
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply, merge_patch
 from fleethook.work.queue import sleep
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 from tests.builders import container, entry, image, mutate_workload, node_pool, patch, rendered, request
 from tests.engines.overrider.apiserver import WORKLOAD_KINDS, Apiserver, is_workload
 from tests.engines.overrider.running import Fleet

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.decorators_and_files import load_rules
 from fleethook.admission.tested_rule import Rule
 from fleethook.engines.rules.rule_fixtures import RuleFixtureResult, read_rule_fixtures, run_rule_fixture
 from fleethook.patch.fixture_format import Difference, FixtureError

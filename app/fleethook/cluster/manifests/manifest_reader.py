@@ -359,8 +359,8 @@ def read_python(path: Path) -> Manifest:
     text = read_file(path)
     if b"fleethook.interpret" in text and b"fleethook.admission" not in text:
         return Manifest([], [], load_interpreters([str(path)])[1], [])
+    from fleethook.admission.decorators_and_files import load_rules  # noqa: PLC0415 - as above
     from fleethook.admission.rule_options import RuleError  # noqa: PLC0415 - only files of rules need CEL
-    from fleethook.admission.rules_file import load_rules  # noqa: PLC0415 - as above
 
     try:
         return Manifest(describe_rules(load_rules([path])), [], [], [])

@@ -18,7 +18,7 @@ from fleethook.recordings.recording_format import (
     unwrap_body,
 )
 from fleethook.recordings.replay.decision_changes import Outcome, read_outcome
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 VERDICTS: Final = ("patched", "allowed", "denied", "answered", "failed", "refused")
 """The verdicts of reviews. ``patched`` is allowed with changes, ``refused`` an HTTP error in place of a verdict."""

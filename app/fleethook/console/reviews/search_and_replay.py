@@ -26,7 +26,7 @@ from fleethook.recordings.replay.review_replay import (
     replay_reviews,
 )
 from fleethook.settings import Settings
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 PAGE_SIZE: Final = 100
 SORTS: Final = ("newest", "oldest", "slowest")

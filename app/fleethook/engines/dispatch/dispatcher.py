@@ -32,7 +32,7 @@ from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.records_and_traces import AskedCall
-from fleethook.work.threads import Work, Worker, run_work
+from fleethook.work.threads_and_gc import Work, Worker, run_work
 from fleethook.workload_schema.structural_schema import find_version
 
 NAMESPACE: Final = GroupKind("", "Namespace")

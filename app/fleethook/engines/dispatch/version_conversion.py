@@ -25,7 +25,7 @@ from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.http_exchange import CallError, OverloadedError
 from fleethook.outbound.webhook_client import HookClient, Parties
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 _GROUP: Final = "apiextensions.k8s.io"
 _KIND: Final = "ConversionReview"

@@ -38,7 +38,7 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, 
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest, Kind
 from fleethook.model.gvk import GroupVersionKind, gvk_of
-from fleethook.work.threads import run_work
+from fleethook.work.threads_and_gc import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
 from fleethook.workload_schema.structural_schema import find_violation
 

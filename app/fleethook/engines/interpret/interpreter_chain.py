@@ -11,7 +11,7 @@ from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.server.reviews.records_and_traces import AskedCall
-from fleethook.work.threads import Work, begin, finish
+from fleethook.work.threads_and_gc import Work, begin, finish
 
 _NOT_FOUND: Final = 404
 

@@ -35,7 +35,7 @@ from fleethook.server.reviews.admission_endpoint import (
     make_admission_route,
 )
 from fleethook.server.reviews.http_endpoint import SWITCH_OFF_HINT
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 
 def overrider_routes(

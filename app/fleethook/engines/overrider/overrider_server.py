@@ -35,7 +35,7 @@ from fleethook.server.health import Check
 from fleethook.server.metrics import Gauges
 from fleethook.server.reviews.admission_endpoint import Conclude, ReviewRoute
 from fleethook.settings import Settings
-from fleethook.work.garbage import pause_garbage_collector
+from fleethook.work.threads_and_gc import pause_garbage_collector
 
 if TYPE_CHECKING:
     from fleethook.engines.overrider.controller.overrider_controller import OverriderController

@@ -14,7 +14,7 @@ from fleethook.fairness import Limits, Slots
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.json import as_object
 from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
-from fleethook.work.threads import DaemonThreads, favour_event_loop
+from fleethook.work.threads_and_gc import DaemonThreads, favour_event_loop
 
 THREADS: Final = 4
 """Calls of one rule that run at the same time. An event loop runs all calls of a coroutine."""

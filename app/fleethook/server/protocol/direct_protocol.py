@@ -41,7 +41,7 @@ class _Answered(NamedTuple):
 _ANSWERED: Final[Any] = _Answered(asyncio.Event())
 
 
-# Half of the limits after which the collector runs by itself, in the midst of a review (`fleethook.work.garbage`).
+# Half of the limits after which the collector runs by itself, in the midst of reviews: `fleethook.work.threads_and_gc`.
 MANY_YOUNG: Final = 2_500
 _MANY_COLLECTIONS: Final = 10
 

@@ -21,7 +21,7 @@ from fleethook.server.protocol.bodies import (
     send_reply,
 )
 from fleethook.server.reviews.review_codec import encode_error
-from fleethook.work.threads import Worker, finish
+from fleethook.work.threads_and_gc import Worker, finish
 
 MAX_DIGITS: Final = 309
 """The maximum digits of a number. The largest number in the JSON of Kubernetes, a double (1.8e308), has so many."""

@@ -20,7 +20,7 @@ from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP, REQUEST_ID, Answ
 from fleethook.server.reviews.records_and_traces import AskedCall, ReportingEndpoint, note_answer
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem
 from fleethook.tracing.spans import find_trace_id
-from fleethook.work.threads import finish
+from fleethook.work.threads_and_gc import finish
 
 
 class DecodedReview(Protocol):

@@ -29,16 +29,8 @@ from fleethook.engines.dispatch.match.should_call import (
 from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionResource
-from fleethook.work.threads import Worker
-from tests.engines.dispatch.builders import (
-    WIDGETS,
-    configuration,
-    namespace,
-    request_of,
-    review,
-    store_of,
-    webhook,
-)
+from fleethook.work.threads_and_gc import Worker
+from tests.engines.dispatch.builders import WIDGETS, configuration, namespace, request_of, review, store_of, webhook
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, hook
 

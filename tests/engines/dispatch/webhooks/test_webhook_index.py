@@ -10,7 +10,7 @@ from fleethook.engines.dispatch.match.rule_matching import EquivalentIndex, find
 from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import MAX_NAMES, MAX_WEBHOOKS, Configurations, WebhookIndex
 from fleethook.model.webhook_rules import RuleAttributes
-from fleethook.work.threads import Worker, begin
+from fleethook.work.threads_and_gc import Worker, begin
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.worlds import KIND, World, equivalents, hooks, resource, rule_attributes
 from tests.hypothesis_profiles import examples

@@ -21,7 +21,7 @@ from fleethook.engines.overrider.admission.read_your_writes import (
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 from tests.builders import (
     container,
     entry,

@@ -4,13 +4,10 @@ import pytest
 
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.pages.matrix import CellState, MatrixQuery
-from fleethook.engines.overrider.pages.matrix_cells import (
-    OverriderService,
-    ShownCell,
-)
+from fleethook.engines.overrider.pages.matrix_cells import OverriderService, ShownCell
 from fleethook.engines.overrider.rollout.preview import CellKey
 from fleethook.model.json import JSONObject
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 from tests.builders import NEW_IMAGE, pool, workload, yurt_app_set
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
 

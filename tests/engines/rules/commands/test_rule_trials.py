@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.decorators_and_files import load_rules
 from fleethook.admission.tested_rule import Rule, build_request, show_request
 from fleethook.cli.options import InputOptions, Output
 from fleethook.cli.trial_report import Trial, TrialReport

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fleethook.admission.rules_file import load_rules
+from fleethook.admission.decorators_and_files import load_rules
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.configuration_objects import ServiceReference
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations

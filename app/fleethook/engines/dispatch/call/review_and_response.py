@@ -18,7 +18,7 @@ from fleethook.model.json import JSON, JSONObject, as_object, count_values, deco
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 from fleethook.workload_schema.defaults import add_defaults
 from fleethook.workload_schema.structural_schema import set_schema_defaults
 

@@ -31,7 +31,7 @@ from fleethook.outbound.http_exchange import CallError, NotCalledError, Overload
 from fleethook.outbound.webhook_client import Encode, HookClient, Parties
 from fleethook.patch import PatchError
 from fleethook.tracing.spans import child_span
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 # The largest response, in bytes, that is decoded on the event loop: 0.5 ms.
 _SHORT_ANSWER: Final = 64 * 1024

@@ -54,7 +54,7 @@ from fleethook.model.kcp import (
 )
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch import PatchError
-from fleethook.work.threads import run_work
+from fleethook.work.threads_and_gc import run_work
 
 # Kinds that configure dispatching. `webhook test` sends objects of all other kinds.
 _CONFIGURATION_KINDS: Final = {

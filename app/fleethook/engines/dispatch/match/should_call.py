@@ -34,8 +34,7 @@ from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.tracing.spans import child_span
-from fleethook.work.garbage import GCFreezer
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import GCFreezer, Worker
 
 # The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.
 MAX_NODES: Final = 100_000

@@ -26,7 +26,7 @@ from fleethook.outbound.connection_pools import CallSlots, FullError, Quotas
 from fleethook.outbound.http_exchange import FailureLog
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.protocol.connections import NamedCallers
-from fleethook.work.threads import Work
+from fleethook.work.threads_and_gc import Work
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -28,7 +28,7 @@ from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
 from fleethook.server.reviews.review_codec import encode_response
-from fleethook.work.threads import Work
+from fleethook.work.threads_and_gc import Work
 
 _USE_ROUTE: Final = "leave {} out of the rules, or send such reviews to /clusters/NAME/{{mutate,validate}}"
 

@@ -50,7 +50,7 @@ from fleethook.server.reviews.review_codec import (
     explain_failure,
 )
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
-from fleethook.work.threads import Work, begin
+from fleethook.work.threads_and_gc import Work, begin
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
 # timeToWaitForReady).

@@ -15,8 +15,7 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, 
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import ABSENT, JSONObject, count_values
 from fleethook.model.webhook_rules import EVERY, RuleAttributes
-from fleethook.work.garbage import GCFreezer
-from fleethook.work.threads import Work, Worker
+from fleethook.work.threads_and_gc import GCFreezer, Work, Worker
 
 MAX_WEBHOOKS: Final = 1_000
 """Webhooks of a logical cluster in one phase."""

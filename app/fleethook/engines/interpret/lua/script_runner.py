@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, Machine, ScriptLimits
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 _EVENT_LOOP_LIMITS: Final = ScriptLimits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """Limits of a script on the event loop."""

@@ -45,7 +45,7 @@ from fleethook.interpret.interpreter import Interpreter, load
 from fleethook.model.json import as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
 from fleethook.settings import Settings
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 _MAX_RUNNING: Final = 2
 

@@ -34,7 +34,7 @@ from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem, explain_failure, salvage
 from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
-from fleethook.work.threads import Work, begin
+from fleethook.work.threads_and_gc import Work, begin
 
 KINDS: Final = (EXPLORE_REVIEW, INTERPRETER_CONTEXT)
 

@@ -40,7 +40,7 @@ from fleethook.patch.pointer import LIMITS
 from fleethook.recordings.recording_format import UNRECORDED, CallName, find_current, read_answer
 from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.tracing.spans import child_span
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 # The largest answers (bytes) and objects (values) that the event loop handles. A thread handles larger ones, because
 # applying a patch may take long.

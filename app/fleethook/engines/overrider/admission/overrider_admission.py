@@ -31,7 +31,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import API_VERSION, SUBJECT_KINDS, SUBJECT_VERSIONS, YURT_APP_OVERRIDER
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 # kubectl prints every warning; more than these hide each other.
 _MAX_FINDINGS: Final = 50

@@ -42,7 +42,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 _log: Final = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import RENDERED_ANNOTATION
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 _log: Final = logging.getLogger(__name__)
 

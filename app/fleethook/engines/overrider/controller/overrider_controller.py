@@ -56,7 +56,7 @@ from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.work.queue import Again, LoopScheduler, Scheduler, WorkQueue, sleep
 from fleethook.work.queue import Outcome as Worked
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 _log: Final = logging.getLogger(__name__)
 

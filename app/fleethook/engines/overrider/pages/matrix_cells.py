@@ -34,7 +34,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.preview import CellKey
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject
-from fleethook.work.threads import Worker
+from fleethook.work.threads_and_gc import Worker
 
 HEAT_LEVELS: Final = (1, 2, 4)
 """The least number of changed fields of each level of the heat map."""

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from fleethook.admission.decorators_and_files import load_rules
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.request import find_among
 from fleethook.admission.rule_options import RuleError, is_control_plane
-from fleethook.admission.rules_file import load_rules
 from fleethook.admission.tested_rule import Rule, Surroundings, find_resource
 from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Argument, Option
