@@ -245,4 +245,4 @@ async def test_an_expression_decides_for_a_coroutine_too() -> None:
 
 
 def test_the_place_is_that_of_the_function() -> None:
-    assert needs_owner.place == f"test_rule.py:{needs_owner.function.__code__.co_firstlineno}"
+    assert needs_owner.place == f"test_tested_rule.py:{needs_owner.function.__code__.co_firstlineno}"
