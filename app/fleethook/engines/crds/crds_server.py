@@ -1,9 +1,8 @@
 """The engine for CRD tarballs in a running server: the reviews of Karmada instances."""
 
 from fleethook.cluster.registration.paths import MUTATE_KARMADA, VALIDATE_KARMADA
-from fleethook.engines.crds.instance.instance_validation import aggregate_problems, find_problems
+from fleethook.engines.crds.instance.instance_validation import aggregate_problems, find_problems, find_warnings
 from fleethook.engines.crds.instance.karmada_instance import build_default_patch
-from fleethook.engines.crds.instance.source_selection import find_warnings
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from fleethook.model.formats.field_errors import first_problems

@@ -12,8 +12,8 @@ from fleethook.engines.crds.instance.instance_validation import (
     find_http_problems,
     find_problems,
     find_reference_problems,
+    find_warnings,
 )
-from fleethook.engines.crds.instance.source_selection import find_warnings
 from fleethook.model.formats.field_errors import FieldError
 from tests.engines.crds.anything import TARBALLS
 

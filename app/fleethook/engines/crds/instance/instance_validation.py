@@ -1,4 +1,4 @@
-"""Finds the problems of an instance's ``spec.crdTarball``.
+"""Finds the problems of an instance's ``spec.crdTarball``, and warns of its risks.
 
 Messages and order are those of upstream where upstream refuses a field (operator/pkg/controller/karmada/validating.go,
 v1.17.1). Upstream parses URLs only, and admits values that fail at the download; fleethook refuses them here.
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.engines.crds.instance.karmada_instance import is_release
+from fleethook.engines.crds.instance.karmada_instance import is_release, read_instance_release
 from fleethook.engines.crds.tarball_source import redact
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.formats.field_errors import (
@@ -269,6 +269,65 @@ def _find_local_problems(source: JSON, field: str) -> Iterator[FieldError]:
         yield too_long(field, _MAX_PATH)
     elif not path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path:
         yield invalid(field, path, "must be an absolute path without '..'")
+
+
+_CREDENTIALS_IN_URL: Final = (
+    "the URL has credentials, and every user who can read this object can read them; use {instead}"
+)
+
+
+_PLAIN_HTTP: Final = "plain http without sha256: an attacker on the network can replace the CRDs"
+
+
+def find_warnings(karmada: JSONObject) -> Iterator[str]:
+    """Yield warnings about an instance; fields may have any type, and invalid fields get no warning."""
+    tarball = as_object(as_object(karmada.get("spec")).get("crdTarball"))
+    source = as_object(tarball.get("httpSource"))
+    for field, url in _list_origins(source):
+        if (parts := _parse(url)) is not None:
+            yield from _find_origin_warnings(parts, f"{FIELD}.httpSource.{field}", pinned=bool(source.get("sha256")))
+    proxy, field = _parse(as_object(source.get("proxy")).get("proxyURL")), f"{FIELD}.httpSource.proxy.proxyURL"
+    if proxy is not None and proxy.user is not None:
+        yield f"{field}: {_CREDENTIALS_IN_URL.format(instead='proxy.secretRef')}"
+    if proxy is not None and proxy.scheme not in ("http", "https"):
+        yield f"{field}: fleethook downloads through HTTP proxies only; Karmada's operator uses SOCKS proxies, too"
+    if is_chosen_by_version(tarball) and (warning := read_instance_release(karmada).warning):
+        yield warning
+
+
+def warn_about_release(instance: str, operator: str) -> str:
+    """Return the warning about images whose release differs from that of the CRDs."""
+    return f"spec.components: the images are of {instance}, but the CRDs will be of {operator}"
+
+
+def is_chosen_by_version(tarball: JSON) -> bool:
+    """Return whether a version selects the tarball: no field names a URL, release or file."""
+    given = as_object(tarball)
+    named = as_object(given.get("httpSource")).get("url"), given.get("version")
+    return all(member is None for member in (*named, given.get("localSource")))
+
+
+def _list_origins(source: JSON) -> Iterator[tuple[str, JSON]]:
+    yield "url", source.get("url")
+    mirrors = source.get("mirrors")
+    for index, mirror in enumerate(mirrors[:MAX_MIRRORS] if isinstance(mirrors, list) else ()):
+        yield f"mirrors[{index}]", mirror
+
+
+def _find_origin_warnings(parts: RequestURI, field: str, *, pinned: bool) -> Iterator[str]:
+    if parts.user is not None:
+        yield f"{field}: {_CREDENTIALS_IN_URL.format(instead='secretRef')}"
+    if parts.scheme == "http" and not pinned:
+        yield f"{field}: {_PLAIN_HTTP}"
+
+
+def _parse(url: JSON) -> RequestURI | None:
+    if not isinstance(url, str) or len(url) > MAX_URL:
+        return None
+    try:
+        return parse_request_uri(url)
+    except ValueError:
+        return None
 
 
 # Each suggestion compares the name with every known one. A request may have 100,000 names.

@@ -1,21 +1,21 @@
-"""Selects the source of an instance's tarball, by default the release's URL, and warns of its risks."""
+"""Selects the source of an instance's tarball, by default the release's URL."""
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from fleethook.engines.crds.instance.instance_validation import (
-    FIELD,
-    MAX_MIRRORS,
     aggregate_problems,
     find_problems,
+    find_warnings,
+    is_chosen_by_version,
+    warn_about_release,
 )
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, parse_release, read_instance_release
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource
-from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import CRDTarball, HTTPSource, LocalSource
 
@@ -100,7 +100,7 @@ def _choose_release(karmada: JSONObject, *, version: str, follow_instance: bool)
     operator = parse_release(version)
     if instance in ("", operator):
         return operator, []
-    return operator, [f"spec.components: the images are of {instance}, but the CRDs will be of {operator}"]
+    return operator, [warn_about_release(instance, operator)]
 
 
 def _build_http_source(http: HTTPSource, *, url: str) -> TarballSource:
@@ -123,55 +123,3 @@ def _read_references(http: HTTPSource | None) -> SecretReferences:
     proxy = http.proxy.secret_ref if http.proxy else None
     names = [reference.name if reference else "" for reference in (http.secret_ref, http.ca_secret_ref, proxy)]
     return SecretReferences(*names)
-
-
-_CREDENTIALS_IN_URL: Final = (
-    "the URL has credentials, and every user who can read this object can read them; use {instead}"
-)
-_PLAIN_HTTP: Final = "plain http without sha256: an attacker on the network can replace the CRDs"
-
-
-def find_warnings(karmada: JSONObject) -> Iterator[str]:
-    """Yield warnings about an instance; fields may have any type, and invalid fields get no warning."""
-    tarball = as_object(as_object(karmada.get("spec")).get("crdTarball"))
-    source = as_object(tarball.get("httpSource"))
-    for field, url in _list_origins(source):
-        if (parts := _parse(url)) is not None:
-            yield from _find_origin_warnings(parts, f"{FIELD}.httpSource.{field}", pinned=bool(source.get("sha256")))
-    proxy, field = _parse(as_object(source.get("proxy")).get("proxyURL")), f"{FIELD}.httpSource.proxy.proxyURL"
-    if proxy is not None and proxy.user is not None:
-        yield f"{field}: {_CREDENTIALS_IN_URL.format(instead='proxy.secretRef')}"
-    if proxy is not None and proxy.scheme not in ("http", "https"):
-        yield f"{field}: fleethook downloads through HTTP proxies only; Karmada's operator uses SOCKS proxies, too"
-    if is_chosen_by_version(tarball) and (warning := read_instance_release(karmada).warning):
-        yield warning
-
-
-def is_chosen_by_version(tarball: JSON) -> bool:
-    """Return whether a version selects the tarball: no field names a URL, release or file."""
-    given = as_object(tarball)
-    named = as_object(given.get("httpSource")).get("url"), given.get("version")
-    return all(member is None for member in (*named, given.get("localSource")))
-
-
-def _list_origins(source: JSON) -> Iterator[tuple[str, JSON]]:
-    yield "url", source.get("url")
-    mirrors = source.get("mirrors")
-    for index, mirror in enumerate(mirrors[:MAX_MIRRORS] if isinstance(mirrors, list) else ()):
-        yield f"mirrors[{index}]", mirror
-
-
-def _find_origin_warnings(parts: RequestURI, field: str, *, pinned: bool) -> Iterator[str]:
-    if parts.user is not None:
-        yield f"{field}: {_CREDENTIALS_IN_URL.format(instead='secretRef')}"
-    if parts.scheme == "http" and not pinned:
-        yield f"{field}: {_PLAIN_HTTP}"
-
-
-def _parse(url: JSON) -> RequestURI | None:
-    if not isinstance(url, str) or len(url) > MAX_URL:
-        return None
-    try:
-        return parse_request_uri(url)
-    except ValueError:
-        return None

@@ -18,8 +18,9 @@ from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
+from fleethook.engines.crds.instance.instance_validation import is_chosen_by_version
 from fleethook.engines.crds.instance.karmada_instance import read_instance_release
-from fleethook.engines.crds.instance.source_selection import is_chosen_by_version, select_source
+from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.engines.crds.pages.crd_entries import (
     EntryView,
     describe_entry,
