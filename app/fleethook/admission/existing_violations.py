@@ -72,10 +72,8 @@ class _Judge(NamedTuple):
 
     async def find_refusal(self, document: Mapping[str, JSON]) -> Response | None:
         """Return the refusal of a request that would create an object, None without one."""
-        text = msgspec.Raw(msgspec.json.encode(document))
-        created = msgspec.structs.replace(
-            self.request, operation="CREATE", object_raw=text, old_object_raw=msgspec.Raw(b"null")
-        )
+        created = self.request.with_objects(document, None)
+        created.operation = "CREATE"
         try:
             # The namespace is that of the update.
             if find_mismatch(self.declaration._replace(namespace_selector={}), created, {}):

@@ -63,10 +63,7 @@ def show_template(request: AdmissionRequest, path: tuple[str, ...]) -> Admission
     new, old = (_make_pod(one, path) for one in (request.object, request.old_object))
     if new is None and (request.operation != "DELETE" or old is None):
         return None
-    texts = (msgspec.Raw(msgspec.json.encode(one)) for one in (new, old))
-    shown = msgspec.structs.replace(request, object_raw=next(texts), old_object_raw=next(texts))
-    vars(shown).update(object=new, old_object=old)  # They need not be decoded again.
-    return shown
+    return request.with_objects(new, old)
 
 
 _OF_WORKLOAD: Final = ("name", "namespace")

@@ -24,7 +24,7 @@ from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch import apply
-from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.admission_objects import show_request
 from fleethook.workload_schema.structural_schema import CustomVersion, find_kind_version
 
 
@@ -167,13 +167,13 @@ def ask_in_order(
     mutating, validating = ([one for one in rules if one.declaration.mutates is mutates] for mutates in (True, False))
     shown: AdmissionRequest | None = None
     for rule in mutating:
-        shown = shown or (request if has_defaults else show_request(request, around.version, mutates=True))
+        shown = shown or (request if has_defaults else show_request(request, around.version, validating=False))
         (review,) = _ask([rule], shown, around)
         yield rule, shown, review
         if review.patch:
             request = shown = change_request(shown, review.patch, around.version)
     if validating:
-        shown = request if has_defaults else show_request(request, around.version, mutates=False)
+        shown = request if has_defaults else show_request(request, around.version, validating=True)
         for rule, review in zip(validating, _ask(validating, shown, around), strict=True):
             yield rule, shown, review
 
@@ -349,32 +349,12 @@ def find_resource(document: JSONObject, rules: Iterable[Rule], resource: str = "
     return Resource(group, version, resource or guess_resource(kind))
 
 
-def show_request(request: AdmissionRequest, version: CustomVersion | None, *, mutates: bool) -> AdmissionRequest:
-    """Return a request with the objects and the name that kube-apiserver shows to a rule."""
-    new, old = show_objects(
-        request.object,
-        request.old_object,
-        operation=request.operation,
-        subresource=request.sub_resource,
-        version=version,
-        validating=not mutates,
-    )
-    is_new = request.operation == "CREATE" and not request.sub_resource
-    generated = as_object(as_object(new).get("metadata")).get("name", "") if is_new else ""
-    return msgspec.structs.replace(
-        request,
-        name=request.name or generated,
-        object_raw=_encode(new),
-        old_object_raw=_encode(old),
-    )
-
-
 def change_request(
     request: AdmissionRequest, patch: Sequence[JSONObject], version: CustomVersion | None
 ) -> AdmissionRequest:
     """Return a request with the object that a patch makes, as kube-apiserver shows it to the next mutating rule."""
-    changed = _encode(apply(request.object, patch))
-    return show_request(msgspec.structs.replace(request, object_raw=changed), version, mutates=True)
+    changed = request.with_objects(apply(request.object, patch), request.old_object)
+    return show_request(changed, version, validating=False)
 
 
 def _check_metadata(metadata: Any) -> Mapping[str, Any]:

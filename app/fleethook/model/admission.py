@@ -156,6 +156,10 @@ class Resource(msgspec.Struct, frozen=True):
     resource: Name = ""
 
 
+def _encode(document: JSON) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(document))
+
+
 class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     """The request of a review; fields as in k8s.io/api/admission/v1."""
 
@@ -219,6 +223,12 @@ class AdmissionRequest(msgspec.Struct, rename="camel", dict=True):
     def old_object(self) -> JSON:
         """The stored object, decoded on first use; None on CREATE. Raises msgspec.DecodeError."""
         return _decode(self.old_object_raw)
+
+    def with_objects(self, new: JSON, old: JSON) -> "AdmissionRequest":
+        """Return the request with other objects, which need not be decoded."""
+        shown = msgspec.structs.replace(self, object_raw=_encode(new), old_object_raw=_encode(old))
+        vars(shown).update(object=new, old_object=old)
+        return shown
 
     @cached_property
     def user(self) -> JSON:

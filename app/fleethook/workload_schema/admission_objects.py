@@ -7,7 +7,8 @@ import copy
 from collections.abc import Sequence
 from typing import Final
 
-from fleethook.model.json import JSON, JSONObject, as_object, list_objects
+from fleethook.model.admission import AdmissionRequest
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
 from fleethook.workload_schema.defaults import METADATA, set_created, set_defaults
 from fleethook.workload_schema.normalize import normalize_struct
 from fleethook.workload_schema.structural_schema import OWN_MEMBERS, CustomVersion, set_schema_defaults
@@ -64,6 +65,22 @@ def show_objects(
         elif operation == "UPDATE" and old is not None and validating:
             new = _update(new, old, subresource, version)
     return new, old
+
+
+def show_request(request: AdmissionRequest, version: CustomVersion | None, *, validating: bool) -> AdmissionRequest:
+    """Return a request of a client with the objects and the name that kube-apiserver shows to webhooks of a phase."""
+    new, old = show_objects(
+        request.object,
+        request.old_object,
+        operation=request.operation,
+        subresource=request.sub_resource,
+        version=version,
+        validating=validating,
+    )
+    shown = request.with_objects(new, old)
+    if not shown.name and shown.operation == "CREATE" and not shown.sub_resource:
+        shown.name = as_text(as_object(as_object(new).get("metadata")).get("name"))
+    return shown
 
 
 # Members of built-in kinds that kube-apiserver, or an admission plugin, sets to values that depend on the cluster.

@@ -22,7 +22,7 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind, gvk_of, parse_api_v
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.server.reviews.review_codec import BadReviewError, decode_review
-from fleethook.workload_schema.admission_objects import show_objects
+from fleethook.workload_schema.admission_objects import show_request
 from fleethook.workload_schema.defaults import knows_defaults, set_defaults
 from fleethook.workload_schema.structural_schema import CustomVersion, find_version
 
@@ -261,30 +261,13 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
         options=_make_options(operation),
     )
     stored = _set_namespace(options.old) if in_namespace and options.old else options.old
-    objects = _make_objects(operation, document, stored)
-    shown = [_show(request, objects, version, validating=validating) for validating in (False, True)]
+    sent = request.with_objects(*_make_objects(operation, document, stored))
+    shown = [show_request(sent, version, validating=validating) for validating in (False, True)]
     notes = chosen.notes
     if subresource and not name:
         notes += (f"{own.kind} names no object, so the request has no name: set metadata.name to that of the object",)
     has_defaults = version is not None or knows_defaults({"apiVersion": kind.api_version, "kind": kind.kind})
     return InputRequest(shown[0], shown[1], cluster, source, notes, has_defaults, version)
-
-
-def _show(
-    request: AdmissionRequest, objects: tuple[JSON, JSON], version: CustomVersion | None, *, validating: bool
-) -> AdmissionRequest:
-    """Return a request with its objects, as kube-apiserver shows them to webhooks of a phase."""
-    new, old = show_objects(
-        *objects,
-        operation=request.operation,
-        subresource=request.sub_resource,
-        version=version,
-        validating=validating,
-    )
-    generated = as_object(as_object(new).get("metadata")).get("name") or ""
-    return msgspec.structs.replace(
-        request, name=request.name or generated, object_raw=_encode(new), old_object_raw=_encode(old)
-    )
 
 
 def _set_namespace(document: JSONObject) -> JSONObject:

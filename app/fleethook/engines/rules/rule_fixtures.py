@@ -7,17 +7,7 @@ The answer must equal the members of ``output``.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
-import msgspec
-
-from fleethook.admission.tested_rule import (
-    Review,
-    Rule,
-    Surroundings,
-    ask_in_order,
-    build_request,
-    find_surroundings,
-    show_request,
-)
+from fleethook.admission.tested_rule import Review, Rule, Surroundings, ask_in_order, build_request, find_surroundings
 from fleethook.model.admission import AdmissionRequest, Operation
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch import diff
@@ -30,6 +20,7 @@ from fleethook.patch.fixture_format import (
     read_tests,
     resolve_object,
 )
+from fleethook.workload_schema.admission_objects import show_request
 from fleethook.workload_schema.defaults import knows_defaults
 
 _REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
@@ -188,7 +179,7 @@ def run_rule_fixture(
     store = [*fixture.store, *definitions]
     request = build_request(fixture.document, rules=asked, operation=fixture.operation, **fixture.request)
     around = find_surroundings(fixture.document, store, **fixture.around)
-    shown = show_request(request, around.version, mutates=True)
+    shown = show_request(request, around.version, validating=False)
     name, answer = _ask(asked, request, around, shown.object)
     if answer.mistakes:
         return RuleFixtureResult(name, "; ".join(answer.mistakes), "", [])
@@ -203,8 +194,8 @@ def run_rule_fixture(
     }  # fmt: skip
     expected = fixture.output
     if isinstance(expected.get("object"), dict):
-        other = msgspec.structs.replace(request, object_raw=msgspec.Raw(msgspec.json.encode(expected["object"])))
-        expected = expected | {"object": show_request(other, around.version, mutates=True).object}
+        other = request.with_objects(expected["object"], request.old_object)
+        expected = expected | {"object": show_request(other, around.version, validating=False).object}
     differences = [one for member, value in expected.items() for one in compare_member(member, value, found[member])]
     return RuleFixtureResult(
         name or fixture.rule, "", "" if answer.matched or "matched" in expected else answer.reason, differences

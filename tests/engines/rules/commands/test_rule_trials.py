@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from fleethook.admission.decorators_and_files import load_rules
-from fleethook.admission.tested_rule import Rule, build_request, show_request
+from fleethook.admission.tested_rule import Rule, build_request
 from fleethook.cli.options import InputOptions, Output
 from fleethook.cli.trial_report import Trial, TrialReport
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.engines.rules.commands.rule_trials import RuleTrials
 from fleethook.engines.rules.rule_fixtures import RuleFixture, run_rule_fixture
+from fleethook.workload_schema.admission_objects import show_request
 from tests.engines.rules.test_rules_server import ask, serving
 
 RULES = """
@@ -77,9 +78,8 @@ def try_object(rules: Sequence[Rule], document: dict[str, Any], **options: Any) 
 
 
 async def ask_server(app: Any, rule: Rule, document: dict[str, Any], resource: str) -> dict[str, Any]:
-    shown = show_request(
-        build_request(document, None, operation="CREATE", resource=resource), None, mutates=rule.declaration.mutates
-    )
+    created = build_request(document, operation="CREATE", resource=resource)
+    shown = show_request(created, None, validating=not rule.declaration.mutates)
     request = {
         "uid": "u", "operation": "CREATE", "namespace": "shop", "name": shown.name, "object": shown.object,
         "kind": {"group": shown.kind.group, "version": "v1", "kind": shown.kind.kind},
