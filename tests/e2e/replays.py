@@ -61,7 +61,6 @@ def run_replay(
     assert found.returncode in (0, 1), found.stderr
     output = json.loads(found.stdout)
     assert found.returncode == bool(output["changes"]), found.stderr
-    assert output["summary"]["complete"]
     return Replay(output["changes"], found.stdout)
 
 

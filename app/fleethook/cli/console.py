@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,8 +11,7 @@ import uvloop
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.input_objects import SourceOptions, check_options, find_default_cluster
-from fleethook.cli.inputs.kubeconfig import find_kubeconfig
+from fleethook.cli.inputs.input_objects import SourceOptions
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
     ConsumersOption,
@@ -36,7 +35,6 @@ from fleethook.console.server_state import MetricsTarget, check_target
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.log import LogLines, choose_format, configure_logging
-from fleethook.settings import Settings
 
 _HOST: Final = "127.0.0.1"
 
@@ -52,31 +50,17 @@ def console(
     kcp_cache_kubeconfig: KcpCacheOption = None,
     kcp_export: ConsumersOption = None,
     namespace: Annotated[
-        str | None,
-        Option(
-            "--namespace",
-            "-n",
-            help="Namespace of the server, whose Lease names the leader (default: the pod's, else kube-system).",
-        ),
+        str | None, Option("--namespace", "-n", help="Namespace of the server and its Lease (default: the pod's).")
     ] = None,
     interpreters: InterpretersOption = None,
     rules: RulesOption = None,
     records: Annotated[Path | None, Option(help="Directory of recorded reviews (`serve --record`).")] = None,
-    crd_cache: Annotated[
-        Path | None, Option(help="Data directory of the cache of CRD tarballs (default: that of the user).")
-    ] = None,
+    crd_cache: Annotated[Path | None, Option(help="Data directory of the cache of CRD tarballs.")] = None,
     playground: Annotated[bool, Option(help="Let the playground run scripts in a sandbox.")] = True,
     token: Annotated[bool, Option(help="Ask a browser for the token of the printed address.")] = True,
-    metrics_url: Annotated[
-        str | None, Option(help="URL of a server's /metrics, for the charts of the overview.")
-    ] = None,
-    metrics_ca_file: Annotated[
-        Path | None,
-        Option(help="PEM file of the CAs that verify --metrics-url (default: the system's)."),
-    ] = None,
-    metrics_token_file: Annotated[
-        Path | None, Option(help="File with a bearer token for --metrics-url; it is read for each request.")
-    ] = None,
+    metrics_url: Annotated[str | None, Option(help="URL of a server's /metrics, for the overview.")] = None,
+    metrics_ca_file: Annotated[Path | None, Option(help="CAs that verify --metrics-url, in PEM.")] = None,
+    metrics_token_file: Annotated[Path | None, Option(help="File with a bearer token for --metrics-url.")] = None,
     port: Annotated[int, Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
 ) -> None:
     """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
@@ -91,14 +75,12 @@ def console(
 
     Exit codes: 0 shut down by a signal; 2 invalid arguments, or no usable apiserver or port.
     """
-    given = SourceOptions(
-        [*(files or ()), *(filename or ())], kubeconfig, context, in_cluster, kcp,
-        kcp_cache_kubeconfig=kcp_cache_kubeconfig,
-    )  # fmt: skip
-    check_options(given)
+    source = SourceOptions([], kubeconfig, context, in_cluster, kcp, kcp_cache_kubeconfig=kcp_cache_kubeconfig)
+    given = source.beside(files, filename)
     flags: dict[str, Any] = {
         "exclude": exclude or None,
-        "kubeconfig": find_kubeconfig(kubeconfig) if kubeconfig or context else None,
+        "manifests": given.files[0] if given.files else None,
+        "kubeconfig": given.kubeconfig,
         "context": context,
         "in_cluster": in_cluster or None,
         "kcp": kcp or None,
@@ -109,13 +91,12 @@ def console(
         "host": _HOST,
         "port": port,
     }
-    settings = _load(given, {name: value for name, value in flags.items() if value is not None})
-    paths = given.files or ([] if settings.manifests is None else [settings.manifests])
-    _check_files("-f", paths)
+    settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
+    _check_files("-f", given.files)
     _check_files("--rules", rules or ())
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
     secret = secrets.token_urlsafe(32) if token else ""
-    options = ConsoleOptions(tuple(paths), records, crd_cache, playground, secret, metrics, tuple(rules or ()))
+    options = ConsoleOptions(tuple(given.files), records, crd_cache, playground, secret, metrics, tuple(rules or ()))
     configure_logging(LogLines(convert=choose_format(settings.log_format)))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -125,14 +106,6 @@ def console(
         fail(str(error))
     except OSError as error:
         fail(describe_os_error(error))
-
-
-def _load(given: SourceOptions, flags: Mapping[str, Any]) -> Settings:
-    """Return the settings. Without any source, it is the cluster that kubectl would use."""
-    settings = load_settings({**flags, **({"manifests": given.files[0]} if given.files else {})}, None)
-    if settings.manifests is not None or settings.follows_cluster:
-        return settings
-    return load_settings({**flags, "kubeconfig": find_default_cluster(given.kubeconfig, given.context)}, None)
 
 
 def _check_files(option: str, paths: Sequence[Path]) -> None:

@@ -9,22 +9,14 @@ from fleethook.cli.command_line import Argument, Option
 FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
 FilenameOption = Annotated[
     list[Path] | None,
-    Option(
-        "--filename",
-        "-f",
-        help="Manifest file or directory, '-' for standard input; may be repeated.",
-    ),
+    Option("--filename", "-f", help="Manifest file or directory, or '-' for standard input."),
 ]
 NamespaceOption = Annotated[
     str, Option("--namespace", "-n", help="Read only this namespace. Objects that name no namespace belong to it.")
 ]
 KubeconfigOption = Annotated[
     Path | None,
-    Option(
-        "--kubeconfig",
-        help="Read the objects of this cluster, and write nothing. Without files, the default is $KUBECONFIG, "
-        "then ~/.kube/config.",
-    ),
+    Option("--kubeconfig", help="Read this cluster (default without files: $KUBECONFIG, then ~/.kube/config)."),
 ]
 ContextOption = Annotated[
     str | None, Option("--context", help="Context of the kubeconfig (default: its current context).")
@@ -32,42 +24,28 @@ ContextOption = Annotated[
 InClusterOption = Annotated[bool, Option("--in-cluster", help="Read the objects of the cluster that this pod runs in.")]
 KcpOption = Annotated[bool, Option("--kcp", help="Read all logical clusters of a kcp at once.")]
 KcpCacheOption = Annotated[
-    Path | None,
-    Option(
-        "--kcp-cache-kubeconfig",
-        help="With --kcp, kubeconfig of the kcp's cache server, which has the exports and webhooks of all shards.",
-    ),
+    Path | None, Option("--kcp-cache-kubeconfig", help="With --kcp, kubeconfig of its cache server, for all shards.")
 ]
 KcpExportOption = Annotated[
     str | None,
     Option(
         "--kcp-export",
         metavar="NAME",
-        help="Read a kcp with the rights of an API provider: the workspace of the kubeconfig, and the APIBindings of "
-        "all consumers in the virtual workspace of this APIExport.",
+        help="Read a kcp as the provider of this APIExport: its workspace, and the APIBindings of all consumers.",
     ),
 ]
 ConsumersOption = Annotated[
-    str | None,
-    Option(
-        "--kcp-export",
-        metavar="NAME",
-        help="Work on the workspaces that consume this APIExport of the kubeconfig's workspace.",
-    ),
+    str | None, Option("--kcp-export", metavar="NAME", help="Work on the workspaces that consume this APIExport.")
 ]
 ChangeOption = Annotated[
     list[Path] | None,
-    Option(
-        "--change",
-        help="Manifest file or directory to apply to the objects, '-' for standard input; may be repeated.",
-    ),
+    Option("--change", help="Manifest file or directory to apply to the objects, or '-'."),
 ]
 InterpretersOption = Annotated[
-    list[str] | None,
-    Option("--interpreters", help="File (*.py) or module of Python interpreters; may be repeated."),
+    list[str] | None, Option("--interpreters", help="File (*.py) or module of Python interpreters; repeatable.")
 ]
 RulesOption = Annotated[
-    list[Path] | None, Option("--rules", help="File (*.py) of admission rules in Python; may be repeated.")
+    list[Path] | None, Option("--rules", help="File (*.py) of admission rules in Python; repeatable.")
 ]
 
 
@@ -76,8 +54,7 @@ ResolveOption = Annotated[
     Option(
         "--resolve",
         metavar="HOST:PORT:ADDRESS[:PORT]",
-        help="Connect to this address for the host and port of a webhook, for example "
-        "NAME.NAMESPACE.svc:443:127.0.0.1:8443 for a forwarded Service; may be repeated.",
+        help="Address of a webhook, for example NAME.NAMESPACE.svc:443:127.0.0.1:8443; repeatable.",
     ),
 ]
 
@@ -114,7 +91,7 @@ ExcludeOption = Annotated[
     Option(
         "--exclude",
         metavar="GLOB",
-        help="Leave out files or directories by name, or by path if GLOB has a slash; may be repeated.",
+        help="Leave out files or directories by name, or by path if GLOB has a slash; repeatable.",
     ),
 ]
 
@@ -129,10 +106,5 @@ class InputOptions(NamedTuple):
     """
 
     exclude: ExcludeOption = None
-    verbose: Annotated[
-        bool,
-        Option("--verbose", "-v", help="Show more: each document that is skipped, because it is no Kubernetes object."),
-    ] = False
-    strict: Annotated[
-        bool, Option("--strict", help="Treat warnings, and documents that are no Kubernetes objects, as errors.")
-    ] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Show more, such as each skipped document.")] = False
+    strict: Annotated[bool, Option(help="Treat warnings, and documents that are no objects, as errors.")] = False

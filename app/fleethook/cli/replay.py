@@ -9,15 +9,13 @@ from typing import Annotated, Final
 
 from fleethook.app import Fleethook, find_followed
 from fleethook.cli.command_line import Argument, Option
-from fleethook.cli.exit_codes import CHECK_FAILED, INTERRUPTED, fail, raise_at_interrupt
+from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, read_source
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption
-from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.watched_resources import KCP, WatchedResource
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
-from fleethook.cluster.registration.paths import MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
@@ -77,10 +75,6 @@ def read_recordings(files: Sequence[Path], report: TakeProblem) -> Iterator[Reco
                     yield entry
 
 
-# The answers of these routes depend on no stored object.
-_DECIDED_ALONE: Final = (MUTATE_KARMADA, OBSERVE, VALIDATE_KARMADA)
-
-
 def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> list[WatchedResource]:
     """Return the resources that the engines of routes decide with, each once.
 
@@ -91,7 +85,7 @@ def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> lis
         routes: Templates of the routes; all routes if it is empty.
         kcp: Whether the cluster is a kcp.
     """
-    of_routes = {app.engine_of_route[route] for route in routes if route not in _DECIDED_ALONE}
+    of_routes = {app.engine_of_route[route] for route in routes}
     settings = app.settings.model_copy(update={"kcp": kcp})
     followed = find_followed(settings, of_routes if routes else settings.engines)
     needed = dict.fromkeys(one for each in followed for one in each.needed)
@@ -124,8 +118,7 @@ def replay(
     It compares verdict, code, message, warnings, and the object after the patch. Webhooks answer as recorded. A review
     that needs an answer which was not recorded is undecidable, and counts as changed.
 
-    Exit codes: 0 no changes; 1 changes; 2 invalid arguments, or nothing to replay; 130 interrupted, with the results
-    so far.
+    Exit codes: 0 no changes; 1 changes; 2 invalid arguments, or nothing to replay.
     """
     recordings = list_recordings(files)
     report, changes = Report(), list[ChangedDecision]()
@@ -142,23 +135,17 @@ def replay(
     prefix = _RULES if rules and not route else ""
     deciding = [review for review in app.reviews if review.startswith(prefix)] if prefix else routes
     resources = list_resources(app, deciding, kcp=live.kcp)
-    with report_input_errors(output):
-        if resources or filename or live != SourceOptions():
-            source = read_source(live.beside(filename, reading=reading), resources)
-        else:
-            source = InputObjects([], [], frozenset())
+    if resources or filename or live != SourceOptions():
+        source = read_source(live.beside(filename, reading=reading), resources)
+    else:
+        source = InputObjects([], [], frozenset())
     for document in source.documents:
         app.store.put(document.object)
     settle_garbage_collector()
-    raise_at_interrupt()
-    with contextlib.suppress(KeyboardInterrupt):
-        entries = read_recordings(recordings, report.add_problem)
-        selected = (entry for entry in entries if _is_selected(entry.record, routes, prefix))
-        replay_all(app, selected, take)
-        report.is_complete = True
+    entries = read_recordings(recordings, report.add_problem)
+    selected = (entry for entry in entries if _is_selected(entry.record, routes, prefix))
+    asyncio.run(replay_all(app, selected, take))
     print_report(report, changes, output)
-    if not report.is_complete:
-        raise SystemExit(INTERRUPTED)
     _exit(report, is_filtered=bool(route or prefix))
 
 
@@ -177,14 +164,13 @@ def _check_routes(routes: Sequence[str], app: Fleethook) -> frozenset[str]:
     return frozenset(routes)
 
 
-def replay_all(app: Fleethook, entries: Iterator[RecordEntry], take: Callable[[Replayed], None]) -> None:
-    """Replay reviews. Records are read outside the event loop, where Ctrl-C interrupts a wait for standard input."""
-    with asyncio.Runner() as runner:
-        try:
-            for portion in batch(entries, count=_REVIEWS_AT_ONCE, size=_BYTES_AT_ONCE):
-                runner.run(replay_reviews(portion, app.find_endpoint, take))
-        finally:
-            runner.run(app.close())
+async def replay_all(app: Fleethook, entries: Iterator[RecordEntry], take: Callable[[Replayed], None]) -> None:
+    """Replay reviews, with few of them in memory."""
+    try:
+        for portion in batch(entries, count=_REVIEWS_AT_ONCE, size=_BYTES_AT_ONCE):
+            await replay_reviews(portion, app.find_endpoint, take)
+    finally:
+        await app.close()
 
 
 def _is_selected(record: Record, routes: frozenset[str], prefix: str) -> bool:
@@ -247,8 +233,7 @@ def _summarize(report: Report) -> str:
     parts = [f"{report.same:,} with the same outcome", f"{report.changed:,} changed"]
     parts += [f"{report.undecidable:,} undecidable"] if report.undecidable else []
     parts += [f"{report.skipped.total():,} not compared"] if report.skipped else []
-    interrupted = "" if report.is_complete else " (interrupted)"
-    return f"{_count(report.reviews, 'review')}: {', '.join(parts)}{interrupted}"
+    return f"{_count(report.reviews, 'review')}: {', '.join(parts)}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -273,7 +258,6 @@ def _print_json(report: Report, changes: Sequence[ChangedDecision]) -> None:
             "summary": {
                 "reviews": report.reviews, "same": report.same, "changed": report.changed,
                 "undecidable": report.undecidable, "skipped": report.skipped, "problems": report.problem_count,
-                "complete": report.is_complete,
             },
         }
     )  # fmt: skip

@@ -15,7 +15,7 @@ from fleethook.cli.output.findings_output import (
     UNREADABLE_INPUT,
     Case,
     FindingRow,
-    make_error_row,
+    make_input_row,
     print_junit,
     write_annotations,
 )
@@ -177,7 +177,7 @@ class TrialReport:
                 self._command, [*(Case(UNREADABLE_INPUT, one.place, [one.reason]) for one in unreadable), *self._cases]
             )
         elif self._output is Output.JSON:
-            errors = {"errors": [*map(make_error_row, unreadable)]} if unreadable else {}
+            errors = {"errors": [*map(make_input_row, unreadable)]} if unreadable else {}
             write_json({f"{self._noun}s": self._summarize(), "results": self._rows, **errors})
         elif self._output is Output.GITHUB:
             write_annotations([], unreadable)

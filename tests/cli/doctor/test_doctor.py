@@ -40,17 +40,6 @@ def test_the_environment_names_the_kubeconfig(tmp_path: Path) -> None:
     assert str(tmp_path / "nowhere") in err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (("--kubeconfig", "f", "--service-account", "name"), "'name' is not NAMESPACE/NAME"),
-    ],
-)
-def test_contradicting_options_exit_2(arguments: tuple[str, ...], part: str) -> None:
-    code, out, err = doctor(*arguments)
-    assert (code, out, part in err) == (2, "", True)
-
-
 def test_an_apiserver_that_cannot_be_read_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     code, out, err = doctor(*cluster[1])
     assert (code, out) == (2, "")
@@ -92,9 +81,9 @@ class Apiserver:
 
     request = json
 
-    async def examine(self, *, account: str | None = None) -> dict[str, list[Diagnosis]]:
+    async def examine(self) -> dict[str, list[Diagnosis]]:
         found: dict[str, list[Diagnosis]] = {}
-        for one in await Doctor(cast("Connection", self), namespace="team", account=account).examine():
+        for one in await Doctor(cast("Connection", self), namespace="team").examine():
             found.setdefault(one.check, []).append(one)
         return found
 
@@ -107,13 +96,6 @@ async def test_the_rights_of_the_accounts_behind_the_service_are_asked_for() -> 
     assert {one["user"] for one in asked} == {"system:serviceaccount:system:sa"}
     (pods,) = [rest for _, path, rest in apiserver.requests if path.endswith("/pods")]
     assert pods == {"query": {"labelSelector": "app=a,b=c"}}
-
-
-async def test_a_given_account_replaces_those_of_the_pods() -> None:
-    apiserver = Apiserver()
-    found = await apiserver.examine(account="other/name")
-    assert [one.text.partition(" has ")[0] for one in found["rights"]] == ["the service account other/name"]
-    assert [path for _, path, _ in apiserver.requests if path.endswith("/pods")] == []
 
 
 async def test_every_object_is_created_as_a_dry_run() -> None:
@@ -133,7 +115,7 @@ async def test_a_check_without_the_right_is_unknown() -> None:
     apiserver.answers["GET", f"{CORE}/services/fleethook"] = APIError(403, "Forbidden", "services is forbidden")
     found = await apiserver.examine()
     assert [(one.level, one.text) for one in found["service"]] == [("unknown", "not examined: services is forbidden")]
-    assert [one.level for one in found["rights"]] == ["note"]
+    assert "rights" not in found
 
 
 async def test_another_error_of_the_apiserver_is_not_hidden() -> None:

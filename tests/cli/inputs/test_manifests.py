@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from fleethook.cli.inputs.manifests import (
-    InputError,
     find_unused,
     read_manifests,
     read_objects,
@@ -103,7 +102,7 @@ def test_a_broken_file_of_rules_is_unreadable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, expected: str
 ) -> None:
     (tmp_path / "rules.py").write_text(text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(SystemExit) as caught:
         read_objects([tmp_path / "rules.py"])
     assert caught.value.code == 2
     assert expected in capsys.readouterr().err

@@ -9,13 +9,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec import structs
 
-from fleethook.cli.inputs.manifests import InputError
 from fleethook.cli.output.findings_output import (
     Case,
     FindingRow,
-    make_error_row,
     print_junit,
-    report_input_errors,
     write_annotations,
 )
 from fleethook.cluster.manifests.yaml_reader import ManifestError
@@ -83,16 +80,16 @@ def test_other_files_are_skipped_named_refused_or_left_out(command: tuple[str, .
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_unreadable_documents_are_results_of_the_json_output(command: tuple[str, ...], directory: Path) -> None:
+def test_unreadable_documents_end_a_command_or_are_its_results(command: tuple[str, ...], directory: Path) -> None:
     add_unreadable_files(directory)
     code, out, err = run_lint(*command, str(directory), "--output", "json")
     assert code == 2
-    assert json.loads(out)
-    # A fixture has file and line as two members.
-    shown = out.replace('",\n    "line": ', ":") if command == ("interpret", "test") else err
-    assert find_places(directory, shown) == ERRORS
     assert find_places(directory, err) == ERRORS
-    assert "latin.yaml" in out
+    if command[0] in ("lint", "interpret"):
+        # A fixture has file and line as two members.
+        assert find_places(directory, out.replace('",\n    "line": ', ":")) == ERRORS
+    else:
+        assert out == ""
 
 
 def test_unreadable_documents_are_annotations_beside_the_other_findings(directory: Path) -> None:
@@ -133,21 +130,6 @@ def test_a_python_file_that_cannot_be_loaded_is_an_annotation(directory: Path) -
     assert (code, f"::error file={file},line=3,title=unreadable-input::" in out) == (2, True)
 
 
-def test_a_request_that_is_no_object_is_a_result(tmp_path: Path) -> None:
-    (tmp_path / "request.yaml").write_text("---\na: b\n")
-    words = (
-        "explain",
-        "-f",
-        str(EXAMPLES / "kcp-widgets"),
-        "--request",
-        str(tmp_path / "request.yaml"),
-        "-o",
-        "json",
-    )
-    code, out, _ = run_lint(*words)
-    assert (code, json.loads(out)["errors"][0]["place"]) == (2, f"{tmp_path}/request.yaml:2")
-
-
 def test_no_workload_is_printed_if_one_could_be_wrong(directory: Path) -> None:
     add_unreadable_files(directory)
     code, out, err = run_lint("render", "-f", str(directory))
@@ -155,15 +137,8 @@ def test_no_workload_is_printed_if_one_could_be_wrong(directory: Path) -> None:
     assert "warning: YurtAppOverrider story-2/demo1" in err
 
 
-def test_input_errors_are_written_in_the_format_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_input_errors_are_annotations(capsys: pytest.CaptureFixture[str]) -> None:
     errors = [ManifestError("a.yaml", 3, "no"), ManifestError("<stdin>", 0, "none")]
-    for output, expected in (
-        ("text", ""),
-        ("json", json.dumps({"errors": [*map(make_error_row, errors)]}, indent=2) + "\n"),
-    ):
-        with pytest.raises(InputError), report_input_errors(output):
-            raise InputError(errors)
-        assert capsys.readouterr().out == expected
     write_annotations((), errors)
     assert capsys.readouterr().out.splitlines() == [
         "::error file=a.yaml,line=3,title=unreadable-input::a.yaml: no",

@@ -113,7 +113,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 def summarize(report: Report) -> dict[str, Any]:
     return {
-        name: value for name, value in vars(report).items() if name not in ("groups", "is_complete")
+        name: value for name, value in vars(report).items() if name != "groups"
     } | {"groups": {name: (one.count, one.example.line) for name, one in report.groups.items()}}  # fmt: skip
 
 

@@ -336,7 +336,6 @@ def report_of(*results: Replayed) -> Report:
     report = Report()
     for one in results:
         report.add(one)
-    report.is_complete = True
     return report
 
 

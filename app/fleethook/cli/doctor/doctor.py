@@ -43,13 +43,6 @@ def doctor(
     namespace: Annotated[
         str, Option("--namespace", "-n", help="Namespace of the dry runs; fleethook's own is usually exempt.")
     ] = "default",
-    service_account: Annotated[
-        str | None,
-        Option(
-            metavar="NAMESPACE/NAME",
-            help="Service account of the server, whose rights are checked (default: those of its Pods).",
-        ),
-    ] = None,
     kcp: Annotated[bool, Option("--kcp", help="Examine a kcp that fleethook reads: rights, identity, shards.")] = False,
     kcp_cache_kubeconfig: KcpCacheOption = None,
     kcp_export: ConsumersOption = None,
@@ -76,8 +69,6 @@ def doctor(
     Exit codes: 0 success; 1 errors, or with --strict also warnings and checks that were not possible; 2 invalid
     arguments, or the cluster cannot be read.
     """
-    if service_account is not None and service_account.count("/") != 1:
-        fail(f"--service-account: {service_account!r} is not NAMESPACE/NAME")
     if kcp_cache_kubeconfig is not None and not kcp:
         fail("--kcp-cache-kubeconfig needs --kcp")
     target = examined.find()
@@ -90,7 +81,7 @@ def doctor(
             if kcp:
                 cache = None if kcp_cache_kubeconfig is None else Connection(kcp_cache_kubeconfig)
                 return await examine_kcp(connection, cache and await stack.enter_async_context(cache))
-            return await Doctor(connection, namespace=namespace, account=service_account).examine()
+            return await Doctor(connection, namespace=namespace).examine()
 
     try:
         found = asyncio.run(examine())
@@ -112,7 +103,7 @@ def _print(found: Sequence[Diagnosis]) -> None:
         if one.remedy:
             write_styled(styled(f"         → {one.remedy}", "dim"))
     unknown = sum(one.level == "unknown" for one in found)
-    write_styled(styled(f"{count_levels(found)}{f', {unknown} not examined' if unknown else ''}"))
+    write_styled(styled(f"{count_levels(one.level for one in found)}{f', {unknown} not examined' if unknown else ''}"))
 
 
 _FORBIDDEN: Final = 403
@@ -136,18 +127,16 @@ class Doctor:
         accounts: Service accounts of the servers, ``NAMESPACE/NAME``.
     """
 
-    def __init__(self, connection: Connection, *, namespace: str, account: str | None) -> None:
+    def __init__(self, connection: Connection, *, namespace: str) -> None:
         """Store the arguments.
 
         Args:
             connection: Connection to the apiserver.
             namespace: Namespace of the dry runs.
-            account: Service account of the server, ``NAMESPACE/NAME``; None for those of the Pods behind its Service.
         """
         self.connection: Final = connection
-        self.accounts: Final[set[str]] = {account} if account else set()
+        self.accounts: Final[set[str]] = set()
         self._namespace: Final = namespace
-        self._account: Final = account
 
     async def examine(self) -> list[Diagnosis]:
         """Return the findings; raises UnreachableError, and APIError without the right to list webhooks."""
@@ -170,9 +159,6 @@ class Doctor:
         found += [one async for one in examiner.examine(list_probes(engines))]
         for account in sorted(self.accounts):
             found += await run_allowed("rights", self._examine_rights(account, engines))
-        if registered and not self.accounts and list_rights(engines):
-            remedy = "name the service account of the server with --service-account NAMESPACE/NAME"
-            found.append(Diagnosis("note", "rights", "not examined: the webhooks name no Service with Pods", remedy))
         return found
 
     async def _list_configurations(self, kind: str) -> list[JSONObject]:
@@ -188,7 +174,7 @@ class Doctor:
             f"kubernetes.io/service-name={name.name}",
         )
         selector = as_object(as_object((service or {}).get("spec")).get("selector"))
-        if selector and not self._account:
+        if selector:
             labels = ",".join(f"{key}={value}" for key, value in selector.items())
             pods = await self.list_items(f"{core}/pods", labels)
             self.accounts.update(find_accounts(pods))

@@ -44,27 +44,22 @@ def describe_missing(
         where: Paths of the logical clusters of a kcp in which they are listed, such as ``/clusters/*``.
         verbs: The rights that each resource needs.
     """
-    resources = list(dict.fromkeys(resources))
-    if EVERY_CLUSTER in where:
-        return f"{_KCP_REMEDY}, in {EVERY_CLUSTER}: {_format_rules(_list_rights(resources, verbs))}"
-    inside = f" in {', '.join(where[:_MAX_CLUSTERS])}" if where else ""
     sentences = []
-    if rights := _list_rights([resource for resource in resources if resource.only is None], verbs):
-        sentences.append(describe_rules(rights, subject=f"the user{inside}"))
-    for resource in resources:
-        if resource.only is not None:
-            rules = _format_rules(_list_rights([resource], verbs))
-            sentences.append(f"add to a Role in the namespace {resource.only[0]} that is bound to the user: {rules}")
+    # An object of one namespace needs a Role there.
+    for namespace in dict.fromkeys(one.only[0] if one.only else "" for one in resources):
+        inside = [one for one in dict.fromkeys(resources) if (one.only[0] if one.only else "") == namespace]
+        rules = _format_rules([(one.group, one.plural, verb) for one in inside for verb in verbs])
+        if EVERY_CLUSTER in where:
+            return f"{_KCP_REMEDY}, in {EVERY_CLUSTER}: {rules}"
+        role = f"a Role in the namespace {namespace}" if namespace else "a ClusterRole"
+        clusters = f" in {', '.join(where[:_MAX_CLUSTERS])}" if where else ""
+        sentences.append(f"add to {role} that is bound to the user{clusters}: {rules}")
     return "; ".join(sentences)
 
 
 def describe_rules(rights: Collection[tuple[str, str, str]], *, subject: str = "the user") -> str:
     """Return the rules of a ClusterRole that give rights, each a group, a resource and a verb, as a sentence."""
     return f"add to a ClusterRole that is bound to {subject}: {_format_rules(rights)}"
-
-
-def _list_rights(resources: Sequence[WatchedResource], verbs: Sequence[str]) -> list[tuple[str, str, str]]:
-    return [(resource.group, resource.plural, verb) for resource in resources for verb in verbs]
 
 
 def _format_rules(rights: Collection[tuple[str, str, str]]) -> str:

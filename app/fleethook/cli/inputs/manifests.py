@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from fleethook.cli.exit_codes import UNREADABLE
 from fleethook.cli.options import InputOptions
@@ -25,22 +25,10 @@ from fleethook.cluster.manifests.yaml_reader import read_values as parse_values
 from fleethook.model.json import JSON
 
 
-class InputError(SystemExit):
-    """Input cannot be read; standard error has the reasons.
-
-    `fleethook.cli.output.findings_output` writes them in other formats.
-    """
-
-    def __init__(self, errors: Sequence[ManifestError]) -> None:
-        """Prepare the exit of the command with these errors."""
-        super().__init__(UNREADABLE)
-        self.errors: Final = tuple(errors)
-
-
 def fail_input(errors: Sequence[ManifestError]) -> NoReturn:
     """Write the errors to standard error and end the command."""
     write_input_errors(errors)
-    raise InputError(errors)
+    raise SystemExit(UNREADABLE)
 
 
 def write_input_errors(errors: Sequence[ManifestError]) -> None:

@@ -1,32 +1,21 @@
 """The findings of `lint` and `render` as rows and text, with the numbers of errors and warnings."""
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import structs
 
-from fleethook.cli.inputs.manifests import InputError
-from fleethook.cli.output.text_output import styled, write, write_document, write_error, write_json, write_styled
+from fleethook.cli.output.text_output import styled, write, write_document, write_error, write_styled
 from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.formats.text import escape
-from fleethook.model.json import JSONObject
 
 
-class Leveled(Protocol):
-    """A row with a level."""
-
-    @property
-    def level(self) -> str:
-        """``error``, ``warning`` or ``note``."""
-
-
-def count_levels(rows: Sequence[Leveled]) -> str:
+def count_levels(levels: Iterable[str]) -> str:
     """Return the numbers of errors and warnings as text: ``1 error, 2 warnings``."""
-    numbers = {level: sum(row.level == level for row in rows) for level in ("error", "warning")}
-    return ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
+    counts = Counter(levels)
+    return ", ".join(f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}" for level in ("error", "warning"))
 
 
 UNREADABLE_INPUT: Final = "unreadable-input"
@@ -84,7 +73,7 @@ def print_text(rows: Sequence[FindingRow]) -> None:
         write_styled(styled(f"{row.place}:"), styled(row.level, _STYLES[row.level]), styled(f"[{row.code}]"))
         write_styled(styled(f"  {_describe(row)}"))
     if rows:
-        write_styled(styled(count_levels(rows)))
+        write_styled(styled(count_levels(row.level for row in rows)))
 
 
 def print_lines(rows: Sequence[FindingRow]) -> None:
@@ -137,25 +126,6 @@ def _format_command(level: str, code: str, text: str, place: str) -> str:
 
 def _escape(text: str, escapes: dict[str, str]) -> str:
     return "".join(escapes.get(character, character) for character in text)
-
-
-@contextlib.contextmanager
-def report_input_errors(output: str) -> Iterator[None]:
-    """Write unreadable input of the block to standard output, too, if the format of the output is for other tools.
-
-    ``json`` gets an object with the member ``errors``. Formats for people get nothing, because standard error has it.
-    """
-    try:
-        yield
-    except InputError as error:
-        if output == "json":
-            write_json({"errors": [make_error_row(one) for one in error.errors]})
-        raise
-
-
-def make_error_row(error: ManifestError) -> JSONObject:
-    """Return the error as JSON."""
-    return {"level": "error", "code": UNREADABLE_INPUT, "text": error.reason, "place": error.place}
 
 
 class Case(NamedTuple):

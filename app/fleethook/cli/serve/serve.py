@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import uvloop
@@ -52,72 +52,39 @@ from fleethook.tracing.spans import TracingError, start_tracing
 
 def serve(
     manifests: Annotated[
-        list[Path] | None,
-        Option(
-            "--manifests", "-f", "--filename", help="Directory of YAML manifests to answer from; no cluster is needed."
-        ),
+        list[Path] | None, Option("--manifests", "-f", "--filename", help="Directory of YAML manifests to answer from.")
     ] = None,
     exclude: ExcludeOption = None,
-    kubeconfig: Annotated[
-        Path | None, Option(help="Kubeconfig of the cluster to follow, for a server outside of it.")
-    ] = None,
+    kubeconfig: Annotated[Path | None, Option(help="Kubeconfig of the cluster to follow from outside.")] = None,
     context: ContextOption = None,
-    kcp: Annotated[bool | None, Option("--kcp", help="Follow all logical clusters of a kcp at once.")] = None,
+    kcp: Annotated[bool | None, Option(help="Follow all logical clusters of a kcp at once.")] = None,
     kcp_cache_kubeconfig: KcpCacheOption = None,
     kcp_export: Annotated[
-        str | None,
-        Option(
-            "--kcp-export",
-            metavar="NAME",
-            help="Follow the workspaces that consume this APIExport of the kubeconfig's workspace, and register the "
-            "rules in each of them.",
-        ),
+        str | None, Option(metavar="NAME", help="Register the rules in each workspace that consumes this APIExport.")
     ] = None,
-    in_cluster: Annotated[bool | None, Option("--in-cluster", help="Follow the cluster that this pod runs in.")] = None,
+    in_cluster: Annotated[bool | None, Option(help="Follow the cluster that this pod runs in.")] = None,
     cert_dir: Annotated[Path | None, Option(help="Directory of the serving certificate (default: certs).")] = None,
-    cert_secret: Annotated[
-        str | None, Option(help="NAMESPACE/NAME of the Secret that holds fleethook's own CA and certificate.")
-    ] = None,
-    client_ca_file: Annotated[
-        Path | None, Option(help="PEM file of the CAs of client certificates, which review routes then require.")
-    ] = None,
-    register: Annotated[
-        bool | None,
-        Option("--register", help="Apply CRDs and webhook configurations, and maintain their caBundle."),
-    ] = None,
+    cert_secret: Annotated[str | None, Option(help="NAMESPACE/NAME of the Secret of CA and certificate.")] = None,
+    client_ca_file: Annotated[Path | None, Option(help="CAs of client certificates, which reviews then need.")] = None,
+    register: Annotated[bool | None, Option(help="Apply CRDs and webhooks, and maintain their caBundle.")] = None,
     unregister_on_exit: Annotated[
-        bool | None,
-        Option(
-            "--unregister-on-exit",
-            help="Delete the webhook configurations of --register when the server stops, for laptops and CI.",
-        ),
+        bool | None, Option(help="Delete the webhooks of --register when the server stops, for laptops and CI.")
     ] = None,
-    service: Annotated[
-        str | None, Option(help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service in front of this server.")
-    ] = None,
+    service: Annotated[str | None, Option(help="Service of this server, as NAMESPACE/NAME[:PORT].")] = None,
     webhook_url: Annotated[str | None, Option(help="URL that the apiserver calls, instead of a Service.")] = None,
     namespace: Annotated[
-        str | None,
-        Option("--namespace", "-n", help="Namespace of this server, which holds its Lease (default: the pod's)."),
+        str | None, Option("--namespace", "-n", help="Namespace of this server and its Lease (default: the pod's).")
     ] = None,
     rules: RulesOption = None,
     interpreters: InterpretersOption = None,
     resolve: ResolveOption = None,
     host: Annotated[str | None, Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[int | None, Option(help="Port to listen on; 0 chooses a free port (default: 9443).")] = None,
-    drain_delay: Annotated[
-        float | None, Option(help="Seconds between becoming unready and closing the listener (default: 0).")
-    ] = None,
-    record: Annotated[
-        Path | None, Option(help="Directory to record reviews and answers in, with hashes in place of Secrets.")
-    ] = None,
+    drain_delay: Annotated[float | None, Option(help="Seconds from unready to closing the listener.")] = None,
+    record: Annotated[Path | None, Option(help="Directory to record reviews in, without values of Secrets.")] = None,
     record_sample: Annotated[float | None, Option(help="Share of reviews to record (default: 1).")] = None,
-    record_max: Annotated[
-        str | None, Option(help="Size of the recording, for example 1Gi; the oldest files are deleted.")
-    ] = None,
-    otlp_endpoint: Annotated[
-        str | None, Option(help="Base URL of a collector for traces (OTLP over HTTP). Needs fleethook[otel].")
-    ] = None,
+    record_max: Annotated[str | None, Option(help="Size of the recording, such as 256Mi (default: 1Gi).")] = None,
+    otlp_endpoint: Annotated[str | None, Option(help="URL of a collector of traces, by OTLP over HTTP.")] = None,
     config: Annotated[Path | None, Option(help="YAML file of settings; flags and FLEETHOOK_* override it.")] = None,
 ) -> None:
     """Serve admission reviews over HTTPS.
@@ -184,13 +151,6 @@ StartTask = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
 """Starts a background task with a name. The task ends with the server."""
 
 
-class _Certificates(NamedTuple):
-    """The files of the serving certificate, and a function that returns its CAs as PEM."""
-
-    files: CertificateFiles
-    bundle: Callable[[], bytes]
-
-
 async def run_server(settings: Settings, lines: LogLines) -> bool:
     """Serve until a signal ends the server; return whether it began to serve.
 
@@ -214,13 +174,13 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         async def start_task(work: Coroutine[Any, Any, None], name: str) -> None:
             await stack.enter_async_context(run_in_background(work, name=name, ended=app.ended.append))
 
-        certificates = await _prepare_certificates(settings, stack, start_task)
-        reloading = ReloadingContext(certificates.files, settings.client_ca_file)
+        files = await _prepare_certificates(settings, stack, start_task)
+        reloading = ReloadingContext(files, settings.client_ca_file)
         await start_task(reloading.watch(), "certificate reload")
         app.metrics.registry.register(certificate_gauge(lambda: reloading.expiry))
 
         def report_ready(port: int) -> None:
-            _print_summary(app, certificates.files, port)
+            _print_summary(app, files, port)
             app.parts.listening.set()
 
         leader = await stack.enter_async_context(contextlib.AsyncExitStack())
@@ -228,7 +188,7 @@ async def run_server(settings: Settings, lines: LogLines) -> bool:
         if needs_leader(app):
             from fleethook.cli.serve.leader_tasks import lead  # noqa: PLC0415 - see fleethook.cluster
 
-            work = lead(app, certificates.bundle, ended=remaining.extend)
+            work = lead(app, files.authority_certificate.read_bytes, ended=remaining.extend)
             await leader.enter_async_context(run_in_background(work, name="leader", ended=app.ended.append))
         server = GracefulServer(app, reloading.context, ready=report_ready, stopping=leader.aclose, ended=lines.flush)
         await server.serve(sockets=bind(settings.host, settings.port))
@@ -277,7 +237,7 @@ def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExit
 
 async def _prepare_certificates(
     settings: Settings, stack: contextlib.AsyncExitStack, start_task: StartTask
-) -> _Certificates:
+) -> CertificateFiles:
     """Create the certificate if necessary, in a directory or a Secret, and start its renewal."""
     names = list(settings.dns_names)
     if settings.webhook_url is not None:
@@ -290,7 +250,7 @@ async def _prepare_certificates(
             renew_certificates(settings.cert_dir, names=names, check_seconds=CERTIFICATE_SECONDS),
             "certificate renewal",
         )
-        return _Certificates(files, files.authority_certificate.read_bytes)
+        return files
     from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - as above
     from fleethook.cluster.certificates.certificate_secret import (  # noqa: PLC0415 - see fleethook.cluster
         RotationPolicy,
@@ -309,7 +269,7 @@ async def _prepare_certificates(
     )
     await store.ensure()
     await start_task(store.run(), "certificates")
-    return _Certificates(store.files, store.files.authority_certificate.read_bytes)
+    return store.files
 
 
 def _print_summary(app: Fleethook, files: CertificateFiles, port: int) -> None:

@@ -230,7 +230,6 @@ class Report:
         unasked: For each webhook that is not asked any more, the number of reviews that asked it.
         problems: The first problems of the input.
         problem_count: The number of all problems.
-        is_complete: Whether all input was replayed.
     """
 
     def __init__(self) -> None:
@@ -244,7 +243,6 @@ class Report:
         self.unasked: Final[Counter[CallName]] = Counter()
         self.problems: Final[list[RecordProblem]] = []
         self.problem_count = 0
-        self.is_complete = False
 
     def add(self, replayed: Replayed) -> None:
         """Count the result of a review."""

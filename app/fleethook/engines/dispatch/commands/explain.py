@@ -17,7 +17,6 @@ from fleethook.cli.inputs.input_objects import (
     warn_about,
 )
 from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutputOption
-from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
@@ -111,15 +110,13 @@ def explain(
     if not request:
         fail("give the object to explain: --request OBJECT")
     source_options = live.beside([*(files or ()), *(filename or ())], reading=reading)
-    with report_input_errors(output):
-        resources = select_dispatching(kcp=live.kcp or live.kcp_export is not None)
-        source = read_source(source_options, resources, expects_namespace=False)
-        stored = None if old is None else read_old(old)
+    resources = select_dispatching(kcp=live.kcp or live.kcp_export is not None)
+    source = read_source(source_options, resources, expects_namespace=False)
+    stored = None if old is None else read_old(old)
     warn_about(source.documents, {one.group_kind for one in resources}, strict=reading.strict)
     store = source.store(INDEXES)
     named = None if cluster is None else resolve_cluster(store, cluster)
-    with report_input_errors(output):
-        inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
+    inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
     if old is not None:
         _check_old(operation, resource, inputs)
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}

@@ -27,7 +27,6 @@ from fleethook.cli.options import (
     TestsOutputOption,
     YamlOutputOption,
 )
-from fleethook.cli.output.findings_output import report_input_errors
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cluster.manifests.manifest_reader import RULES
 from fleethook.cluster.manifests.yaml_scalars import yaml_text
@@ -132,13 +131,12 @@ def run(
 
     Exit codes: 0 success; 1 no layer answered, or one failed; 2 invalid arguments or unreadable input.
     """
-    with report_input_errors(output):
-        items = _read_status_items(status_file)
-        paths = [*(files or ()), *(filenames or ())]
-        python = [str(path) for path in paths if path.suffix == RULES]
-        given = read_objects([path for path in paths if str(path) not in python], reading)
-        desired, observed = _read_object(desired_file), _read_object(observed_file)
-        rules = read_rules(karmada)
+    items = _read_status_items(status_file)
+    paths = [*(files or ()), *(filenames or ())]
+    python = [str(path) for path in paths if path.suffix == RULES]
+    given = read_objects([path for path in paths if str(path) not in python], reading)
+    desired, observed = _read_object(desired_file), _read_object(observed_file)
+    rules = read_rules(karmada)
     if unused := find_unused(
         paths, {*python, *(one.source for one in given)}, f"object to ask about, {INTERPRETERS}", reading
     ):

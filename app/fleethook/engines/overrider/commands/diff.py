@@ -22,7 +22,7 @@ from fleethook.cli.options import (
     Output,
     TextOutputOption,
 )
-from fleethook.cli.output.findings_output import has_failures, print_lines, report_input_errors
+from fleethook.cli.output.findings_output import has_failures, print_lines
 from fleethook.cli.output.text_output import concatenate, styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
@@ -188,8 +188,7 @@ def diff(
         fail("nothing to compare: give -f FILE")
     live = SourceOptions((), kubeconfig, context, in_cluster, kcp, edit, namespace)
     options = live.beside(against, reading=reading, files_option="--against")
-    with report_input_errors(output):
-        source = read_source(options, [*RESOURCES, *RUNNING])
+    source = read_source(options, [*RESOURCES, *RUNNING])
     before, after = source.store_before([OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
     running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(finding) for finding in check_documents(_select_changed(source), after)]

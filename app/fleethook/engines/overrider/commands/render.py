@@ -1,11 +1,11 @@
 """``fleethook render``: the workload of every node pool, before anything is applied."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Final, NamedTuple, NoReturn
+from typing import Annotated, Final, NamedTuple
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, fill_store, read_source
+from fleethook.cli.inputs.input_objects import SourceOptions, fill_store, read_source
 from fleethook.cli.inputs.manifests import fail_input
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output, declare_output
 from fleethook.cli.output.findings_output import (
@@ -13,7 +13,6 @@ from fleethook.cli.output.findings_output import (
     count_levels,
     has_failures,
     print_lines,
-    report_input_errors,
     select_new,
 )
 from fleethook.cli.output.text_output import (
@@ -272,7 +271,9 @@ def render(
     source = read_source(options, RESOURCES, partial=True)
     matrix = _build_matrix(source.documents, pool, subject)
     if source.errors:
-        _report_unreadable(source, matrix, output)
+        # The workloads could be wrong.
+        print_lines(_check(matrix))
+        fail_input(source.errors)
     if options.change:
         before = _build_matrix(source.before, pool, subject)
         rows = _print_changes(before, matrix, source.changed, output)
@@ -289,7 +290,7 @@ def render(
         rows += check_on_server(options, source.documents, matrix.store, rows, changed=source.changed or None)
     print_lines(rows)
     if has_failures(rows, strict=reading.strict):
-        fail(count_levels(rows), code=CHECK_FAILED)
+        fail(count_levels(row.level for row in rows), code=CHECK_FAILED)
     if not size:
         where = "the cluster has" if options.reads_cluster else "the files have"
         fail(f"nothing to render: {where} no {_describe_missing(matrix.every, pool, subject)}")
@@ -305,13 +306,6 @@ def _describe_missing(every: Sequence[CellKey], pool: str | None, subject: str |
         kinds = (one.subject for one in every if name.matches_kind(one.subject.group_kind))
         return description + suggestion(name.text, {f"{kind}/{one.name}" for one in kinds})
     return description + (suggestion(pool, pools, quote="'") if pool else "")
-
-
-def _report_unreadable(source: InputObjects, matrix: _Matrix, output: Output) -> NoReturn:
-    """Report the documents that cannot be read, and findings about all others; their workloads could be wrong."""
-    print_lines(_check(matrix))
-    with report_input_errors(output):
-        fail_input(source.errors)
 
 
 def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKey], output: Output) -> list[FindingRow]:
