@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.fairness import ExpiringCache, FairCache, Lanes, Limits, Shares, Slots
+from fleethook.fairness import ExpiringCache, FairCache, Lanes, Limits, Shares, Slots, client_of
 
 
 @pytest.mark.parametrize(("multiple", "alone"), [(1, 50), (3, 75), (9, 90)])
@@ -315,3 +315,19 @@ def test_sizes_count_instead_of_numbers() -> None:
     assert (cache.evict(), cache.size) == (None, 9)
     cache.put("b", 4, 2)
     assert (cache.evict(), cache.evict(), cache.size) == (6, None, 5)
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        (None, ""),
+        (("10.0.0.1", 5), "10.0.0.1"),
+        (("2001:db8:1:2:3:4:5:6", 5), "2001:db8:1:2::"),
+        (("2001:db8:1:2:ffff::", 5), "2001:db8:1:2::"),
+        (("::ffff:10.0.0.1", 5), "10.0.0.1"),
+        (("fe80::1%eth0", 5), "fe80::"),
+        (("not:an:address", 5), "not:an:address"),
+    ],
+)
+def test_a_client_is_a_host_or_a_network_of_ipv6(address: tuple[str, int] | None, client: str) -> None:
+    assert client_of(address) == client

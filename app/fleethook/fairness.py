@@ -1,10 +1,11 @@
-"""Slots, shares and caches that consumers share fairly: many requests of one consumer do not delay the others."""
+"""Clients, and slots, shares and caches that they share fairly: many requests of one do not delay the others."""
 
 import asyncio
 import contextlib
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, NamedTuple, TypeVar
 
 
@@ -61,6 +62,30 @@ class Shares:
         self.held[consumer] -= size
         if not self.held[consumer]:
             del self.held[consumer]
+
+
+def name_account(cluster: str) -> str:
+    """Return the client to which the connections and bodies of a logical cluster count."""
+    return f"logical cluster {cluster}"
+
+
+def client_of(address: tuple[str, int] | None) -> str:
+    """Return the client to which an address counts: the host, or in IPv6 its /64 network, which a host may own.
+
+    Args:
+        address: Host and port, as in ASGI's ``client``.
+    """
+    if address is None:
+        return ""
+    host = address[0]
+    if ":" not in host:
+        return host
+    try:
+        parsed = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    assert isinstance(parsed, IPv6Address)
+    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
 
 
 Item = TypeVar("Item", bound=Hashable)

@@ -21,7 +21,6 @@ from fleethook.server.protocol.bodies import (
     Reply,
     RequestError,
     RequestQuota,
-    client_of,
     count_decoded,
     read_body,
     send_body,
@@ -90,22 +89,6 @@ def size_of(value: object) -> int:
         inner = list(value.values())
     # Small numbers and texts of one character are shared.
     return 0 if value == 0 and isinstance(value, int) else sys.getsizeof(value) + sum(map(size_of, inner))
-
-
-@pytest.mark.parametrize(
-    ("address", "client"),
-    [
-        (None, ""),
-        (("10.0.0.1", 5), "10.0.0.1"),
-        (("2001:db8:1:2:3:4:5:6", 5), "2001:db8:1:2::"),
-        (("2001:db8:1:2:ffff::", 5), "2001:db8:1:2::"),
-        (("::ffff:10.0.0.1", 5), "10.0.0.1"),
-        (("fe80::1%eth0", 5), "fe80::"),
-        (("not:an:address", 5), "not:an:address"),
-    ],
-)
-def test_a_client_is_a_host_or_a_network_of_ipv6(address: tuple[str, int] | None, client: str) -> None:
-    assert client_of(address) == client
 
 
 async def test_a_body_without_room_gets_503_and_is_not_read_further() -> None:

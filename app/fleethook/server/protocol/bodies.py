@@ -11,7 +11,6 @@ one piece, and signals when it can take the next one. The rest of the answer sta
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv6Address, ip_address
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -158,30 +157,6 @@ class BodyCharge:
 def count_decoded(body: bytes) -> int:
     """Return the maximum bytes of the objects that are decoded from a JSON text."""
     return len(body) + sum(size * body.count(mark) for mark, size in _DECODED_BYTES.items())
-
-
-def name_account(cluster: str) -> str:
-    """Return the client to which the connections and bodies of a logical cluster count."""
-    return f"logical cluster {cluster}"
-
-
-def client_of(address: tuple[str, int] | None) -> str:
-    """Return the client to which an address counts: the host, or in IPv6 its /64 network, which a host may own.
-
-    Args:
-        address: Host and port, as in ASGI's ``client``.
-    """
-    if address is None:
-        return ""
-    host = address[0]
-    if ":" not in host:
-        return host
-    try:
-        parsed = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    assert isinstance(parsed, IPv6Address)
-    return str(parsed.ipv4_mapped or IPv6Address(int(parsed) >> 64 << 64))
 
 
 RETRY_AFTER_SECONDS: Final = 1

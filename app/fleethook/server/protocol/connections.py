@@ -25,7 +25,8 @@ from prometheus_client.registry import Collector
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fleethook.server.protocol.bodies import BodyBudget, client_of, name_account
+from fleethook.fairness import client_of, name_account
+from fleethook.server.protocol.bodies import BodyBudget
 from fleethook.server_settings import ServerSettings
 
 # The search for connections to close visits all of them. Closing several at once makes it rare under a flood.

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
+from fleethook.fairness import client_of, name_account
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.bodies import (
     BodyBudget,
@@ -15,8 +16,6 @@ from fleethook.server.protocol.bodies import (
     Reply,
     RequestError,
     check_headers,
-    client_of,
-    name_account,
     read_body,
     send_reply,
 )

@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.engines.dispatch.webhook_explanation import explain
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
-from fleethook.fairness import Slots
+from fleethook.fairness import Slots, client_of
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
@@ -36,7 +36,6 @@ from fleethook.server.protocol.bodies import (
     Reply,
     RequestError,
     RequestQuota,
-    client_of,
 )
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
 from fleethook.server.reviews.admission_endpoint import classify, to_response
