@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from fleethook.admission.pod_templates import find_target
 from fleethook.admission.rule_options import Declaration
 from fleethook.cel.program import Activation, Program
@@ -29,11 +31,11 @@ def bind_variables(request: AdmissionRequest, *, has_namespace: bool = True) -> 
         has_namespace: Whether ``namespaceObject`` exists. It is null in match conditions.
     """
     described: JSONObject = {
-        "kind": _describe(request.kind, "kind"),
-        "resource": _describe(request.resource, "resource"),
+        "kind": msgspec.to_builtins(request.kind),
+        "resource": msgspec.to_builtins(request.resource),
         "subResource": request.sub_resource,
-        "requestKind": _describe(request.request_kind or request.kind, "kind"),
-        "requestResource": _describe(request.request_resource or request.resource, "resource"),
+        "requestKind": msgspec.to_builtins(request.request_kind or request.kind),
+        "requestResource": msgspec.to_builtins(request.request_resource or request.resource),
         "requestSubResource": request.request_sub_resource,
         "name": request.name,
         "namespace": request.namespace,
@@ -45,10 +47,6 @@ def bind_variables(request: AdmissionRequest, *, has_namespace: bool = True) -> 
     return Activation(
         object_=request.object, old_object=request.old_object, request=described, has_namespace=has_namespace
     )
-
-
-def _describe(named: Any, member: str) -> JSONObject:
-    return {"group": named.group, "version": named.version, member: getattr(named, member)}
 
 
 def find_mismatch(declaration: Declaration, request: AdmissionRequest, namespace_labels: Mapping[str, str]) -> str:

@@ -126,6 +126,11 @@ def declare(given: Mapping[str, Any], function_name: str, *, mutates: bool) -> D
     """Check the arguments of a decorator, of which each may have any type; raises RuleError."""
     given = {**given, "failure_policy": given["failure_policy"] or ("Ignore" if mutates else "Fail")}
     _check_values(given)
+    name = given["name"] or function_name.strip("_").lower().replace("_", "-")
+    if not is_dns1123_label(name):
+        raise RuleError(
+            f"the name {name!r} is no DNS label: use at most 63 lower-case letters, digits and hyphens, or give name="
+        )
     group, version, kind, resource = _read_kind(given)
     operations = _read_operations(given["on"], mutates=mutates)
     conditions = dict(given["match_conditions"] or {})
@@ -143,7 +148,7 @@ def declare(given: Mapping[str, Any], function_name: str, *, mutates: bool) -> D
     if given["templates"] and (group, resource, given["subresource"]) != ("", "pods", ""):
         raise RuleError("templates: only a rule about Pods sees those in templates: give 'v1' and 'Pod'")
     return Declaration(
-        name=_check_name(given["name"] or function_name.strip("_").lower().replace("_", "-")),
+        name=name,
         mutates=mutates,
         group=group,
         version=version,
@@ -201,14 +206,6 @@ def _check_values(given: Mapping[str, Any]) -> None:
 def _choose(argument: str, value: Any, known: tuple[Any, ...]) -> None:
     if value not in known:
         raise RuleError(f"{argument}: {value!r} is unknown: give {', '.join(known[:-1])} or {known[-1]}")
-
-
-def _check_name(name: str) -> str:
-    if not is_dns1123_label(name):
-        raise RuleError(
-            f"the name {name!r} is no DNS label: use at most 63 lower-case letters, digits and hyphens, or give name="
-        )
-    return name
 
 
 def _read_kind(given: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -37,18 +37,15 @@ from fleethook.cluster.kubernetes.watched_resources import (
     decode_object,
 )
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
-from fleethook.cluster.registration.consumer_webhooks import Consumer, describe_state, read_consumer
+from fleethook.cluster.registration.consumer_webhooks import Consumer, describe_state, judge_bindings
 from fleethook.engines.rules.commands.rule_trials import RuleTrials, selects_by_labels
 from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
-from fleethook.model.kcp import cluster_of
 from fleethook.model.webhook_rules import EVERY
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection
-
-_CORE: Final = "v1"
 
 
 def apply_rules(
@@ -161,7 +158,7 @@ def _read_names(definition: JSONObject) -> tuple[str, str, str]:
 async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, namespace: str, export: str | None) -> None:
     """Ask the rules about the objects of a cluster; raises UnreachableError."""
     rules, errors, done = trials.rules, trials.errors, 0
-    prefix, consumers = EVERY_CLUSTER if export else "", list[Consumer]()
+    prefix = EVERY_CLUSTER if export else ""
 
     async def read(resource: WatchedResource, within: str = "") -> AsyncIterator[JSONObject]:
         """Yield the objects of a resource; an error ends them, and is kept."""
@@ -180,11 +177,10 @@ async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, names
 
     with show_progress() as show:
         async with target.connect(export=export) as connection:
-            consumers += await _read_consumers(connection) if export else []
-            labelled = [NAMESPACES] if any(map(selects_by_labels, rules)) else []
-            trials.namespaces = {
-                str(one["metadata"]["name"]): read_labels(one) for each in labelled async for one in read(each)
-            }
+            bindings = [one async for one in stream_objects(connection, CONSUMERS, prefix=prefix)] if export else []
+            consumers = [one for one, _ in judge_bindings(bindings, ())]
+            if any(map(selects_by_labels, rules)):
+                trials.namespaces = {str(one["metadata"]["name"]): read_labels(one) async for one in read(NAMESPACES)}
             stored = [one for each in list_followed(rules) async for one in read(each)]
             trials.around = trials.around._replace(lookup=find_among(stored))
             async for resource in _list_resources(connection, rules, errors, prefix):
@@ -200,14 +196,6 @@ def _list_unread(consumers: Iterable[Consumer], resource: WatchedResource) -> It
     for consumer in consumers:
         if problem := describe_state(consumer, [(resource.group, resource.plural)], complete=True)[1]:
             yield ManifestError(consumer.name, 0, f"its {resource.plural} cannot be read: {problem}")
-
-
-async def _read_consumers(connection: "Connection") -> list[Consumer]:
-    """Return the consumers of an APIExport by its APIBindings."""
-    bindings: dict[str, list[JSONObject]] = {}
-    async for one in stream_objects(connection, CONSUMERS, prefix=EVERY_CLUSTER):
-        bindings.setdefault(cluster_of(one), []).append(one)
-    return [one for one in map(read_consumer, bindings.values()) if one is not None]
 
 
 _FORBIDDEN: Final = 403
@@ -249,7 +237,7 @@ async def _discover(
     connection: "Connection", group: str, version: str, plural: str, errors: list[ManifestError], prefix: str
 ) -> AsyncIterator[tuple[str, str, str]]:
     """Yield group, version and plural of the resources that a cluster lists."""
-    groups = [("", _CORE, [_CORE])]
+    groups = [("", "v1", ["v1"])]
     for one in list_objects(as_object(await connection.json("GET", f"{prefix}/apis")).get("groups")):
         versions = [as_text(each.get("version")) for each in list_objects(one.get("versions"))]
         preferred = as_text(as_object(one.get("preferredVersion")).get("version"))

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.cluster.registration.consumer_webhooks import judge_bindings
+from fleethook.cluster.registration.consumer_webhooks import is_ours, judge_bindings
 from fleethook.cluster.registration.paths import RULES, find_rule_path
-from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION, SERVER_ANNOTATION
+from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
@@ -147,7 +147,7 @@ async def find_rules(request: Request) -> list[RuleView]:
     registered = [
         configuration
         for configuration in context.list_configurations()
-        if _is_registered(configuration) or key_of(configuration) not in described
+        if is_ours(configuration) or key_of(configuration) not in described
     ]
     stopped = {key_of(each): one.reason for one in await find_stopped(context) for each in one.configurations}
     rules = [
@@ -160,10 +160,6 @@ async def find_rules(request: Request) -> list[RuleView]:
     return [rule._replace(calls=count_calls(counted.reviews, rule.path)) for rule in rules]
 
 
-def _is_registered(configuration: JSONObject) -> bool:
-    return SERVER_ANNOTATION in as_object(as_object(configuration.get("metadata")).get("annotations"))
-
-
 _QUIET_SECONDS: Final = 3600.0
 """Until a rule without a call is worth a line: many clusters write objects of a rule only a few times a day."""
 
@@ -172,7 +168,7 @@ def _is_used(context: ConsoleContext) -> bool:
     """Return whether the files have rules, or the cluster calls some."""
     if context.rules is not None or context.settings.kcp_export is not None or _list_definitions(context):
         return True
-    return any(map(_is_registered, context.list_configurations()))
+    return any(map(is_ours, context.list_configurations()))
 
 
 def list_rule_lines(rules: Iterable[RuleView], *, has_cluster: bool, watched: float) -> list[AttentionLine]:
