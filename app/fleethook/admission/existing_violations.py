@@ -148,10 +148,10 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
             same = [named[name]] if name and name in named else []
             if not name and len(others) == len(elements):
                 same = [others[index]]
-            new, old, rest = _split(as_object(element), as_object(same[0]) if same else {})
-            kept = _keep(updated, path, [rest]) if same else None
+            kept = _keep(updated, path, [_share(element, same[0])]) if same else None
             yield Change(_keep(updated, path, [element]), _keep(stored, path, same[:1]), kept, ".".join(path), index)
             if same:
+                new, old = _differ(element, same[0]), _differ(same[0], element)
                 yield Change(_keep(updated, path, [new]), _keep(stored, path, [old]), None, ".".join(path), index)
     for place, new, old in _list_members(updated, stored):
         after, before = (_keep(one, (), []) for one in (updated, stored))
@@ -173,29 +173,22 @@ _NAMES: Final = frozenset({"apiVersion", "kind", "name", "namespace"})
 """Members that rules read, and that an update does not change."""
 
 
-def _split(node: Mapping[str, JSON], former: Mapping[str, JSON]) -> tuple[JSONObject, JSONObject, JSONObject]:
-    """Return the members of an object that differ from its former state, the former ones, and those that are equal.
+def _differ(value: JSON, other: JSON) -> JSON:
+    """Return the members and elements of a value that another one lacks, or has otherwise, with names."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        differing = (name for name, one in value.items() if name in _NAMES or one != other.get(name))
+        return {name: _differ(value[name], other.get(name)) for name in differing}
+    return _subtract(value, other) if isinstance(value, list) and isinstance(other, list) else value
 
-    Names are in all of them.
-    """
-    after: JSONObject = {}
-    before: JSONObject = {}
-    kept: JSONObject = {}
-    for name in dict.fromkeys((*node, *former)):
-        new, old = node.get(name), former.get(name)
-        if new == old:
-            kept[name] = new
-            if name in _NAMES:
-                after[name] = before[name] = new
-            continue
-        if isinstance(new, dict) and isinstance(old, dict):
-            new, old, kept[name] = _split(new, old)
-        elif isinstance(new, list) and isinstance(old, list):
-            added, removed = _subtract(new, old), _subtract(old, new)
-            new, old, kept[name] = added, removed, _subtract(new, added)
-        after.update({name: new} if name in node else {})
-        before.update({name: old} if name in former else {})
-    return after, before, kept
+
+def _share(value: JSON, other: JSON) -> JSON:
+    """Return the members and elements of a value that are the same in another one."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        kept = {name: _share(one, other[name]) for name, one in value.items() if name in other}
+        return {name: one for name, one in kept.items() if one is not None}
+    if isinstance(value, list) and isinstance(other, list):
+        return _subtract(value, _subtract(value, other))
+    return value if value == other else None
 
 
 _TOKENS: Final = re.compile(r"\[([^]]*)\]|([^.[]+)")
@@ -232,7 +225,8 @@ def _list_members(
 ) -> Iterator[tuple[tuple[str, ...], JSONObject, JSONObject]]:
     """Yield paths of objects with their changed members that are neither objects nor lists of them, and former ones."""
     plain = {name: value for name, value in node.items() if not isinstance(value, dict) and not _has_objects(value)}
-    new, old, _ = _split(plain, {name: former[name] for name in plain if name in former})
+    other = {name: former[name] for name in plain if name in former}
+    new, old = dict(_differ(plain, other)), dict(_differ(other, plain))
     if path != ("metadata",) and any(name not in _NAMES and value != [] for name, value in new.items()):
         yield path, new, old
     for name, value in node.items():

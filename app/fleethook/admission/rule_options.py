@@ -126,11 +126,6 @@ def declare(given: Mapping[str, Any], function_name: str, *, mutates: bool) -> D
     """Check the arguments of a decorator, of which each may have any type; raises RuleError."""
     given = {**given, "failure_policy": given["failure_policy"] or ("Ignore" if mutates else "Fail")}
     _check_values(given)
-    name = given["name"] or function_name.strip("_").lower().replace("_", "-")
-    if not is_dns1123_label(name):
-        raise RuleError(
-            f"the name {name!r} is no DNS label: use at most 63 lower-case letters, digits and hyphens, or give name="
-        )
     group, version, kind, resource = _read_kind(given)
     operations = _read_operations(given["on"], mutates=mutates)
     conditions = dict(given["match_conditions"] or {})
@@ -147,6 +142,11 @@ def declare(given: Mapping[str, Any], function_name: str, *, mutates: bool) -> D
     sees_system = given["namespaces"] == "*" or list_named_namespaces(selector)
     if given["templates"] and (group, resource, given["subresource"]) != ("", "pods", ""):
         raise RuleError("templates: only a rule about Pods sees those in templates: give 'v1' and 'Pod'")
+    name = given["name"] or function_name.strip("_").lower().replace("_", "-")
+    if not is_dns1123_label(name):
+        raise RuleError(
+            f"the name {name!r} is no DNS label: use at most 63 lower-case letters, digits and hyphens, or give name="
+        )
     return Declaration(
         name=name,
         mutates=mutates,
