@@ -14,10 +14,10 @@ from fleethook.engines.dispatch.call.review_and_response import Patcher
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
+from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
 from fleethook.engines.dispatch.match.rule_matching import Attributes, build_attributes, read_claimed_cluster
 from fleethook.engines.dispatch.match.should_call import (
     CallWebhook,
-    ConditionEvaluator,
     NamespaceLabels,
     RequestContext,
     build_rule_attributes,

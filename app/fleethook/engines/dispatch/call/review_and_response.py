@@ -210,29 +210,6 @@ def check_patch_type(answer: WebhookResponse) -> None:
         raise ReviewError(f'unsupported patch type "{answer.patch_type}"')
 
 
-def build_condition_request(attributes: Attributes, *, kind: GroupVersionKind) -> JSONObject:
-    """Return the variable ``request`` of matchConditions.
-
-    As in an apiserver, ``kind`` is the matched kind, but ``resource`` is the requested resource (`Match` in
-    k8s.io/apiserver pkg/admission/plugin/webhook/matchconditions). The AdmissionReview has the matched resource.
-    """
-    requested_kind, requested_resource, requested_subresource = attributes.requested
-    return {
-        "kind": kind._asdict(),
-        "resource": attributes.resource._asdict(),
-        "subResource": attributes.subresource,
-        "requestKind": requested_kind._asdict(),
-        "requestResource": requested_resource._asdict(),
-        "requestSubResource": requested_subresource,
-        "name": attributes.name,
-        "namespace": attributes.namespace,
-        "operation": attributes.operation,
-        "userInfo": attributes.user_info or {},
-        "dryRun": attributes.dry_run,
-        "options": attributes.options,
-    }
-
-
 _NAMES: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
 

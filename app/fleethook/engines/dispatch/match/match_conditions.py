@@ -1,10 +1,17 @@
-"""Compiles and evaluates ``matchConditions`` (k8s.io/apiserver: pkg/admission/plugin/webhook/matchconditions)."""
+"""Compiles and evaluates ``matchConditions`` (k8s.io/apiserver: pkg/admission/plugin/webhook/matchconditions).
+
+The conditions of a webhook are first evaluated on the event loop, within a small limit for each request. If they need
+more, they are evaluated again in a thread, with their full limits. Counts select the thread, never a clock. Both ways
+give the same result. Compiled conditions are cached; each cluster has a fair share of the memory.
+"""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cel.evaluation import CostError, EvaluationError, ExpressionError
 from fleethook.cel.program import (
+    INLINE_LIMITS,
     LIMITS,
     Activation,
     EvaluationLimits,
@@ -12,6 +19,13 @@ from fleethook.cel.program import (
     compile_condition,
     compute_expanded_length,
 )
+from fleethook.engines.dispatch.call.webhook_caller import Deadline
+from fleethook.engines.dispatch.match.rule_matching import Attributes
+from fleethook.engines.dispatch.webhooks.compiled_webhook import MatchCondition, Webhook
+from fleethook.fairness import FairCache
+from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.json import JSONObject
+from fleethook.work.threads_and_gc import GCFreezer, Worker
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
 MAX_COST_OF_WEBHOOK: Final = 2_500_000
@@ -20,13 +34,6 @@ MAX_COST_OF_WEBHOOK: Final = 2_500_000
 # validation rules of one object.
 MAX_COST_OF_REQUEST: Final = 10_000_000
 _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
-
-
-class MatchCondition(NamedTuple):
-    """One entry of ``matchConditions``."""
-
-    name: str
-    expression: str
 
 
 class ConditionsVerdict(NamedTuple):
@@ -209,9 +216,121 @@ def is_short(expression: str) -> bool:
     return compute_expanded_length(expression) <= _MAX_SHORT_LENGTH
 
 
-def compile_here(expression: str) -> Compiled:
+def _compile_here(expression: str) -> Compiled:
     """Compile an expression in the current thread."""
     try:
         return compile_condition(expression)
     except ExpressionError as error:
         return Rejected(expression, error)
+
+
+# The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.
+MAX_NODES: Final = 100_000
+
+
+# Units of cost on the event loop for all conditions of one request: about 3 ms.
+_MAX_HELD: Final = 6_000
+
+
+# Compiling a condition takes as long as this many units of cost, plus the units for each character.
+_COMPILING: Final = 1_000
+
+
+_COMPILING_CHARACTER: Final = 10
+
+
+# The minimum duration of an evaluation, in units of cost.
+_EVALUATING: Final = 100
+
+
+# The containers in memory for each node of a program.
+_CONTAINERS_PER_NODE: Final = 10
+
+
+class ConditionEvaluator:
+    """Evaluates the matchConditions of all requests of a dispatcher."""
+
+    def __init__(self, worker: Worker) -> None:
+        """Initialize the evaluator; ``worker`` runs long functions in a thread."""
+        self._cache: Final[FairCache[str, str, Compiled]] = FairCache(MAX_NODES, size_of=lambda program: program.size)
+        self._lasting: Final = GCFreezer()
+        self._worker: Final = worker
+
+    async def evaluate(
+        self, webhook: Webhook, scope: Activation, *, cluster: str, budget: Budget, deadline: Deadline
+    ) -> ConditionsVerdict:
+        """Evaluate the matchConditions of a webhook.
+
+        Args:
+            webhook: The webhook.
+            scope: The variables of the request.
+            cluster: The cluster of the request, for fair scheduling in the thread.
+            budget: The remaining budget of the request.
+            deadline: The deadline of the request. Its caller waits no longer, so the rest is not evaluated.
+
+        Raises:
+            StatusError: The deadline has passed.
+        """
+        programs = {
+            condition.expression: await self._find_program(webhook.cluster, condition.expression, cluster, budget)
+            for condition in webhook.conditions
+        }
+
+        def get_program(expression: str) -> Program:
+            # The evaluation may have waited for those of other requests.
+            deadline.require_time()
+            program = programs[expression]
+            if isinstance(program, Rejected):
+                raise program.error
+            return program
+
+        evaluate = partial(
+            evaluate_conditions, webhook.conditions, scope, fail_open=webhook.fails_open, get_program=get_program
+        )
+        if budget.held <= _MAX_HELD:
+            trial = Budget(min(budget.remaining, _MAX_HELD))
+            verdict = evaluate(budget=trial, limits=INLINE_LIMITS)
+            used = trial.limit - trial.remaining
+            budget.held += used + _EVALUATING * len(programs)
+            if trial.remaining >= 0 and not verdict.exhausted:
+                budget.use(used)
+                return verdict
+        return await self._worker.run(cluster, partial(evaluate, budget=budget))
+
+    async def _find_program(self, owner: str, expression: str, cluster: str, budget: Budget) -> Compiled:
+        found = self._cache.get(owner, expression)
+        if found is not None:
+            return found
+        if budget.held <= _MAX_HELD and is_short(expression):
+            compiled = _compile_here(expression)
+            budget.held += _COMPILING + _COMPILING_CHARACTER * len(expression)
+        else:
+            compiled = await self._worker.run(cluster, _compile_here, expression)
+        self._cache.put(owner, expression, compiled)
+        while self._cache.evict() is not None:
+            pass
+        self._lasting.add(_CONTAINERS_PER_NODE * compiled.size)
+        return compiled
+
+
+def build_condition_request(attributes: Attributes, *, kind: GroupVersionKind) -> JSONObject:
+    """Return the variable ``request`` of matchConditions.
+
+    As in an apiserver, ``kind`` is the matched kind, but ``resource`` is the requested resource (`Match` in
+    k8s.io/apiserver pkg/admission/plugin/webhook/matchconditions). The AdmissionReview has the matched resource.
+    """
+    requested_kind, requested_resource, requested_subresource = attributes.requested
+    return {
+        "kind": kind._asdict(),
+        "resource": attributes.resource._asdict(),
+        "subResource": attributes.subresource,
+        "requestKind": requested_kind._asdict(),
+        "requestResource": requested_resource._asdict(),
+        "requestSubResource": requested_subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "operation": attributes.operation,
+        "userInfo": attributes.user_info or {},
+        "dryRun": attributes.dry_run,
+        "options": attributes.options,
+    }

@@ -1,120 +1,29 @@
 """Decides whether to call a webhook: matches filters, converts the object and evaluates matchConditions.
 
 Upstream: `ShouldCallHook` in k8s.io/apiserver pkg/admission/plugin/webhook/generic.
-
-The matchConditions of a webhook are first evaluated on the event loop, within a small limit for each request. If they
-need more, they are evaluated again in a thread, with their full limits. Counts select the thread, never a clock. Both
-ways give the same result. Compiled conditions are cached; each cluster has a fair share of the memory.
 """
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from fleethook.cel.program import INLINE_LIMITS, Activation, Program
-from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse, build_condition_request
+from fleethook.cel.program import Activation
+from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
-    Compiled,
-    ConditionsVerdict,
-    Rejected,
-    compile_here,
-    evaluate_conditions,
-    is_short,
+    ConditionEvaluator,
+    build_condition_request,
 )
 from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.webhooks.compiled_webhook import GROUP, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
-from fleethook.fairness import FairCache
 from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.tracing.spans import child_span
-from fleethook.work.threads_and_gc import GCFreezer, Worker
-
-# The code of a node takes about 500 bytes, so this is 50 MiB: ten thousand conditions of ten nodes.
-MAX_NODES: Final = 100_000
-
-# Units of cost on the event loop for all conditions of one request: about 3 ms.
-_MAX_HELD: Final = 6_000
-# Compiling a condition takes as long as this many units of cost, plus the units for each character.
-_COMPILING: Final = 1_000
-_COMPILING_CHARACTER: Final = 10
-# The minimum duration of an evaluation, in units of cost.
-_EVALUATING: Final = 100
-# The containers in memory for each node of a program.
-_CONTAINERS_PER_NODE: Final = 10
-
-
-class ConditionEvaluator:
-    """Evaluates the matchConditions of all requests of a dispatcher."""
-
-    def __init__(self, worker: Worker) -> None:
-        """Initialize the evaluator; ``worker`` runs long functions in a thread."""
-        self._cache: Final[FairCache[str, str, Compiled]] = FairCache(MAX_NODES, size_of=lambda program: program.size)
-        self._lasting: Final = GCFreezer()
-        self._worker: Final = worker
-
-    async def evaluate(
-        self, webhook: Webhook, scope: Activation, *, cluster: str, budget: Budget, deadline: Deadline
-    ) -> ConditionsVerdict:
-        """Evaluate the matchConditions of a webhook.
-
-        Args:
-            webhook: The webhook.
-            scope: The variables of the request.
-            cluster: The cluster of the request, for fair scheduling in the thread.
-            budget: The remaining budget of the request.
-            deadline: The deadline of the request. Its caller waits no longer, so the rest is not evaluated.
-
-        Raises:
-            StatusError: The deadline has passed.
-        """
-        programs = {
-            condition.expression: await self._find_program(webhook.cluster, condition.expression, cluster, budget)
-            for condition in webhook.conditions
-        }
-
-        def get_program(expression: str) -> Program:
-            # The evaluation may have waited for those of other requests.
-            deadline.require_time()
-            program = programs[expression]
-            if isinstance(program, Rejected):
-                raise program.error
-            return program
-
-        evaluate = partial(
-            evaluate_conditions, webhook.conditions, scope, fail_open=webhook.fails_open, get_program=get_program
-        )
-        if budget.held <= _MAX_HELD:
-            trial = Budget(min(budget.remaining, _MAX_HELD))
-            verdict = evaluate(budget=trial, limits=INLINE_LIMITS)
-            used = trial.limit - trial.remaining
-            budget.held += used + _EVALUATING * len(programs)
-            if trial.remaining >= 0 and not verdict.exhausted:
-                budget.use(used)
-                return verdict
-        return await self._worker.run(cluster, partial(evaluate, budget=budget))
-
-    async def _find_program(self, owner: str, expression: str, cluster: str, budget: Budget) -> Compiled:
-        found = self._cache.get(owner, expression)
-        if found is not None:
-            return found
-        if budget.held <= _MAX_HELD and is_short(expression):
-            compiled = compile_here(expression)
-            budget.held += _COMPILING + _COMPILING_CHARACTER * len(expression)
-        else:
-            compiled = await self._worker.run(cluster, compile_here, expression)
-        self._cache.put(owner, expression, compiled)
-        while self._cache.evict() is not None:
-            pass
-        self._lasting.add(_CONTAINERS_PER_NODE * compiled.size)
-        return compiled
-
 
 # k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.IsExemptAdmissionConfigurationResource
 EXEMPT_KINDS = frozenset(

@@ -7,7 +7,6 @@ header (`fleethook.outbound.http_exchange`), and dispatch routes refuse reviews 
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-from fleethook.engines.dispatch.match.match_conditions import MatchCondition
 from fleethook.model.formats.labels import NAMESPACE_LABEL, Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
@@ -42,6 +41,13 @@ class Selector(NamedTuple):
     """Why a stored selector is invalid, ``""`` if it is valid."""
     reads_name_only: bool = False
     """Whether the name of a Namespace decides: kube-apiserver labels each one with its name."""
+
+
+class MatchCondition(NamedTuple):
+    """One entry of ``matchConditions``."""
+
+    name: str
+    expression: str
 
 
 class Webhook(NamedTuple):
