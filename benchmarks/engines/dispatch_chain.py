@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint
-from fleethook.fairness import Limits, Slots
+from fleethook.limits import CallLimit
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.certificate_trust import create_context
 from fleethook.outbound.webhook_client import HookClient
@@ -111,7 +111,6 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
         engine: Any = app.engines["dispatch"]
         dispatcher = build_dispatcher(app.store, client, observe=engine.metrics.count_webhook_call)
         access = ClusterAccess(is_open=True, callers=NamedCallers([]), tokens=None, lack="")
-        unlimited = Slots(Limits(sys.maxsize))
         context = DispatchContext(
             dispatcher,
             app.store,
@@ -120,8 +119,7 @@ async def chains(base: str, ca_bundle: str) -> AsyncIterator[dict[tuple[str, str
             access,
             engine.requests,
             engine.metrics,
-            refusals=unlimited,
-            unknown=unlimited,
+            CallLimit(sys.maxsize),
         )
         for verb, phase in PHASES.items():
             path = f"/clusters/{{cluster}}/{verb}"

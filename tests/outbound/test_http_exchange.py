@@ -18,7 +18,6 @@ from yarl import URL
 
 from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from fleethook.outbound.certificate_trust import UntrustedError
-from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.http_exchange import (
     HEADER,
     MAX_RETRIES,
@@ -250,7 +249,7 @@ async def test_a_retry_after_beyond_the_deadline_fails_at_once(
     )
     assert (error.code, error.timed_out, error.cut_short) == (429, False, cut_short)
     assert len(hook.asked) == 1
-    assert client.slots.under_way == 0
+    assert client.calls.total == 0
 
 
 async def test_a_retry_ends_with_the_webhooks_timeout(client: HookClient, hook: RawHook) -> None:
@@ -273,15 +272,15 @@ async def test_a_call_holds_its_slot_during_retries(hook: RawHook) -> None:
         await respond(http(b'"first"'))(asked, writer)
 
     hook.answer = in_turn(respond(busy()), later, respond(http(b'"second"')))
-    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+    async with HookClient(allow_private=True, max_calls=1) as client:
         first = asyncio.create_task(client.post(retried_endpoint(hook), b"{}", seconds=NET))
         await until(lambda: len(hook.asked) == 2)
         second = asyncio.create_task(client.post(retried_endpoint(hook), b"{}", seconds=NET))
-        await until(lambda: client.slots.queued)
-        assert (client.slots.under_way, len(hook.asked)) == (1, 2)
+        await until(lambda: client.calls.waiting)
+        assert (client.calls.total, len(hook.asked)) == (1, 2)
         release.set()
         assert await asyncio.gather(first, second) == [b'"first"', b'"second"']
-        assert (client.slots.under_way, client.slots.queued, hook.most_open) == (0, 0, 1)
+        assert (client.calls.total, client.calls.waiting, hook.most_open) == (0, 0, 1)
 
 
 async def test_a_call_cancelled_before_a_retry_releases_its_slot(client: HookClient, hook: RawHook) -> None:
@@ -290,7 +289,7 @@ async def test_a_call_cancelled_before_a_retry_releases_its_slot(client: HookCli
     await until(lambda: hook.asked)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert (task.cancelled(), client.slots.under_way, len(hook.asked)) == (True, 0, 1)
+    assert (task.cancelled(), client.calls.total, len(hook.asked)) == (True, 0, 1)
 
 
 async def test_long_or_truncated_discarded_responses_close_only_their_connection(

@@ -6,7 +6,6 @@ import resource
 
 import pytest
 
-from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.http_exchange import NotCalledError, OverloadedError
 from fleethook.outbound.webhook_client import HookClient, Parties, called_url
 from fleethook.outbound.webhook_endpoint import WebhookEndpoint
@@ -83,7 +82,7 @@ async def test_a_deadline_before_the_webhooks_timeout_cuts_the_call_short(client
 
 async def test_an_exhausted_quota_refuses_the_call_and_names_the_limit(hook: RawHook) -> None:
     answering = silent_hook(hook)
-    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+    async with HookClient(allow_private=True, max_calls=1) as client:
         a = Parties("root:p", "root:a")
         first = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET, parties=a))
         await until(lambda: hook.asked)
@@ -91,20 +90,20 @@ async def test_an_exhausted_quota_refuses_the_call_and_names_the_limit(hook: Raw
         assert isinstance(error, OverloadedError)
         assert str(error) == (
             f'failed to call webhook: Post "{hook.url}?timeout=1s": '
-            "the limit of 1 calls in flight to this webhook for logical cluster 'root:a' is reached"
+            "1 of at most 1 calls are in flight, 1 of them for logical cluster 'root:a'"
         )
         answering.set()
         await first
-        assert (len(hook.asked), client.slots.under_way, client.slots.queued) == (1, 0, 0)
+        assert (len(hook.asked), client.calls.total, client.calls.waiting) == (1, 0, 0)
 
 
 async def test_a_call_that_waited_keeps_the_webhooks_timeout(hook: RawHook) -> None:
     answering = silent_hook(hook)
-    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+    async with HookClient(allow_private=True, max_calls=1) as client:
         first = asyncio.create_task(client.post(endpoint(hook), b"{}", seconds=NET))
         await until(lambda: hook.asked)
         second = asyncio.create_task(client.post(endpoint(hook), lambda: b"{}", seconds=7, within=NET))
-        await until(lambda: client.slots.queued)
+        await until(lambda: client.calls.waiting)
         answering.set()
         assert await asyncio.gather(first, second) == [b"{}", b"{}"]
     assert hook.asked[1].head.startswith(b"POST /hook?timeout=7s ")

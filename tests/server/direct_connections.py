@@ -237,7 +237,7 @@ class Neighbour:
         self._held += size
 
     def give_back(self) -> None:
-        self._bodies.give_back("192.0.2.2", self._held)
+        self._bodies.release("192.0.2.2", self._held)
         self._held = 0
 
 

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from fleethook.fairness import Limits
-from fleethook.work.queue import MAX_PASSED, LoopScheduler, Outcome, WorkQueue, sleep
+from fleethook.work.queue import LoopScheduler, Outcome, WorkQueue, sleep
 from tests.waiting import settled
 from tests.work.clock import FakeClock
 
@@ -41,13 +40,9 @@ def queue_at(clock: FakeClock, *, backoff: tuple[float, float] = (1, 600)) -> Wo
     return WorkQueue(backoff=backoff, scheduler=clock, jitter=lambda: 1.0)
 
 
-def take(queue: WorkQueue[str], *, max_retrying: int = 1) -> str | None:
-    return queue.take(max_retrying=max_retrying)
-
-
 def work(queue: WorkQueue[str], outcome: Outcome) -> str | None:
     """Process the next key, if there is one."""
-    key = take(queue)
+    key = queue.take()
     if key is not None:
         queue.finish(key, outcome)
     return key
@@ -58,57 +53,51 @@ def fail(queue: WorkQueue[str], key: str) -> None:
     assert work(queue, False) == key
 
 
-def test_fresh_keys_precede_retries_except_for_one_in_nine_turns() -> None:
+def test_fresh_keys_and_retries_take_turns() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
     for key in ("r1", "r2"):
         fail(queue, key)
-    clock.advance(1)
-    fresh = [f"f{number}" for number in range(2 * MAX_PASSED)]
-    for key in fresh:
+    for key in ("f1", "f2", "f3"):
         queue.add(key)
-    done = [work(queue, True) for _ in range(2 * MAX_PASSED + 2)]
-    assert done == [*fresh[:MAX_PASSED], "r1", *fresh[MAX_PASSED:], "r2"]
+    clock.advance(1)
+    assert [work(queue, True) for _ in range(5)] == ["f1", "r1", "f2", "r2", "f3"]
 
 
 def test_adding_a_retry_makes_it_fresh() -> None:
     clock = FakeClock()
     queue = queue_at(clock)
-    for key in ("r1", "r2"):
+    for key in ("r1", "r2", "r3"):
         fail(queue, key)
     clock.advance(1)
-    queue.add("r2")
-    assert [work(queue, True) for _ in range(3)] == ["r2", "r1", None]
+    queue.add("r3")
+    assert [work(queue, True) for _ in range(4)] == ["r1", "r3", "r2", None]
 
 
-def test_add_retry_queues_behind_fresh_keys() -> None:
+def test_add_retry_leaves_a_fresh_key_fresh() -> None:
     queue = queue_at(FakeClock())
-    queue.add_retry("old")
+    for key in ("r1", "r2"):
+        queue.add_retry(key)
     queue.add("new")
     queue.add_retry("new")
-    assert [work(queue, True) for _ in range(3)] == ["new", "old", None]
+    assert [work(queue, True) for _ in range(4)] == ["r1", "new", "r2", None]
 
 
-def test_a_retry_goes_before_fresh_keys_of_a_lane_that_has_its_share() -> None:
-    clock = FakeClock()
-    queue: WorkQueue[str] = WorkQueue(
-        scheduler=clock, jitter=lambda: 1.0, lane=lambda key: key[0], limits=Limits(2, reserved=1)
-    )
-    fail(queue, "b1")
-    clock.advance(1)
-    queue.add("a1")
-    queue.add("a2")
-    assert [take(queue) for _ in range(3)] == ["a1", "b1", None]
+def test_many_keys_of_one_consumer_leave_workers_to_others() -> None:
+    queue: WorkQueue[str] = WorkQueue(scheduler=FakeClock(), consumer=lambda key: key[0], workers=4)
+    for key in ("a1", "a2", "a3", "b1", "c1"):
+        queue.add(key)
+    assert [queue.take() for _ in range(5)] == ["a1", "b1", "c1", None, None]
+    queue.finish("b1", True)
+    assert [queue.take() for _ in range(2)] == ["a2", None]
 
 
 # The workers.
 
 
 @contextlib.asynccontextmanager
-async def working(
-    queue: WorkQueue[str], work: Callable[[str], Awaitable[Outcome]], workers: int = 2
-) -> AsyncIterator[None]:
-    task = asyncio.create_task(queue.run(work, workers=workers))
+async def working(queue: WorkQueue[str], work: Callable[[str], Awaitable[Outcome]]) -> AsyncIterator[None]:
+    task = asyncio.create_task(queue.run(work))
     try:
         yield
     finally:
@@ -130,26 +119,14 @@ class Gate:
         return True
 
 
-async def test_as_many_keys_as_workers_are_in_progress() -> None:
-    queue, gate = WorkQueue[str](), Gate()
-    for key in "abcd":
-        queue.add(key)
-    async with working(queue, gate, workers=3):
-        await settled(lambda: len(gate.begun) == 3)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert gate.begun == ["a", "b", "c"]
-        gate.open["b"].set()
-        await settled(lambda: gate.begun == ["a", "b", "c", "d"])
-
-
-async def test_retries_leave_a_worker_for_edits() -> None:
+async def test_retries_leave_workers_for_edits() -> None:
     clock = FakeClock()
-    queue, gate = queue_at(clock), Gate()
+    queue: WorkQueue[str] = WorkQueue(backoff=(1, 600), scheduler=clock, jitter=lambda: 1.0, workers=4)
+    gate = Gate()
     for key in ("r1", "r2", "r3", "r4"):
         fail(queue, key)
     clock.advance(1)
-    async with working(queue, gate, workers=4):
+    async with working(queue, gate):
         await settled(lambda: gate.begun == ["r1", "r2"])
         queue.add("edit")
         await settled(lambda: gate.begun == ["r1", "r2", "edit"])

@@ -108,7 +108,7 @@ async def test_the_threads_of_a_forgotten_worker_end() -> None:
     await until(lambda: gc.collect() is None or name not in [one.name for one in threading.enumerate()])
 
 
-async def test_functions_run_one_after_the_other_in_turns_between_clusters() -> None:
+async def test_functions_run_one_after_the_other_in_turns_between_consumers() -> None:
     worker, started, go = Worker(), [], threading.Event()
 
     def work(name: str) -> None:
@@ -124,8 +124,8 @@ async def test_functions_run_one_after_the_other_in_turns_between_clusters() -> 
     assert started == ["a1", "a2", "b1", "a3"]
 
 
-async def test_one_lane_leaves_a_thread_to_the_others() -> None:
-    worker, started, go = Worker(3, share=2), [], threading.Event()
+async def test_one_consumer_leaves_a_thread_to_the_others() -> None:
+    worker, started, go = Worker(3), [], threading.Event()
 
     def work(name: str) -> None:
         started.append(name)

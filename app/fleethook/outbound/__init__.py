@@ -1,1 +1,1 @@
-"""Calls to webhooks: TLS with the CA of their configuration, deadlines, size limits and quotas."""
+"""Calls to webhooks: TLS with the CA of their configuration, deadlines, limits of sizes and calls."""

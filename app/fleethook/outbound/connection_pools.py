@@ -1,16 +1,11 @@
-"""Connection pools for webhooks, separate for each owner, origin and CA bundle, and the limit of calls in flight.
-
-Clusters share the slots of calls fairly. Each call uses one connection, so the slots limit the connections, too.
-"""
+"""Connection pools for webhooks, separate for each owner, origin and CA bundle, and the resolver of their names."""
 
 import asyncio
 import contextlib
-import errno
 import functools
 import select
 import socket
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import aiohttp
@@ -21,121 +16,14 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
-from fleethook.fairness import FairCache, Limits, Slots
+from fleethook.limits import FairCache
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.addresses_and_proxies import public_socket
 from fleethook.outbound.certificate_trust import CallContext, load_roots
-from fleethook.work.threads_and_gc import DaemonThreads
+from fleethook.work.threads_and_gc import Worker
 
-STARTS_PER_TURN: Final = 4
-"""Calls that start in one iteration of the event loop. A TLS handshake blocks the loop for 1 to 2 ms."""
-_WAITING_PER_CALL: Final = 8
-_RESERVE_FACTOR: Final = 2
-_QUOTA_OF_LIMIT: Final = {"part": "connections", "each": "calls", "total": "total", "": "calls"}
-
-
-class Quotas(NamedTuple):
-    """Maximum numbers of calls in flight. Each call uses one connection, so these also limit connections."""
-
-    connections: int = 32
-    """Calls of one consumer to one endpoint."""
-    calls: int = 128
-    """Calls of one consumer to all endpoints."""
-    total: int = 512
-    """Calls of all consumers. Beyond it, each consumer without a call in flight gets one, up to twice this number."""
-
-
-class FullError(Exception):
-    """No slot became free in time.
-
-    Attributes:
-        limit: The exhausted quota: ``connections``, ``calls`` or ``total``.
-    """
-
-    def __init__(self, limit: str) -> None:
-        super().__init__(limit)
-        self.limit: Final = limit
-
-
-class CallSlots:
-    """Admits calls within quotas (`fleethook.fairness`).
-
-    The lanes are consumers, and their parts are endpoints.
-    """
-
-    def __init__(self, quotas: Quotas) -> None:
-        """Prepare."""
-        self.quotas: Final = quotas
-        count = quotas.total * _RESERVE_FACTOR
-        limits = Limits(count, reserved=count - quotas.total, each=quotas.calls, part=quotas.connections)
-        self._slots: Final = Slots(limits)
-        self._starts = 0
-        self.refused: Final = dict.fromkeys(Quotas._fields, 0)
-
-    @property
-    def under_way(self) -> int:
-        """The number of calls in flight."""
-        return self._slots.held
-
-    @property
-    def queued(self) -> int:
-        """The number of calls that wait."""
-        return self._slots.queued
-
-    def by_consumer(self) -> dict[str, int]:
-        """Return the number of calls in flight for each consumer that has any."""
-        return {str(consumer): count for consumer, count in self._slots.held_by_lane().items()}
-
-    @contextlib.asynccontextmanager
-    async def hold(self, consumer: str, endpoint: Hashable, *, seconds: float) -> AsyncIterator[bool]:
-        """Hold a slot for one call; yields whether the call had to wait.
-
-        Args:
-            consumer: The logical cluster of the request.
-            endpoint: The called endpoint.
-            seconds: The longest time to wait for the slot.
-
-        Raises:
-            FullError: No slot became free in that time, or too many calls of the consumer wait already.
-        """
-        slots = self._slots
-        if slots.queued and slots.waiting(consumer) >= self.quotas.calls * _WAITING_PER_CALL:
-            raise self._refuse(consumer, endpoint)
-        turn = slots.join(consumer, endpoint)
-        if turn is not None:
-            try:
-                async with asyncio.timeout(seconds):
-                    await slots.wait(turn, consumer, endpoint)
-            except TimeoutError:
-                raise self._refuse(consumer, endpoint) from None
-        try:
-            await self.take_turn()
-            yield turn is not None
-        finally:
-            slots.release(consumer, endpoint)
-
-    async def take_turn(self) -> None:
-        """Wait for an iteration of the event loop in which a call that holds a slot may connect."""
-        while self._starts >= STARTS_PER_TURN:  # noqa: ASYNC110 - it counts iterations
-            await asyncio.sleep(0)
-        self._starts += 1
-        if self._starts == 1:
-            asyncio.get_running_loop().call_soon(self._begin_iteration)
-
-    def _begin_iteration(self) -> None:
-        self._starts = 0
-
-    def _refuse(self, consumer: str, endpoint: Hashable) -> FullError:
-        limit = _QUOTA_OF_LIMIT[self._slots.find_exhausted(consumer, endpoint)]
-        self.refused[limit] += 1
-        return FullError(limit)
-
-
-# A lookup takes milliseconds, and each session caches the result for ten seconds. Each lookup has its own thread. An
-# owner without a lookup gets one beyond the quota, up to twice the total (`fleethook.outbound.connection_pools`).
-_QUOTAS: Final = Quotas(connections=4, calls=4, total=16)
-# The maximum timeoutSeconds of a webhook.
-_WAIT_SECONDS: Final = 30.0
+# A lookup takes milliseconds, and each session caches the result for ten seconds. A single owner has half of these.
+_THREADS: Final = 64
 
 Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]
 GetAddresses = Callable[..., Sequence[Address]]
@@ -150,43 +38,18 @@ class SharedResolver:
         """Prepare; ``get_addresses`` is called in threads, for names that ``fixed`` does not have."""
         self._get_addresses: Final = get_addresses
         self._fixed: Final = fixed
-        self._slots: Final = CallSlots(_QUOTAS)
-        # The slots allow twice the total, one for each further owner.
-        self._threads: Final = DaemonThreads(2 * _QUOTAS.total, "lookup")
-        self._under_way: Final[set[asyncio.Task[list[ResolveResult]]]] = set()
+        self._worker: Final = Worker(_THREADS, name="lookup")
 
     def for_owner(self, owner: str) -> AbstractResolver:
         """Return the resolver for the names of one owner."""
         return _Resolver(self, owner)
 
     async def resolve(self, owner: str, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
-        """Return the addresses of a name.
-
-        Raises:
-            OSError: The name has no address, or (ENOBUFS) too many lookups of this owner are in flight.
-        """
+        """Return the addresses of a name; raises OSError."""
         fixed = self._fixed.get((host.lower(), port))
         if fixed is not None:
             return [_make_result(host, *fixed)]
-        # A thread cannot be cancelled, so the lookup holds its slot until it ends, even if the caller was cancelled.
-        task = asyncio.create_task(self._resolve(owner, host, port, family))
-        self._under_way.add(task)
-        task.add_done_callback(self._forget)
-        return await asyncio.shield(task)
-
-    def _forget(self, task: asyncio.Task[list[ResolveResult]]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled():
-            # Without a caller, asyncio would log the exception as never retrieved.
-            task.exception()
-
-    async def _resolve(self, owner: str, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
-        try:
-            async with self._slots.hold(owner, "", seconds=_WAIT_SECONDS):
-                look_up = partial(self._look_up, host, port, family)
-                return await self._threads.run(look_up)
-        except FullError:
-            raise OSError(errno.ENOBUFS, f"too many DNS lookups of logical cluster {owner!r} are in flight") from None
+        return await self._worker.run(owner, self._look_up, host, port, family)
 
     def _look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
         found = self._get_addresses(host, port, type=socket.SOCK_STREAM, family=family, flags=socket.AI_ADDRCONFIG)
@@ -266,7 +129,7 @@ class Pools:
         """Prepare; without ``resolver``, `SharedResolver` resolves names, with the ``fixed`` addresses."""
         self._resolver: Final = resolver
         self._resolvers: Final = SharedResolver(fixed=fixed)
-        self._pools: Final[FairCache[str, PoolKey, _Pool]] = FairCache(limit, is_idle=lambda pool: pool.calls == 0)
+        self._pools: Final[FairCache[PoolKey, _Pool]] = FairCache(limit, is_idle=lambda pool: pool.calls == 0)
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
     def __len__(self) -> int:
@@ -288,13 +151,15 @@ class Pools:
         if pool is None:
             resolver = self._resolver or self._resolvers.for_owner(key.partition)
             pool = _Pool(_open_session(key, context, resolver=resolver))
-            self._pools.put(key.partition, key, pool)
-        pool.calls += 1
+            pool.calls += 1
+            for evicted in self._pools.put(key.partition, key, pool):
+                self._close(evicted)
+        else:
+            pool.calls += 1
         try:
             yield pool.session
         finally:
             pool.calls -= 1
-            self._trim()
 
     async def close(self) -> None:
         """Close every connection."""
@@ -302,11 +167,10 @@ class Pools:
             await pool.session.close()
         await asyncio.gather(*self._closing)
 
-    def _trim(self) -> None:
-        if (idle := self._pools.evict()) is not None:
-            task = asyncio.ensure_future(idle.session.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+    def _close(self, pool: _Pool) -> None:
+        task = asyncio.ensure_future(pool.session.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
 
 class _Handler(ResponseHandler):

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import hashlib
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, NoReturn, Self
@@ -11,11 +10,12 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from fleethook.limits import CallLimit, LimitError
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
 from fleethook.outbound.addresses_and_proxies import refuse_private_number
 from fleethook.outbound.certificate_trust import TrustError, load_roots
-from fleethook.outbound.connection_pools import CallSlots, FullError, PoolKey, Pools, Quotas
+from fleethook.outbound.connection_pools import PoolKey, Pools
 from fleethook.outbound.http_exchange import (
     MAX_RETRIES,
     CallError,
@@ -50,11 +50,12 @@ _HEADERS: Final = {
 # The system cannot open another connection, which is no fault of the webhook.
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
 _TOO_MANY_REQUESTS: Final = 429
-_FULL: Final = {
-    "connections": "the limit of {} calls in flight to this webhook for logical cluster {!r} is reached",
-    "calls": "the limit of {} calls in flight for logical cluster {!r} is reached",
-    "total": "the limit of {} calls in flight is reached",
-}
+MAX_CALLS: Final = 512
+"""Calls in flight of all consumers. Each call uses one connection."""
+_CALLS_PART: Final = 8
+"""A single consumer gets 57 calls. The TLS handshakes of 200 delay other consumers of the same webhook by a second."""
+STARTS_PER_ITERATION: Final = 4
+"""Calls that start in one iteration of the event loop. A TLS handshake blocks the loop for 1 to 2 ms."""
 
 
 Encode = Callable[[], bytes | Awaitable[bytes]]
@@ -67,7 +68,7 @@ class Parties(NamedTuple):
     owner: str = ""
     """The cluster of the webhook configuration; owners share no connections."""
     consumer: str = ""
-    """The cluster of the request; consumers share no quotas."""
+    """The cluster of the request; consumers share the calls in flight."""
 
 
 LOCAL: Final = Parties()
@@ -92,14 +93,14 @@ class _Call(NamedTuple):
 
 
 class HookClient:
-    """Holds connections and quotas. Use it as an asynchronous context manager, or close it.
+    """Holds connections and limits calls. Use it as an asynchronous context manager, or close it.
 
     A request is retried only if the webhook asks for it (`fleethook.outbound.http_exchange`). Without a response, the
     webhook may have acted on the request, and Go's client retries a POST only if none of it was written. The client
     detects idle connections that the server has closed before it writes (`fleethook.outbound.connection_pools`).
 
     Attributes:
-        slots: The calls in flight.
+        calls: The calls in flight.
         failures: Logs connections that webhooks break.
         retries: The number of retried requests by status: ``429`` or ``5xx``.
     """
@@ -111,7 +112,7 @@ class HookClient:
         response_limit: int = RESPONSE_LIMIT,
         resolver: AbstractResolver | None = None,
         fixed: FixedAddresses = NO_FIXED_ADDRESSES,
-        quotas: Quotas | None = None,
+        max_calls: int = MAX_CALLS,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare.
@@ -122,14 +123,15 @@ class HookClient:
             response_limit: The maximum response body in bytes, on the wire and decompressed.
             resolver: Resolves names; None for the system's resolver.
             fixed: Addresses by name. The system's resolver is not asked for these names.
-            quotas: The maximum numbers of calls in flight.
+            max_calls: The maximum number of calls in flight.
             headers: Additional headers of each call.
         """
         self._headers: Final = {**_HEADERS, **(headers or {})}
         self._allow_private: Final = allow_private
         self._limit: Final = response_limit
         self._pools: Final = Pools(resolver, fixed=fixed)
-        self.slots: Final = CallSlots(quotas or Quotas())
+        self.calls: Final = CallLimit(max_calls, part=_CALLS_PART)
+        self._starts = 0
         self.failures: Final = FailureLog()
         self.retries: Final = {"429": 0, "5xx": 0}
 
@@ -170,16 +172,16 @@ class HookClient:
             parties: The clusters of the call.
 
         Raises:
-            OverloadedError: The call was not made, because of quotas or limits of the system.
+            OverloadedError: The call was not made, because of the limit of calls or limits of the system.
             CallError: There is no usable response.
         """
         within = seconds if within is None else within
         url = called_url(endpoint.url, min(seconds, within))
-        key = _endpoint_key(parties.owner, endpoint)
         loop = asyncio.get_running_loop()
         until = loop.time() + within
         try:
-            async with self.slots.hold(parties.consumer, key, seconds=within) as waited:
+            async with self.calls.hold(parties.consumer, seconds=within) as waited:
+                await self._wait_to_start()
                 left = until - loop.time() if waited else within
                 if left <= 0:
                     raise _timed_out(url, cut_short=True)
@@ -193,10 +195,22 @@ class HookClient:
                         return await self._call(call)
                 except TimeoutError:
                     raise _timed_out(call.url, cut_short=call.is_cut_short) from None
-        except FullError as error:
-            count = getattr(self.slots.quotas, error.limit)
-            reason = _FULL[error.limit].format(count, parties.consumer)
+        except LimitError:
+            calls, consumer = self.calls, parties.consumer
+            of_consumer = f"{calls.held.get(consumer, 0)} of them for logical cluster {consumer!r}"
+            reason = f"{calls.total} of at most {calls.limit} calls are in flight, {of_consumer}"
             raise OverloadedError(posting(url, reason)) from None
+
+    async def _wait_to_start(self) -> None:
+        """Wait for an iteration of the event loop in which a call may connect."""
+        while self._starts >= STARTS_PER_ITERATION:  # noqa: ASYNC110 - it counts iterations
+            await asyncio.sleep(0)
+        self._starts += 1
+        if self._starts == 1:
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
+
+    def _begin_iteration(self) -> None:
+        self._starts = 0
 
     async def _call(self, call: _Call) -> bytes:
         endpoint, url, partition = call.endpoint, call.url, call.parties.owner
@@ -219,7 +233,7 @@ class HookClient:
             raise CallError(posting(url, describe_error(error, url))) from error
 
     async def _send_with_retries(self, session: aiohttp.ClientSession, call: _Call) -> aiohttp.ClientResponse:
-        """Return the response after the retries that the webhook asks for. The call holds one slot for all of them."""
+        """Return the response after the retries that the webhook asks for. It is one call for the limit."""
         for _ in range(MAX_RETRIES):
             response = await self._send(session, call)
             seconds = retry_after(response)
@@ -229,7 +243,7 @@ class HookClient:
                 await self._fail_early(response, call, seconds)
             await discard(response)
             await asyncio.sleep(seconds)
-            await self.slots.take_turn()
+            await self._wait_to_start()
             self.retries["429" if response.status == _TOO_MANY_REQUESTS else "5xx"] += 1
         return await self._send(session, call)
 
@@ -299,8 +313,3 @@ def _private(url: URL, address: str) -> NotCalledError:
 
 def _timed_out(url: URL, *, cut_short: bool) -> CallError:
     return CallError(posting(url, "context deadline exceeded"), timed_out=True, cut_short=cut_short)
-
-
-def _endpoint_key(owner: str, endpoint: WebhookEndpoint) -> bytes:
-    """Return a key of a fixed size, because tenants choose the size of URLs and authorities."""
-    return hashlib.sha256(repr((owner, endpoint)).encode()).digest()

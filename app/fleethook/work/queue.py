@@ -11,20 +11,18 @@ is queued again afterwards, so no change is missed. Three causes queue a key, an
 An `add` does not shorten the back-off of later failures: it causes one more attempt, and only success resets the
 count. Never `add` a key because of an event that its own work caused, or the back-off has no effect.
 
-Fresh keys go before retries, and retries occupy half of the workers at most. So a changed key is processed at once even
-if many keys fail. Under constant load, every ninth turn is for a retry.
-
-Keys can have lanes, for example their namespaces. Lanes take turns, so that many keys in one lane do not delay others.
+Fresh keys and retries share the workers as consumers do (`fleethook.limits`), so a changed key is processed at once
+even if many keys fail. Keys can have consumers of their own, for example their namespaces: many keys of one do not
+delay those of another.
 """
 
 import asyncio
 import logging
 import random
-import sys
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
-from fleethook.fairness import Lanes, Limits, Slots
+from fleethook.limits import CallLimit, FairQueue
 
 
 class Timer(Protocol):
@@ -71,8 +69,8 @@ _log: Final = logging.getLogger(__name__)
 Key = TypeVar("Key", bound=Hashable)
 
 BACKOFF_SECONDS: Final = (1.0, 600.0)
-# Fresh keys that may overtake a waiting retry.
-MAX_PASSED: Final = 8
+WORKERS: Final = 16
+"""Keys in progress at a time. Fresh keys alone have half of them, as have retries alone."""
 
 
 class Again(NamedTuple):
@@ -81,11 +79,15 @@ class Again(NamedTuple):
     seconds: float
     """Seconds until the repetition."""
     retry: bool
-    """Whether the key is queued as a retry, behind fresh keys."""
+    """Whether the key is queued as a retry."""
 
 
 Outcome = bool | Again
 """True: done. False: failed; the key is retried with back-off."""
+
+
+_RETRY: Final = " (retry)"
+"""The suffix of the consumer of retries."""
 
 
 def draw_jitter() -> float:
@@ -102,8 +104,8 @@ class WorkQueue(Generic[Key]):
         backoff: tuple[float, float] = BACKOFF_SECONDS,
         scheduler: Scheduler | None = None,
         jitter: Callable[[], float] = draw_jitter,
-        lane: Callable[[Key], Hashable] = lambda _: None,
-        limits: Limits | None = None,
+        consumer: Callable[[Key], str] = lambda _: "",
+        workers: int = WORKERS,
     ) -> None:
         """Prepare.
 
@@ -111,52 +113,51 @@ class WorkQueue(Generic[Key]):
             backoff: The first and the longest pause after consecutive failures, in seconds.
             scheduler: The clock; None for the running event loop.
             jitter: Returns a factor for each pause.
-            lane: Returns the lane of a key.
-            limits: Limits the keys in progress, in total and of each lane; None for no limit.
+            consumer: Returns the consumer of a key.
+            workers: The number of keys that are processed at a time.
         """
         self._backoff: Final = backoff
         self._scheduler: Final = scheduler or LoopScheduler()
         self._jitter: Final = jitter
-        self._lane: Final = lane
-        self._slots: Final = Slots(limits or Limits(sys.maxsize))
-        self._fresh: Final = Lanes[Key]()
-        self._retries: Final = Lanes[Key]()
-        # Keys in progress, and whether each is a retry.
-        self._in_progress: Final[dict[Key, bool]] = {}
+        self._consumer: Final = consumer
+        self._limit: Final = CallLimit(workers)
+        self._waiting: Final = FairQueue[Key]()
+        # Keys in progress with their consumers.
+        self._in_progress: Final[dict[Key, str]] = {}
         self._added_in_progress: Final[set[Key]] = set()
         self._planned: Final[dict[Key, tuple[float, Timer]]] = {}
         self._backoffs: Final[dict[Key, Timer]] = {}
         self._failures: Final[dict[Key, int]] = {}
-        self._passed = 0
         self._available: Final = asyncio.Event()
 
     def __len__(self) -> int:
         """Return the number of keys that wait for a worker. Keys that are due later do not count."""
-        return len(self._fresh) + len(self._retries)
+        return len(self._waiting)
 
     @property
     def idle(self) -> bool:
         """Whether no key waits or is in progress. Keys in back-off or due later do not count."""
-        return not self._fresh and not self._retries and not self._in_progress
+        return not self._waiting and not self._in_progress
 
     def add(self, key: Key) -> None:
         """Queue ``key`` as fresh, because one of its inputs changed."""
         if key in self._in_progress:
             self._added_in_progress.add(key)
-        elif not self._fresh.has(lane := self._lane(key), key):
-            self._retries.discard(lane, key)
-            self._fresh.add(lane, key)
+        else:
+            fresh = self._consumer(key)
+            self._waiting.discard(fresh + _RETRY, key)
+            self._waiting.add(fresh, key)
             self._available.set()
 
     def add_retry(self, key: Key) -> None:
-        """Queue ``key`` as a retry, behind all fresh keys.
+        """Queue ``key`` as a retry, unless it is queued.
 
         If it is in progress, it is queued as fresh afterwards: its work may have read the state too early.
         """
         if key in self._in_progress:
             self._added_in_progress.add(key)
-        elif not self._fresh.has(lane := self._lane(key), key) and not self._retries.has(lane, key):
-            self._retries.add(lane, key)
+        elif not self._waiting.has(fresh := self._consumer(key), key):
+            self._waiting.add(fresh + _RETRY, key)
             self._available.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -169,23 +170,14 @@ class WorkQueue(Generic[Key]):
             planned[1].cancel()
         self._planned[key] = (when, self._scheduler.call_at(when, self._due, key))
 
-    def take(self, *, max_retrying: int) -> Key | None:
-        """Return the next key, which is in progress until `finish`; None if no key may be processed now.
-
-        Args:
-            max_retrying: The maximum number of retries in progress.
-        """
-        retry_may = bool(self._retries) and sum(self._in_progress.values()) < max_retrying
-        retry = retry_may and self._passed >= MAX_PASSED
-        key = (self._retries if retry else self._fresh).take(self._slots.allows)
-        if key is None and retry_may:
-            retry = not retry
-            key = (self._retries if retry else self._fresh).take(self._slots.allows)
-        if key is None:
+    def take(self) -> Key | None:
+        """Return the next key, which is in progress until `finish`; None if no key may be processed now."""
+        found = self._waiting.take(self._limit.allows)
+        if found is None:
             return None
-        self._passed = 0 if retry else self._passed + retry_may
-        self._in_progress[key] = retry
-        self._slots.take(self._lane(key))
+        consumer, key = found
+        self._limit.take(consumer)
+        self._in_progress[key] = consumer
         # This attempt is the retry of a former failure. Its outcome decides about the next pause.
         self._stop_backoff(key)
         return key
@@ -197,8 +189,7 @@ class WorkQueue(Generic[Key]):
             key: The key.
             outcome: The outcome of its work.
         """
-        del self._in_progress[key]
-        self._slots.release(self._lane(key))
+        self._limit.release(self._in_progress.pop(key))
         if outcome is False:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
@@ -213,24 +204,23 @@ class WorkQueue(Generic[Key]):
             self.add(key)
         self._available.set()
 
-    async def run(self, work: Callable[[Key], Awaitable[Outcome]], *, workers: int) -> None:
+    async def run(self, work: Callable[[Key], Awaitable[Outcome]]) -> None:
         """Process keys until cancelled.
 
         Args:
             work: Processes a key. An exception counts as a failure.
-            workers: The number of keys that are processed concurrently.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
-                for _ in range(workers):
-                    tasks.create_task(self._worker(work, max_retrying=max(1, workers // 2)))
+                for _ in range(self._limit.limit):
+                    tasks.create_task(self._process(work))
         finally:
             for timer in (*(timer for _, timer in self._planned.values()), *self._backoffs.values()):
                 timer.cancel()
 
-    async def _worker(self, work: Callable[[Key], Awaitable[Outcome]], *, max_retrying: int) -> NoReturn:
+    async def _process(self, work: Callable[[Key], Awaitable[Outcome]]) -> NoReturn:
         while True:
-            while (key := self.take(max_retrying=max_retrying)) is None:
+            while (key := self.take()) is None:
                 self._available.clear()
                 await self._available.wait()
             outcome: Outcome = False

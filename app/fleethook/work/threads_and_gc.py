@@ -21,7 +21,7 @@ from queue import Empty, SimpleQueue
 from types import CoroutineType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from fleethook.fairness import Limits, Slots
+from fleethook.limits import CallLimit
 
 T = TypeVar("T")
 
@@ -117,48 +117,47 @@ def _end(busy: _Busy, future: asyncio.Future[T], result: T | None = None, error:
 
 
 class Worker:
-    """Runs functions in threads of its own. Lanes take turns, so that no lane waits for all the work of another.
+    """Runs functions in threads of its own, which consumers share fairly (`fleethook.limits`).
 
-    A lane is a logical cluster, a script or a route.
+    A consumer is a logical cluster, a script or a route.
     """
 
-    def __init__(self, threads: int = 1, *, share: int | None = None, name: str = "long-work") -> None:
+    def __init__(self, threads: int = 1, *, name: str = "long-work") -> None:
         """Prepare; the first function starts a thread.
 
         Args:
-            threads: The number of functions that run at a time.
-            share: The number of functions of one lane that run at a time; None for all threads.
+            threads: The number of functions that run at a time; a single consumer has half of them.
             name: The prefix of the threads' names.
         """
         self._threads: Final = DaemonThreads(threads, name)
-        self._slots: Final = Slots(Limits(threads, each=share or threads))
+        self._limit: Final = CallLimit(threads)
 
     def __len__(self) -> int:
         """Return the number of functions that run or wait."""
-        return self._slots.held + self._slots.queued
+        return self._limit.total + self._limit.waiting
 
-    def count(self, lane: str) -> int:
-        """Return the number of functions of a lane that run or wait."""
-        return self._slots.count(lane)
+    def count(self, consumer: str) -> int:
+        """Return the number of functions of a consumer that run or wait."""
+        return self._limit.count(consumer)
 
-    async def run(self, lane: str, function: Callable[..., T], *arguments: Any) -> T:
+    async def run(self, consumer: str, function: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a function, or raise its exception.
 
         Args:
-            lane: The lane whose turn is used.
+            consumer: The consumer whose turn is used.
             function: The function; it must not read data that the event loop changes.
             arguments: The arguments of the function.
         """
-        turn = self._slots.join(lane)
+        turn = self._limit.join(consumer)
         if turn is not None:
-            await self._slots.wait(turn, lane)
+            await self._limit.wait(turn, consumer)
         try:
             work = self._threads.run(function, *arguments)
         except BaseException:
-            self._slots.release(lane)
+            self._limit.release(consumer)
             raise
         # Cancelling the caller does not end the function, so it keeps its turn until it returns.
-        work.add_done_callback(lambda _: self._slots.release(lane))
+        work.add_done_callback(lambda _: self._limit.release(consumer))
         try:
             return await asyncio.shield(work)
         finally:

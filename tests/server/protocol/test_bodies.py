@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.limits import LimitError
 from fleethook.model.admission import allowed
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.bodies import (
@@ -16,8 +17,6 @@ from fleethook.server.protocol.bodies import (
     PIECE_BYTES,
     BodyBudget,
     BodyCharge,
-    FullQuotaError,
-    OverBudgetError,
     Reply,
     RequestError,
     RequestQuota,
@@ -42,7 +41,7 @@ async def test_one_client_gets_half_and_leaves_room_for_another() -> None:
         await first.add(400)
         with BodyCharge(budget, "a") as second:
             await second.add(100)
-            with pytest.raises(OverBudgetError):
+            with pytest.raises(LimitError):
                 await second.add(1)
         await other.add(200)
         assert budget.total == 600
@@ -275,7 +274,7 @@ def test_a_quota_forgets_consumers_without_requests() -> None:
     with quota.hold("ws2"):
         with (
             quota.hold("ws3"),
-            pytest.raises(FullQuotaError, match=r"1 requests of logical cluster ws2 .* max_connections"),
+            pytest.raises(LimitError, match=r"1 requests of logical cluster ws2 .* max_connections"),
             quota.hold("ws2"),
         ):
             pass
@@ -291,7 +290,7 @@ def test_consumers_share_the_requests_and_leave_room_for_the_next_one(consumers:
     with contextlib.ExitStack() as held:
         for _ in range(10):
             for number in range(consumers):
-                with contextlib.suppress(FullQuotaError):
+                with contextlib.suppress(LimitError):
                     held.enter_context(quota.hold(f"ws{number}"))
         assert max(quota.in_flight.values()) - min(quota.in_flight.values()) <= 1
         assert sum(quota.in_flight.values()) in (5, 7, 8, 9)
@@ -308,13 +307,13 @@ def test_bodies_count_to_the_consumer_and_leave_room_for_the_next_one() -> None:
             if charge is not charges[3]:
                 held.enter_context(quota.hold("ws2", charge, size=200))
             else:
-                with pytest.raises(FullQuotaError, match="ws2 hold its share of body_memory"):
+                with pytest.raises(LimitError, match="ws2 hold its share of body_memory"):
                     held.enter_context(quota.hold("ws2", charge, size=200))
                 charge.give_back()
         assert charges[4].take(200), "the address of all tenants holds nothing, so the next body has room"
         held.enter_context(quota.hold("ws3", charges[4], size=200))
         # A body that is not charged yet needs room for all that it may be decoded to.
-        with pytest.raises(FullQuotaError), quota.hold("ws3", BodyCharge(budget, "10.0.0.1"), size=200):
+        with pytest.raises(LimitError), quota.hold("ws3", BodyCharge(budget, "10.0.0.1"), size=200):
             pass
     for charge in charges:
         charge.give_back()

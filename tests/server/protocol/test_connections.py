@@ -12,7 +12,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from fleethook.app import create_app
-from fleethook.server.protocol.bodies import BodyCharge, OverBudgetError
+from fleethook.limits import LimitError
+from fleethook.server.protocol.bodies import BodyCharge
 from fleethook.server.protocol.connections import (
     EXTENSION,
     ClientConnection,
@@ -476,7 +477,7 @@ async def test_connections_and_bodies_are_counted_with_their_limits() -> None:
             await charge.add(2**18 + 2**17)
             await charge.add(2**17)
             await other.add(1)
-            with pytest.raises(OverBudgetError):
+            with pytest.raises(LimitError):
                 await other.add(2**19)
             assert await found() == dict(zip(TYPES, (3, 2, 1, 1, 2**19 + 1, 2**20, 1), strict=True))
     assert (await found())["fleethook_body_bytes"] == 0

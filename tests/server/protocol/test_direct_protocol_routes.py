@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.server.protocol.bodies import FullQuotaError
+from fleethook.limits import LimitError
 from tests.builders import workload
 from tests.engines.dispatch.builders import configuration, review, webhook, widget
 from tests.engines.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review
@@ -192,7 +192,7 @@ async def test_a_changed_webhook_applies_to_the_next_review() -> None:
 async def test_a_request_beyond_the_quota_is_refused_at_once() -> None:
     app = dispatching(max_connections=2)
     with app.engines["dispatch"].requests.hold("a"):
-        with pytest.raises(FullQuotaError), app.engines["dispatch"].requests.hold("a"):
+        with pytest.raises(LimitError), app.engines["dispatch"].requests.hold("a"):
             pass
         outcome = await ask(app, [encode(UNASKED, path="/clusters/a/mutate")], direct=True)
     assert b'"code":429' in outcome.received

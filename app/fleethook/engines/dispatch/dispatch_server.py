@@ -1,7 +1,6 @@
 """The engine of dispatching in a running server: the dispatcher, the rules for its callers, and its checks."""
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
@@ -20,7 +19,7 @@ from fleethook.engines.dispatch.review.annotated_dispatch import annotated_route
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
 from fleethook.engines.dispatch.webhook_explanation import Explanation
-from fleethook.fairness import Limits, Slots
+from fleethook.limits import CallLimit
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
@@ -59,8 +58,8 @@ def _make_cluster_route(path: str, summary: str, make: MakeEndpoint) -> ReviewRo
     return ReviewRoute(path, summary, make, authorizes=True)
 
 
-# The share of the connections that may send bodies at the same time before their logical cluster is known.
-_UNKNOWN_SHARE: Final = 8
+# The share of the connections that may send bodies at the same time before they count to their logical cluster.
+_READING_SHARE: Final = 8
 _ONE_SHARD: Final = (
     "only one shard of the kcp is read; if the kcp has several, set kcp_cache_kubeconfig, so that the APIExports and "
     "webhooks of providers on other shards are known"
@@ -103,7 +102,6 @@ class DispatchServer(EngineServer):
     def routes(self) -> list[ReviewRoute]:
         """Return the routes of logical clusters."""
         dispatcher = self._build_dispatcher()
-        unknown = max(2, self.context.capacity.connections // _UNKNOWN_SHARE)
         context = DispatchContext(
             dispatcher,
             self.context.store,
@@ -112,8 +110,7 @@ class DispatchServer(EngineServer):
             self._make_access(),
             self.requests,
             self.metrics,
-            refusals=Slots(Limits(sys.maxsize, each=1)),
-            unknown=Slots(Limits(unknown, reserved=unknown // 2)),
+            CallLimit(max(2, self.context.capacity.connections // _READING_SHARE)),
         )
         return [
             *dispatch_routes(context),
@@ -173,7 +170,7 @@ class DispatchServer(EngineServer):
     def collectors(self) -> Iterator[Collector]:
         """Yield the metrics of requests and of webhook calls."""
         yield CallMetrics(self.client)
-        yield from self.metrics.collectors(lambda: self.requests.in_flight, self.client.slots.by_consumer)
+        yield from self.metrics.collectors(lambda: self.requests.in_flight, lambda: self.client.calls.held)
 
     async def open(self) -> None:
         """Open the client."""

@@ -51,7 +51,6 @@ _PACE_SECONDS: Final = 1.0
 """Between two writes to one workspace, so that somebody who edits in a loop costs little."""
 _BACKOFF_SECONDS: Final = (1.0, 60.0)
 _CHECK_SECONDS: Final = 10.0
-_WORKERS: Final = 8
 _CONFLICT: Final = 409
 _SHOWN: Final = 5
 
@@ -210,7 +209,7 @@ class Consumers:
         unsubscribe = self._store.subscribe(note)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(queue.run(cover, workers=_WORKERS))
+                tasks.create_task(queue.run(cover))
                 while True:
                     changed.clear()
                     authorities = bundle()

@@ -10,7 +10,7 @@ from fleethook.admission.request import Lookup
 from fleethook.admission.rule_matching import find_rule_mismatch
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION
-from fleethook.fairness import Limits, Slots
+from fleethook.limits import CallLimit
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.json import as_object
 from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
@@ -39,8 +39,7 @@ class RuleRunner:
         self._threads: Final = DaemonThreads(THREADS, f"rule-{rule.name}")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = 0
-        most = MAX_WAITING if rule.is_async else THREADS
-        self._shares: Final = Slots(Limits(most, reserved=1, each=most // 2))
+        self._shares: Final = CallLimit(MAX_WAITING if rule.is_async else THREADS)
         favour_event_loop()
 
     def answer(self, request: AdmissionRequest, lookup: Lookup, missing: str = "") -> Response | Awaitable[Response]:
@@ -87,7 +86,7 @@ class RuleRunner:
         finally:
             self._waiting -= 1
 
-    def _hold_share(self, cluster: str) -> contextlib.AbstractAsyncContextManager[None]:
+    def _hold_share(self, cluster: str) -> contextlib.AbstractAsyncContextManager[object]:
         """Return the context in which a workspace of kcp uses a thread, and leaves others to other workspaces."""
         return self._shares.hold(cluster) if cluster else contextlib.nullcontext()
 

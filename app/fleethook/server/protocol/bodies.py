@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Self
 
 from starlette.types import Message, Receive, Send
 
-from fleethook.fairness import Shares
+from fleethook.limits import Limit, LimitError
 
 DECODED_BYTES_PER_BYTE: Final = 32
 """Maximum bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
@@ -26,25 +26,14 @@ _DECODED_BYTES: Final = {b"{": 200, b"[": 80, b",": 72, b":": 96}
 _MAX_WAIT_SECONDS: Final = 5.0
 
 
-class OverBudgetError(Exception):
-    """There was no room for a body in time."""
-
-
-class BodyBudget(Shares):
+class BodyBudget(Limit):
     """Bytes of bodies, and of the objects decoded from them, that all requests may hold at a time."""
 
     def __init__(self, limit: int, *, max_wait: float = _MAX_WAIT_SECONDS) -> None:
-        """Share ``limit`` bytes.
-
-        Args:
-            limit: The bytes.
-            max_wait: Seconds that a request waits for room.
-        """
+        """Share ``limit`` bytes; a request waits for room for ``max_wait`` seconds."""
         super().__init__(limit)
         self._max_wait: Final = max_wait
         self._waiting: Final[list[asyncio.Future[None]]] = []
-        self.refused = 0
-        """Requests that found no room in time."""
 
     @property
     def largest(self) -> int:
@@ -57,7 +46,7 @@ class BodyBudget(Shares):
         return self.allows(client, size - charged)
 
     async def wait(self, client: str, size: int) -> None:
-        """Charge as soon as there is room; raises OverBudgetError if that takes too long."""
+        """Charge as soon as there is room; raises LimitError if that takes too long."""
         try:
             async with asyncio.timeout(self._max_wait):
                 while not self.take(client, size):
@@ -66,11 +55,11 @@ class BodyBudget(Shares):
                     await waiter
         except TimeoutError:
             self.refused += 1
-            raise OverBudgetError from None
+            raise LimitError from None
 
-    def give_back(self, consumer: str, size: int) -> None:
+    def release(self, consumer: str, size: int = 1) -> None:
         """Release ``size`` bytes of a client."""
-        super().give_back(consumer, size)
+        super().release(consumer, size)
         waiting, self._waiting[:] = self._waiting[:], []
         for waiter in waiting:
             if not waiter.done():
@@ -96,18 +85,16 @@ class BodyCharge:
             client: The other client.
             body_bytes: The size of the body, for a request that has not been charged yet.
         """
-        if self.size and self._client == client:
+        size = self.size
+        if size and self._client == client:
             return True
-        if self.size:
-            has_room = self._budget.move(self.size, source=self._client, target=client)
-        else:
-            has_room = self._budget.has_room(client, body_bytes)
-        if has_room:
-            self._client = client
-        return has_room
+        self.give_back()
+        self._client = client
+        # Without room, the caller refuses the request at once.
+        return self.take(size) if size else self._budget.has_room(client, body_bytes)
 
     async def add(self, size: int) -> None:
-        """Charge ``size`` bytes more; raises OverBudgetError if there is no room in time."""
+        """Charge ``size`` bytes more; raises LimitError if there is no room in time."""
         size = min(size, self._budget.largest - self.size)
         if not self._budget.take(self._client, size):
             await self._budget.wait(self._client, size)
@@ -133,11 +120,11 @@ class BodyCharge:
     def give_back(self) -> None:
         """Release all charged bytes."""
         if self.size:
-            self._budget.give_back(self._client, self.size)
+            self._budget.release(self._client, self.size)
             self.size = 0
 
     async def add_decoded(self, body: bytes) -> None:
-        """Charge the objects that will be decoded from a body; raises OverBudgetError if there is no room in time.
+        """Charge the objects that will be decoded from a body; raises LimitError if there is no room in time.
 
         Counting them takes milliseconds for 1 MiB, so it is done only if the worst case finds no room.
         """
@@ -223,7 +210,7 @@ async def read_body(receive: Receive, *, limit: int, charge: BodyCharge | None =
     try:
         body = await _read_chunks(receive, limit=limit, charge=charge)
         await charge.add_decoded(body)
-    except OverBudgetError:
+    except LimitError:
         raise _no_room() from None
     return body
 
@@ -318,10 +305,6 @@ async def send_reply(send: Send, reply: Reply) -> None:
     await send_body(send, reply.body)
 
 
-class FullQuotaError(Exception):
-    """A consumer has used up its share; the text names the setting of the limit."""
-
-
 class RequestQuota:
     """Counts requests in flight by consumer. Each may have as many as it leaves free, so half of all if it is alone.
 
@@ -331,8 +314,8 @@ class RequestQuota:
 
     def __init__(self, limit: int) -> None:
         """Prepare; ``limit`` is the maximum number of requests in flight of all consumers together."""
-        self._shares: Final = Shares(limit)
-        self.in_flight: Final = self._shares.held
+        self._limit: Final = Limit(limit)
+        self.in_flight: Final = self._limit.held
 
     @contextlib.contextmanager
     def hold(self, consumer: str, charge: BodyCharge | None = None, *, size: int = 0) -> Iterator[None]:
@@ -344,17 +327,17 @@ class RequestQuota:
             size: Bytes of the body.
 
         Raises:
-            FullQuotaError: The consumer has reached its share of the requests or the memory.
+            LimitError: The consumer has reached its share of the requests or the memory; the text names the setting.
         """
-        if not self._shares.allows(consumer, 1):
-            raise FullQuotaError(
+        if not self._limit.allows(consumer):
+            raise LimitError(
                 f"{self.in_flight.get(consumer, 0)} requests of logical cluster {consumer} are being answered, which "
                 "is its share of max_connections"
             )
         if charge is not None and not charge.assign(f"logical cluster {consumer}", size):
-            raise FullQuotaError(f"the requests of logical cluster {consumer} hold its share of body_memory")
-        self._shares.take(consumer, 1)
+            raise LimitError(f"the requests of logical cluster {consumer} hold its share of body_memory")
+        self._limit.take(consumer)
         try:
             yield
         finally:
-            self._shares.give_back(consumer, 1)
+            self._limit.release(consumer)

@@ -20,7 +20,7 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from fleethook.fairness import client_of
+from fleethook.limits import client_of
 from fleethook.server.protocol.bodies import JSON_TYPE, PIECE_BYTES, BodyCharge, Reply, RequestError
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHeads

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
-from fleethook.fairness import client_of, name_account
+from fleethook.limits import client_of, name_account
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.bodies import (
     BodyBudget,

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 
 from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.controller import karmada_controller as module
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.controller.instance_fetches import FetchOptions
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
@@ -49,7 +48,7 @@ class Crowd(ObjectServer):
     @contextlib.asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
         """Work through the queue beside the block."""
-        work = asyncio.create_task(self.controller.queue.run(self.controller.reconcile, workers=module.WORKERS))
+        work = asyncio.create_task(self.controller.queue.run(self.controller.reconcile))
         try:
             yield
         finally:

@@ -129,7 +129,7 @@ class Bench:
 @contextlib.asynccontextmanager
 async def working(made: Bench) -> AsyncIterator[None]:
     """Work through the queue beside the block."""
-    work = asyncio.create_task(made.controller.queue.run(made.controller.reconcile, workers=1))
+    work = asyncio.create_task(made.controller.queue.run(made.controller.reconcile))
     yield
     work.cancel()
     await asyncio.wait([work])

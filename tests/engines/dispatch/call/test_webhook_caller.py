@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, find_budget, parse_duration
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase, compile_webhooks
-from fleethook.outbound.connection_pools import Quotas
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.metrics import exposition
 from tests.engines.dispatch.builders import configuration, review, store_of
@@ -83,13 +82,13 @@ POLICIES = ("Fail", "Ignore")
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("phase", PHASES)
-async def test_exhausted_quotas_refuse_the_request_even_with_ignore(
+async def test_the_limit_of_calls_refuses_the_request_even_with_ignore(
     server: Webhooks, phase: Phase, policy: str
 ) -> None:
     server.answers["/w"] = deny("the webhook's own verdict")
     server.hold.clear()
     store = store_of(configuration("ws2", phase, hook(server, "/w", failurePolicy=policy)))
-    async with HookClient(allow_private=True, quotas=Quotas(connections=1)) as client:
+    async with HookClient(allow_private=True, max_calls=1) as client:
         front = Front(client)
         first = asyncio.create_task(front.dispatch(store, review(), cluster="ws2", phase=phase, seconds=NET))
         await until(lambda: server.calls)
@@ -97,8 +96,8 @@ async def test_exhausted_quotas_refuse_the_request_even_with_ignore(
         assert (response.allowed, response.code, response.reason) == (False, 429, "TooManyRequests")
         assert response.message == (
             'admission webhook "w.example.org" was not called: failed to call webhook: '
-            f'Post "https://127.0.0.1:{server.port}/w?timeout=1s": the limit of 1 calls in flight to this webhook for logical '
-            "cluster 'ws2' is reached; try again later"
+            f'Post "https://127.0.0.1:{server.port}/w?timeout=1s": 1 of at most 1 calls are in flight, 1 of them for '
+            "logical cluster 'ws2'; try again later"
         )
         server.hold.set()
         assert "the webhook's own verdict" in (await first).response.message

@@ -250,7 +250,7 @@ async def test_large_reviews_count_to_their_cluster_before_they_are_read(server:
             free = app.bodies.limit - app.bodies.total
             assert not app.bodies.take("logical cluster ws3", free)
             assert app.bodies.take("10.0.0.1", free), "nothing counts to the address"
-            app.bodies.give_back("10.0.0.1", free)
+            app.bodies.release("10.0.0.1", free)
             assert not leaving.is_read
             assert not waiting.is_read
             connections.remove(leaving.connection)

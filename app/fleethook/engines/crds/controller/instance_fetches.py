@@ -31,7 +31,7 @@ from fleethook.engines.crds.download.transfer import TarballFile
 from fleethook.engines.crds.instance.source_selection import SelectedSource
 from fleethook.engines.crds.tarball_fetch import Downloaded, Downloader, Fetched, Progress, Validators, download, fetch
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
-from fleethook.fairness import Limits, Slots
+from fleethook.limits import CallLimit
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.tracing.spans import StartRoot, enter_span
 
@@ -328,10 +328,8 @@ async def read_secret(connection: Connection, namespace: str, name: str) -> JSON
 
 
 READING: Final = 2
-RESERVED: Final = 1
-"""Slots for tarballs in memory, and the threads that verify them. The limits of
-`fleethook.engines.crds.archive.crd_content` bound the work for one: 120 MiB and 2 s of CPU time. Namespaces take turns,
-and one of them holds both slots only while no other waits."""
+"""Tarballs in memory, and threads that verify them; namespaces take turns. The limits of
+`fleethook.engines.crds.archive.crd_content` bound the work for one: 120 MiB and 2 s of CPU time."""
 
 
 class Fetcher:
@@ -361,7 +359,7 @@ class Fetcher:
         self._metrics: Final = metrics
         self._trace: Final = trace
         self._calls: Final[SingleFlight[Fetched]] = SingleFlight()
-        self._reading: Final = Slots(Limits(READING, reserved=RESERVED))
+        self._reading: Final = CallLimit(READING)
 
     def join(self, chosen: SelectedSource, instance: ObjectKey) -> SharedCall[Fetched]:
         """Return the running fetch of a tarball, or start it for an instance."""
@@ -410,7 +408,7 @@ class Fetcher:
 
     @contextmanager
     def _hold(self, flight: SharedCall[Fetched], namespace: str) -> Iterator[None]:
-        """Hold a slot for a tarball in memory; called on a thread."""
+        """Count a tarball in memory; called on a thread."""
         holding = AsyncExitStack()
         flight.call(holding.enter_async_context(self._reading.hold(namespace)))
         try:

@@ -55,7 +55,6 @@ from fleethook.engines.crds.instance.karmada_instance import (
 )
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.engines.crds.tarball_source import CRDsError, redact
-from fleethook.fairness import Limits
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA
 from fleethook.tracing.spans import StartRoot
@@ -66,9 +65,7 @@ _log: Final = logging.getLogger(__name__)
 COMPONENT: Final = "karmada-operator-controller"
 """The source of events, with the name that Karmada's operator uses."""
 WORKERS: Final = 256
-RESERVED: Final = 224
-"""Workers that are reserved for namespaces without a worker. A namespace gets a second worker only while fewer than 32
-are busy, so instances that wait for a slow origin do not delay other namespaces."""
+"""A single namespace has half of them, so instances that wait for a slow origin do not delay other namespaces."""
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
 _SLOWLY_SECONDS: Final = 300.0
 _CONFLICTS: Final = 5
@@ -110,7 +107,7 @@ class KarmadaController:
             now: Returns the time for conditions and events.
         """
         self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
-            backoff=_BACKOFF_SECONDS, lane=lambda key: key.namespace, limits=Limits(WORKERS, reserved=RESERVED)
+            backoff=_BACKOFF_SECONDS, consumer=lambda key: key.namespace, workers=WORKERS
         )
         self._store: Final = Store()
         self.source: Final = KubernetesSource((KARMADAS,), connection, self._store)
@@ -130,7 +127,7 @@ class KarmadaController:
         """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.source.run(), name="karmadas")
-            tasks.create_task(self.queue.run(self.reconcile, workers=WORKERS), name="karmada workers")
+            tasks.create_task(self.queue.run(self.reconcile), name="karmada workers")
             tasks.create_task(self._measure(), name="cache metrics")
 
     async def _measure(self) -> NoReturn:

@@ -22,7 +22,7 @@ from fleethook.cel.program import (
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.webhooks.compiled_webhook import MatchCondition, Webhook
-from fleethook.fairness import FairCache
+from fleethook.limits import FairCache
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.work.threads_and_gc import GCFreezer, Worker
@@ -252,7 +252,7 @@ class ConditionEvaluator:
 
     def __init__(self, worker: Worker) -> None:
         """Initialize the evaluator; ``worker`` runs long functions in a thread."""
-        self._cache: Final[FairCache[str, str, Compiled]] = FairCache(MAX_NODES, size_of=lambda program: program.size)
+        self._cache: Final[FairCache[str, Compiled]] = FairCache(MAX_NODES, size_of=lambda program: program.size)
         self._lasting: Final = GCFreezer()
         self._worker: Final = worker
 
@@ -307,8 +307,6 @@ class ConditionEvaluator:
         else:
             compiled = await self._worker.run(cluster, _compile_here, expression)
         self._cache.put(owner, expression, compiled)
-        while self._cache.evict() is not None:
-            pass
         self._lasting.add(_CONTAINERS_PER_NODE * compiled.size)
         return compiled
 

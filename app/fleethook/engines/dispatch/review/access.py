@@ -19,10 +19,9 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher_factory import NamespaceSource
-from fleethook.fairness import ExpiringCache
+from fleethook.limits import CallLimit, FairCache, LimitError
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_texts
 from fleethook.model.kcp import is_path
-from fleethook.outbound.connection_pools import CallSlots, FullError, Quotas
 from fleethook.outbound.http_exchange import FailureLog
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.protocol.connections import NamedCallers
@@ -42,13 +41,13 @@ ACCESS_VERB: Final = "create"
 """A caller needs this verb on ``clusters/<route>`` of the group, with the cluster's name, to ask a route about it."""
 
 MAX_ENTRIES: Final = 10_000
-"""Cached answers of each kind."""
+"""Cached answers."""
 ALLOWED_SECONDS: Final = 60.0
 """A revoked right has effect after this time at the latest."""
 REFUSED_SECONDS: Final = 10.0
 """The apiserver reviews a refused token again after this time, so that a new right has effect soon."""
-# Reviews in flight: for one client address and one cluster, for one client address, for all.
-_QUOTAS: Final = Quotas(connections=8, calls=32, total=128)
+MAX_REVIEWS: Final = 64
+"""Reviews in flight; a single client address has half of them."""
 
 
 class AccessDecision(NamedTuple):
@@ -61,10 +60,6 @@ class AccessDecision(NamedTuple):
 
 class UndecidedError(Exception):
     """The apiserver gave no answer about a token; the caller gets the message."""
-
-
-class BusyError(Exception):
-    """Too many reviews of tokens are in flight."""
 
 
 class _Question(NamedTuple):
@@ -93,18 +88,19 @@ class Tokens:
             post: Posts to the apiserver.
             live: Knows the paths of clusters.
             audiences: A token must be for one of these; for the apiserver's own if there are none.
-            limit: The maximum number of cached answers of each kind.
+            limit: The maximum number of cached answers.
             clock: Returns the time in seconds.
         """
         self._post: Final = post
         self._live: Final = live
         self._audiences: Final = tuple(audiences)
         self._secret: Final = secrets.token_bytes(32)
-        self._allowed: Final[ExpiringCache[_Question, AccessDecision]] = ExpiringCache(limit, clock=clock)
-        # Apart, so that a caller with many invalid tokens evicts no answer of another caller.
-        self._refused: Final[ExpiringCache[_Question, AccessDecision]] = ExpiringCache(limit, clock=clock)
+        # Each cluster owns its permissions and its refusals apart, so that a caller with many invalid tokens evicts no
+        # permission of another caller.
+        self._decisions: Final[FairCache[_Question, tuple[float, AccessDecision]]] = FairCache(limit)
+        self._clock: Final = clock
         self._pending: Final[dict[_Question, asyncio.Task[AccessDecision]]] = {}
-        self._slots: Final = CallSlots(_QUOTAS)
+        self._reviews: Final = CallLimit(MAX_REVIEWS)
         self._failures: Final = FailureLog()
 
     def find(self, token: str, *, cluster: str, route: str) -> AccessDecision | None:
@@ -123,7 +119,7 @@ class Tokens:
 
         Raises:
             UndecidedError: The apiserver gave no answer.
-            BusyError: Too many reviews are in flight.
+            LimitError: Too many reviews are in flight.
         """
         question = self._make_question(token, cluster, route)
         if (known := self._find(question)) is not None:
@@ -144,7 +140,11 @@ class Tokens:
         return _Question(hmac.digest(self._secret, token.encode(), hashlib.sha256), cluster, route)
 
     def _find(self, question: _Question) -> AccessDecision | None:
-        return self._allowed.get(question.cluster, question) or self._refused.get(question.cluster, question)
+        for is_allowed in (True, False):
+            until, decision = self._decisions.get((question.cluster, is_allowed), question) or (0, None)
+            if self._clock() < until:
+                return decision
+        return None
 
     def _forget(self, question: _Question, done: "asyncio.Task[AccessDecision]") -> None:
         del self._pending[question]
@@ -154,17 +154,15 @@ class Tokens:
 
     async def _review(self, token: str, question: _Question, client: str) -> AccessDecision:
         try:
-            async with self._slots.hold(client, question.cluster, seconds=_REVIEW_SECONDS):
+            async with self._reviews.hold(client, seconds=_REVIEW_SECONDS):
                 decision = await self._ask_apiserver(token, question)
-        except FullError as error:
-            raise BusyError from error
         except (APIError, UnreachableError, ValueError) as error:
             text, reason = "cannot review the access of a caller", str(error).replace(token, "(token)")
             self._failures.note(client, question.cluster, text, cluster=question.cluster, error=reason)
             text = "the apiserver cannot review the token; the log of this server has the reason"
             raise UndecidedError(text) from None
-        cache, seconds = (self._allowed, ALLOWED_SECONDS) if decision.allowed else (self._refused, REFUSED_SECONDS)
-        cache.put(question.cluster, question, decision, seconds=seconds)
+        seconds = ALLOWED_SECONDS if decision.allowed else REFUSED_SECONDS
+        self._decisions.put((question.cluster, decision.allowed), question, (self._clock() + seconds, decision))
         return decision
 
     async def _ask_apiserver(self, token: str, question: _Question) -> AccessDecision:
@@ -318,7 +316,7 @@ class ClusterAccess:
                 )
         except UndecidedError as error:
             raise RequestError(503, "ServiceUnavailable", str(error)) from None
-        except BusyError:
+        except LimitError:
             text = "too many callers wait for the apiserver to review their tokens; try again later"
             raise RequestError(429, "TooManyRequests", text) from None
         if decision.allowed:

@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.engines.dispatch.webhook_explanation import explain
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
-from fleethook.fairness import Slots, client_of
+from fleethook.limits import CallLimit, LimitError, client_of
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
@@ -32,7 +32,6 @@ from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.bodies import (
     BodyCharge,
     ClientGoneError,
-    FullQuotaError,
     Reply,
     RequestError,
     RequestQuota,
@@ -79,10 +78,9 @@ class DispatchContext(NamedTuple):
     access: ClusterAccess
     quota: RequestQuota
     metrics: DispatchMetrics
-    refusals: Slots
-    """The slots for reading requests beyond the quota. The refusal of a request repeats the uid of its body."""
-    unknown: Slots
-    """The slots for reading requests whose consumer is known only from the body or from the apiserver."""
+    reading: CallLimit
+    """Limits the bodies that are read before a request counts to the quota: its consumer is not known yet, or the quota
+    is used up, and the refusal repeats the uid of the body."""
 
 
 class ClusterCall(NamedTuple):
@@ -163,27 +161,23 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
     async def _read_and_answer(self, scope: Scope, receive: Receive, charge: BodyCharge) -> Reply:
         """Read a body and answer it; a request counts to the quota while its body is read.
 
-        Bodies of requests beyond the quota are read one at a time. Before the consumer is known, a few bodies are read
-        at the same time. So one consumer cannot have more requests in progress than its share, and the server can close
-        its other connections for new ones.
+        Beyond the quota, and before the consumer is known, few bodies are read at a time. So one consumer cannot have
+        more requests in progress than its share, and the server can close its other connections for new ones.
         """
         context, consumer = self._context, self._find_consumer(scope)
-        lane, slots = consumer or client_of(scope.get("client")), context.unknown
         with contextlib.ExitStack() as held:
             # Copies of the scope, because the next request of the connection may get the same one.
             has_place = False
             if consumer:
-                try:
+                with contextlib.suppress(LimitError):
                     held.enter_context(context.quota.hold(consumer))
-                except FullQuotaError:
-                    slots = context.refusals
-                else:
                     scope, has_place = {**scope, _PLACE: True}, True
             else:
                 scope = {**scope, _IDENTIFIED: held.close}
             if not has_place:
-                await _wait_to_read(slots, lane, _find_connection(scope))
-                held.callback(slots.release, lane)
+                reader = consumer or client_of(scope.get("client"))
+                await _wait_to_read(context.reading, reader, _find_connection(scope))
+                held.callback(context.reading.release, reader)
             return await super()._read_and_answer(scope, receive, charge)
 
     def _find_turn(self, call: ClusterCall) -> str:
@@ -226,7 +220,7 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
                 else context.quota.hold(cluster, received.call.charge, size=request.size)
             ):
                 dispatched, answer = yield from self._decide_within_quota(received, request)
-        except FullQuotaError as full:
+        except LimitError as full:
             metrics.count_refused(cluster, is_known=is_known)
             # Under any failurePolicy.
             error = too_many_requests(f"{full}; try again later")
@@ -289,15 +283,15 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
         return line
 
 
-async def _wait_to_read(slots: Slots, lane: str, connection: ClientConnection | None) -> None:
-    """Take a slot to read a body, which the caller releases; raises ClientGoneError."""
-    turn = slots.join(lane)
+async def _wait_to_read(reading: CallLimit, reader: str, connection: ClientConnection | None) -> None:
+    """Wait until a body may be read, which counts until the caller releases it; raises ClientGoneError."""
+    turn = reading.join(reader)
     if turn is None:
         return
     if connection is not None:
         connection.wait_for(turn)
     try:
-        await slots.wait(turn, lane)
+        await reading.wait(turn, reader)
     except asyncio.CancelledError:
         if connection is not None and connection.is_gone:
             # Otherwise the bytes of closed connections would stay in memory until their turn.

@@ -126,26 +126,23 @@ class DispatchMetrics:
 
 
 class CallMetrics(Collector):
-    """The numbers of webhook calls: in flight, waiting, refused by a quota, and repeated."""
+    """The numbers of webhook calls: in flight, waiting, refused, and repeated."""
 
     def __init__(self, client: HookClient) -> None:
         self._client: Final = client
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
-        slots = self._client.slots
-        yield GaugeMetricFamily("fleethook_webhook_calls_in_flight", "Webhook calls in flight.", slots.under_way)
+        calls = self._client.calls
+        yield GaugeMetricFamily("fleethook_webhook_calls_in_flight", "Webhook calls in flight.", calls.total)
         yield GaugeMetricFamily(
-            "fleethook_webhook_calls_waiting", "Webhook calls that wait for other calls to end.", slots.queued
+            "fleethook_webhook_calls_waiting", "Webhook calls that wait for other calls to end.", calls.waiting
         )
-        refused = CounterMetricFamily(
+        yield CounterMetricFamily(
             "fleethook_webhook_calls_refused",
-            "Webhook calls refused because a quota was full, by quota.",
-            labels=["quota"],
+            "Webhook calls refused because too many others were in flight.",
+            calls.refused,
         )
-        for quota, count in slots.refused.items():
-            refused.add_metric([quota], count)
-        yield refused
         retries = CounterMetricFamily(
             "fleethook_webhook_call_retries",
             "Webhook calls repeated because of a Retry-After header, by status: 429 or 5xx.",

@@ -18,7 +18,8 @@ from fleethook.work.threads_and_gc import Worker
 _EVENT_LOOP_LIMITS: Final = ScriptLimits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """Limits of a script on the event loop."""
 _LIMIT_ERRORS: Final = frozenset({"deadline", "instructions", "memory"})
-_THREADS: Final = 4
+_THREADS: Final = 6
+"""Threads of slow scripts; a single script has half of them."""
 MAX_WAITING: Final = 128
 """Calls that may run on threads or wait."""
 MAX_WAITING_EACH: Final = 64
@@ -69,8 +70,7 @@ class Runner:
         self._max_waiting: Final = max_waiting
         self._max_waiting_each: Final = max_waiting_each
         self._calls_until_retry: Final = calls_until_retry
-        # One script leaves a thread to the others.
-        self._worker: Final = Worker(_THREADS, share=_THREADS - 1, name="lua")
+        self._worker: Final = Worker(_THREADS, name="lua")
         self._idle: Final[list[Machine]] = []
         self._slow: Final[dict[str, int]] = {}
 

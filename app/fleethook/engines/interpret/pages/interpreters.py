@@ -47,8 +47,6 @@ from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, 
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import Worker
 
-_MAX_RUNNING: Final = 2
-
 
 class InterpretersState(NamedTuple):
     """The values that the pages of the section share.
@@ -77,7 +75,7 @@ def make_state(context: ConsoleContext) -> InterpretersState:
             namespace=settings.karmada_namespace, bundle=settings.bundle, conventions=settings.interpret_conventions,
         )  # fmt: skip
 
-    return InterpretersState(Watch(context.store, prepare), Worker(_MAX_RUNNING, name="playground"))
+    return InterpretersState(Watch(context.store, prepare), Worker(name="playground"))
 
 
 INTERPRETERS: Final = KeptValue(make_state)

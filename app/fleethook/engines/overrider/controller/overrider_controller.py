@@ -61,7 +61,6 @@ from fleethook.work.threads_and_gc import Worker
 _log: Final = logging.getLogger(__name__)
 
 RESYNC_SECONDS: Final = 600.0
-_WORKERS: Final = 8
 _FIRST_PAUSE_SECONDS: Final = 1.0
 # After a failed comparison of all workloads.
 _RETRY_SECONDS: Final = 10.0
@@ -164,7 +163,7 @@ class OverriderController:
                     tasks.create_task(self._start_when_read(kind), name=f"first read of {kind.kind}")
                 for binding in self._handlers.bindings():
                     self.queue.add(binding)
-                tasks.create_task(self.queue.run(self.reconcile, workers=_WORKERS), name="overriders")
+                tasks.create_task(self.queue.run(self.reconcile), name="overriders")
                 tasks.create_task(self._resync(), name="resync")
         finally:
             for end in endings:
