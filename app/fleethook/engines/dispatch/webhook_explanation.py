@@ -1,7 +1,7 @@
 """Explains which webhooks a request is sent to, and why the others are skipped, with the functions of dispatch."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -15,12 +15,7 @@ from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
 from fleethook.engines.dispatch.input_request import NAMESPACE, InputRequest, is_review
-from fleethook.engines.dispatch.match.rule_matching import (
-    Attributes,
-    EquivalentIndex,
-    WebhookInvocation,
-    find_nearest_miss,
-)
+from fleethook.engines.dispatch.match.rule_matching import Attributes, EquivalentIndex, WebhookInvocation
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
     NamespaceLabels,
@@ -37,7 +32,8 @@ from fleethook.engines.dispatch.schema_owner import OwnerStatus
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest, Kind
-from fleethook.model.gvk import GroupVersionKind, gvk_of
+from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, gvk_of
+from fleethook.model.webhook_rules import EVERY, FieldMatch, RuleAttributes, RuleWithOperations, compare_fields
 from fleethook.work.threads_and_gc import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
 from fleethook.workload_schema.structural_schema import find_violation
@@ -252,6 +248,55 @@ def _explain_match(relevant: RelevantWebhook, attributes: Attributes) -> Verdict
     group, version, resource = invocation.resource
     other = f"{group or 'core'}/{version} {resource}"
     return Verdict(Stage.RULES, ok=True, reason=f"{rule} matches {other}, an equivalent resource")
+
+
+class NearMiss(NamedTuple):
+    """The rule that comes closest to a request, and the fields that do not match."""
+
+    rule: int
+    missed: tuple[FieldMatch, ...]
+    equivalent: GroupVersionResource | None = None
+    """The equivalent resource that the rule would match, None for the resource of the request."""
+
+    def __str__(self) -> str:
+        other = f" {_format_equivalent(self.equivalent)}," if self.equivalent is not None else ""
+        return f"rules[{self.rule}] would match{other} if {' and '.join(map(_describe_miss, self.missed))}"
+
+
+def _format_equivalent(resource: GroupVersionResource) -> str:
+    return f"{resource.group or 'core'}/{resource.version} {resource.resource}, an equivalent resource"
+
+
+def _describe_miss(axis: FieldMatch) -> str:
+    if axis.name == "scope":
+        return f"its scope were {axis.actual!r} or '*' instead of {axis.listed[0]!r}"
+    if axis.name == "matchPolicy":
+        return "matchPolicy were Equivalent"
+    text = f"{axis.actual!r} were in {axis.name} {list(axis.listed)}"
+    if axis.name == "resources" and "/" in axis.actual and EVERY in axis.listed:
+        return f"{text}, whose '*' includes no subresources"
+    return text
+
+
+def find_nearest_miss(webhook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> NearMiss | None:
+    """Return the first rule with the fewest fields that do not match; None without rules, or if one of them matches."""
+    nearest = min(_list_misses(webhook, attributes, equivalents), key=lambda miss: len(miss.missed), default=None)
+    return nearest if nearest is not None and nearest.missed else None
+
+
+def _list_misses(webhook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> Iterator[NearMiss]:
+    policy = () if webhook.matches_equivalents else (FieldMatch("matchPolicy", False, ("Exact",), "Equivalent"),)
+    for number, rule in enumerate(webhook.rules):
+        yield NearMiss(number, _list_missed(rule, attributes))
+        # An equivalent is nearer only if the rule names it.
+        open_rule = rule._replace(operations=frozenset({EVERY}), scope=EVERY)
+        if (other := equivalents.find_first(open_rule, attributes)) is not None:
+            missed = _list_missed(rule, attributes._replace(resource=other.resource))
+            yield NearMiss(number, (*policy, *missed), other.resource)
+
+
+def _list_missed(rule: RuleWithOperations, attributes: RuleAttributes) -> tuple[FieldMatch, ...]:
+    return tuple(axis for axis in compare_fields(rule, attributes) if not axis.ok)
 
 
 def _describe_nearest_miss(

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.match.rule_matching import EquivalentIndex, find_nearest_miss
+from fleethook.engines.dispatch.match.rule_matching import EquivalentIndex
+from fleethook.engines.dispatch.webhook_explanation import find_nearest_miss
 from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.model.webhook_rules import RuleAttributes
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget

@@ -3,7 +3,7 @@
 Upstream: `Attributes` of k8s.io/apiserver pkg/admission, and pkg/admission/plugin/webhook/predicates/rules.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.dispatch.dispatch_errors import StatusError
@@ -15,10 +15,8 @@ from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.model.webhook_rules import (
     EVERY,
-    FieldMatch,
     RuleAttributes,
     RuleWithOperations,
-    compare_fields,
     matches_group,
     matches_operation,
     matches_resource,
@@ -240,52 +238,3 @@ def find_invocation(
         if equivalent is not None:
             return WebhookInvocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
     return None
-
-
-class NearMiss(NamedTuple):
-    """The rule that comes closest to a request, and the fields that do not match."""
-
-    rule: int
-    missed: tuple[FieldMatch, ...]
-    equivalent: GroupVersionResource | None = None
-    """The equivalent resource that the rule would match, None for the resource of the request."""
-
-    def __str__(self) -> str:
-        other = f" {_format_equivalent(self.equivalent)}," if self.equivalent is not None else ""
-        return f"rules[{self.rule}] would match{other} if {' and '.join(map(_describe_miss, self.missed))}"
-
-
-def _format_equivalent(resource: GroupVersionResource) -> str:
-    return f"{resource.group or 'core'}/{resource.version} {resource.resource}, an equivalent resource"
-
-
-def _describe_miss(axis: FieldMatch) -> str:
-    if axis.name == "scope":
-        return f"its scope were {axis.actual!r} or '*' instead of {axis.listed[0]!r}"
-    if axis.name == "matchPolicy":
-        return "matchPolicy were Equivalent"
-    text = f"{axis.actual!r} were in {axis.name} {list(axis.listed)}"
-    if axis.name == "resources" and "/" in axis.actual and EVERY in axis.listed:
-        return f"{text}, whose '*' includes no subresources"
-    return text
-
-
-def find_nearest_miss(webhook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> NearMiss | None:
-    """Return the first rule with the fewest fields that do not match; None without rules, or if one of them matches."""
-    nearest = min(_list_misses(webhook, attributes, equivalents), key=lambda miss: len(miss.missed), default=None)
-    return nearest if nearest is not None and nearest.missed else None
-
-
-def _list_misses(webhook: Webhook, attributes: RuleAttributes, equivalents: EquivalentIndex) -> Iterator[NearMiss]:
-    policy = () if webhook.matches_equivalents else (FieldMatch("matchPolicy", False, ("Exact",), "Equivalent"),)
-    for number, rule in enumerate(webhook.rules):
-        yield NearMiss(number, _list_missed(rule, attributes))
-        # An equivalent is nearer only if the rule names it.
-        open_rule = rule._replace(operations=frozenset({EVERY}), scope=EVERY)
-        if (other := equivalents.find_first(open_rule, attributes)) is not None:
-            missed = _list_missed(rule, attributes._replace(resource=other.resource))
-            yield NearMiss(number, (*policy, *missed), other.resource)
-
-
-def _list_missed(rule: RuleWithOperations, attributes: RuleAttributes) -> tuple[FieldMatch, ...]:
-    return tuple(axis for axis in compare_fields(rule, attributes) if not axis.ok)
