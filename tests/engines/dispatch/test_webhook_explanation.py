@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
-from fleethook.engines.dispatch.webhook_explanation import ExplainedWebhook, Explanation, explain
+from fleethook.engines.dispatch.match.rule_matching import EquivalentIndex
+from fleethook.engines.dispatch.webhook_explanation import ExplainedWebhook, Explanation, explain, find_nearest_miss
+from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.model.gvk import GroupVersionResource
+from fleethook.model.webhook_rules import RuleAttributes
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
@@ -266,3 +270,31 @@ async def test_too_many_webhooks_are_noted(front: Front, server: Webhooks) -> No
         dispatcher = front.dispatcher(store)
         found = await explain(dispatcher, request_of(review()), cluster="ws2", deadline=deadline)
         assert found.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("rule", "request_", "text"),
+    [
+        ({"resources": ["namespaces"], "scope": "Namespaced"}, ("namespaces", "", True),
+         "its scope were 'Cluster' or '*' instead of 'Namespaced'"),
+        ({"resources": ["namespaces"], "scope": "Cluster"}, ("namespaces", "status", True),
+         "'namespaces/status' were in resources ['namespaces']"),
+        ({"resources": ["*"]}, ("pods", "status", True),
+         "'pods/status' were in resources ['*'], whose '*' includes no subresources"),
+        ({"resources": ["nodes"], "scope": "Namespaced"}, ("nodes", "", False),
+         "its scope were 'Cluster' or '*' instead of 'Namespaced'"),
+        ({"resources": ["pods/*"], "operations": ["UPDATE"]}, ("pods", "exec", True),
+         "'CREATE' were in operations ['UPDATE']"),
+        ({"resources": ["*/scale"]}, ("pods", "", True), "'pods' were in resources ['*/scale']"),
+        ({"resources": ["pods"]}, ("pods", "", True), None),
+    ],
+)  # fmt: skip
+def test_the_nearest_miss_names_the_fields_to_change(
+    rule: dict[str, Any], request_: tuple[str, str, bool], text: str | None
+) -> None:
+    every = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "scope": "*"}
+    (hook,) = compile_webhooks("validating", "c", configuration("c", "validating", webhook(rules=[{**every, **rule}])))
+    plural, subresource, namespaced = request_
+    request = RuleAttributes("CREATE", GroupVersionResource("", "v1", plural), subresource, namespaced=namespaced)
+    miss = find_nearest_miss(hook, request, EquivalentIndex(()))
+    assert (None if miss is None else str(miss)) == (None if text is None else f"rules[0] would match if {text}")

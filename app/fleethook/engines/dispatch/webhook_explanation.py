@@ -6,15 +6,13 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.api_schema import check_object, load_served
 from fleethook.cel.check.reads import list_reads
-from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
-from fleethook.engines.dispatch.input_request import NAMESPACE, InputRequest, is_review
+from fleethook.engines.dispatch.input_request import InputRequest
 from fleethook.engines.dispatch.match.rule_matching import Attributes, EquivalentIndex, WebhookInvocation
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
@@ -31,8 +29,8 @@ from fleethook.engines.dispatch.match.should_call import (
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
-from fleethook.model.admission import AdmissionRequest, Kind
-from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, gvk_of
+from fleethook.model.admission import AdmissionRequest
+from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.webhook_rules import EVERY, FieldMatch, RuleAttributes, RuleWithOperations, compare_fields
 from fleethook.work.threads_and_gc import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
@@ -404,35 +402,6 @@ async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tupl
             for one in await run_work(dispatcher.find_relevant(target, attributes.cluster, phase))
         ]
     )
-
-
-_UNDELETABLE: Final = ("default", "kube-system", "kube-public")
-_CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap"}
-
-
-def find_refusal(store: Store, planned: InputRequest, *, is_live: bool) -> str:
-    """Return why an apiserver refuses a request before it asks a webhook; a review has passed these checks.
-
-    kcp has the same admission plugin NamespaceLifecycle (pkg/admission/namespacelifecycle).
-    """
-    request, namespace = planned.request, planned.request.namespace
-    document = planned.source.document
-    if is_review(document):
-        return ""
-    # An apiserver cannot decode wrong types of built-in kinds, and of metadata. The rest is for `refuse_invalid`.
-    is_built_in = gvk_of(document).group in load_served().built_in
-    decoded = document if is_built_in else {**_CONFIG_MAP, "metadata": document.get("metadata")}
-    for one in check_object(decoded) if request.operation in ("CREATE", "UPDATE") else ():
-        if one.code == "invalid":
-            return f"{one.field}: {one.message}"
-    if request.kind == Kind(*NAMESPACE):
-        is_deleted = request.operation == "DELETE" and not request.sub_resource and request.name in _UNDELETABLE
-        return f"namespace {request.name} may not be deleted" if is_deleted else ""
-    written = request.operation in ("CREATE", "UPDATE") and request.kind.group != "authorization.k8s.io"
-    known = {key.name for key in store.keys(NAMESPACE.group_kind) if key.cluster == planned.cluster} if is_live else ()
-    if not (written and namespace and known) or namespace in known:
-        return ""
-    return f"namespace {namespace} of {name_cluster(planned.cluster)} does not exist"
 
 
 def refuse(found: Explanation, reason: str) -> Explanation:

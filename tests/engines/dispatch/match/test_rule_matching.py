@@ -4,14 +4,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.match.rule_matching import EquivalentIndex
-from fleethook.engines.dispatch.webhook_explanation import find_nearest_miss
-from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
-from fleethook.model.webhook_rules import RuleAttributes
-from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget
+from tests.engines.dispatch.builders import configuration, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, hook, patch
-from tests.engines.dispatch.worlds import resource
 
 
 async def test_both_objects_of_an_update_and_the_old_object_of_a_deletion_are_annotated(
@@ -77,31 +72,3 @@ async def test_objects_without_metadata_are_annotated_and_returned_without_metad
     found = await front.dispatch(store, made, cluster="ws1", phase="mutating")
     assert server.calls[0].object["metadata"] == {"annotations": {"kcp.io/cluster": "ws1"}}
     assert apply_response(found, sent) == {**sent, "spec": {"seen": True}}
-
-
-@pytest.mark.parametrize(
-    ("rule", "request_", "text"),
-    [
-        ({"resources": ["namespaces"], "scope": "Namespaced"}, ("namespaces", "", True),
-         "its scope were 'Cluster' or '*' instead of 'Namespaced'"),
-        ({"resources": ["namespaces"], "scope": "Cluster"}, ("namespaces", "status", True),
-         "'namespaces/status' were in resources ['namespaces']"),
-        ({"resources": ["*"]}, ("pods", "status", True),
-         "'pods/status' were in resources ['*'], whose '*' includes no subresources"),
-        ({"resources": ["nodes"], "scope": "Namespaced"}, ("nodes", "", False),
-         "its scope were 'Cluster' or '*' instead of 'Namespaced'"),
-        ({"resources": ["pods/*"], "operations": ["UPDATE"]}, ("pods", "exec", True),
-         "'CREATE' were in operations ['UPDATE']"),
-        ({"resources": ["*/scale"]}, ("pods", "", True), "'pods' were in resources ['*/scale']"),
-        ({"resources": ["pods"]}, ("pods", "", True), None),
-    ],
-)  # fmt: skip
-def test_the_nearest_miss_names_the_fields_to_change(
-    rule: dict[str, Any], request_: tuple[str, str, bool], text: str | None
-) -> None:
-    every = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "scope": "*"}
-    (hook,) = compile_webhooks("validating", "c", configuration("c", "validating", webhook(rules=[{**every, **rule}])))
-    plural, subresource, namespaced = request_
-    request = RuleAttributes("CREATE", resource(plural=plural, group=""), subresource, namespaced=namespaced)
-    miss = find_nearest_miss(hook, request, EquivalentIndex(()))
-    assert (None if miss is None else str(miss)) == (None if text is None else f"rules[0] would match if {text}")

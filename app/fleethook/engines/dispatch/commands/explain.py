@@ -30,6 +30,7 @@ from fleethook.engines.dispatch.input_request import (
     InputRequestError,
     RequestOperation,
     RequestOptions,
+    find_refusal,
     is_review,
     make_input_request,
 )
@@ -37,7 +38,6 @@ from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.dispatch.webhook_explanation import (
     ExplainedWebhook,
     Explanation,
-    find_refusal,
     name_cluster,
     refuse,
     refuse_invalid,
