@@ -122,17 +122,6 @@ def run(function: str, *arguments: str, **environment: str) -> list[str]:
     return result.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["re"], ["render", "replay", ":4"]), (["lint", "--out"], ["--output", ":4"]), (["crds", "ca"], ["cache", ":4"]),
-        (["lint", "--output", ""], ["text", "json", "github", ":4"]), (["lint", "-f", ""], [":0"]),
-    ],
-)  # fmt: skip
-def test_kubectl_completes_commands_options_values_and_files(words: list[str], expected: list[str]) -> None:
-    assert run("complete_for_kubectl", "kubectl_complete-fleethook", *words) == expected
-
-
 def test_the_plugin_names_itself_as_users_call_it() -> None:
     assert run("main", "/usr/bin/kubectl-fleethook", "lint", "-h")[0].split()[1:4] == ["kubectl", PROGRAM, "lint"]
     assert run("main", "/usr/bin/fleethook", "lint", "-h")[0].split()[1:3] == [PROGRAM, "lint"]

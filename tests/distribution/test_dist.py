@@ -73,7 +73,6 @@ def test_the_sdist_builds_the_same_wheel(tmp_path: Path) -> None:
 def test_the_installed_programs_report_their_version(installed: Path, tmp_path: Path) -> None:
     for program in ("fleethook", "kubectl-fleethook"):
         assert run(installed / program, "--version", directory=tmp_path) == f"fleethook {__version__}\n"
-    assert run(installed / "kubectl_complete-fleethook", "ren", directory=tmp_path) == "render\n:4\n"
     assert run(installed / "pip", "check", directory=tmp_path) == "No broken requirements found.\n"
 
 

@@ -1,4 +1,4 @@
-"""kubectl finds, runs and completes the plugin. It needs no cluster."""
+"""kubectl finds and runs the plugin. It needs no cluster."""
 
 import os
 import subprocess
@@ -23,8 +23,3 @@ def run(binaries: Path, *arguments: str) -> str:
 def test_kubectl_runs_the_plugin(binaries: Path) -> None:
     assert run(binaries, "fleethook", "--version") == f"fleethook {__version__}\n"
     assert "kubectl fleethook render" in run(binaries, "fleethook", "render", "--help")
-
-
-def test_kubectl_completes_the_plugin(binaries: Path) -> None:
-    assert run(binaries, "__complete", "fleethook", "lint", "--output", "gi").splitlines()[:2] == ["github", ":4"]
-    assert "doctor" in run(binaries, "__complete", "fleethook", "do").splitlines()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import click
-from click.shell_completion import ShellComplete, shell_complete
+from click.shell_completion import shell_complete
 
 from fleethook import __version__
 from fleethook.cli.command_line import CommandGroup, run
@@ -97,12 +97,3 @@ def main() -> None:
     except KeyboardInterrupt:
         # Only a command that calls `raise_at_interrupt` raises it.
         sys.exit(INTERRUPTED)
-
-
-def complete_for_kubectl() -> None:
-    """Print the completions of the arguments for kubectl, as the program ``kubectl_complete-fleethook``."""
-    *words, last = sys.argv[1:] or [""]
-    found = ShellComplete(build_program(), {}, PROGRAM, _COMPLETE_VARIABLE).get_completions(words, last)
-    names = [one.value for one in found if one.type == "plain"]
-    # The last line is a directive of Cobra, kubectl's library: 4 for no files, 0 for files.
-    write(*names, ":4" if names else ":0")

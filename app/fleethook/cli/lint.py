@@ -93,9 +93,7 @@ def report_findings(
 def _describe_examined(options: SourceOptions) -> str:
     """Return the files without objects in words."""
     count = sum(isinstance(file, Path) for file in list_files(options.files, options.reading.exclude or ()))
-    examined = f"examined {count} files" if count > 1 else "examined 1 file"
-    if count == 0:
-        examined = "no file is named *.json, *.yaml or *.yml"
+    examined = f"examined {count} file{'s' * (count != 1)}" if count else "no file is named *.json, *.yaml or *.yml"
     namespace = f"of namespace {options.namespace} " if options.namespace else ""
     return f"{namespace}in {', '.join(map(name_source, options.files))}: {examined}"
 

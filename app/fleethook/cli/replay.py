@@ -188,8 +188,6 @@ def _exit(report: Report, *, is_filtered: bool) -> None:
         raise SystemExit(CHECK_FAILED)
 
 
-MAX_SHOWN: Final = 50
-"""Groups of changes with an example in text; the others are counted."""
 _STYLES: Final = {"-": "red", "+": "green", " ": "cyan"}
 
 
@@ -211,16 +209,13 @@ def _list_groups(report: Report) -> list[ChangeGroup]:
 
 def _print_text(report: Report) -> None:
     """Write a summary for people, coloured on a terminal: groups, notes and numbers."""
-    groups = _list_groups(report)
-    for group in groups[:MAX_SHOWN]:
+    for group in _list_groups(report):
         kinds, route, cluster, about = group.name
         title = f"{', '.join(kinds)}: {about or 'no object'}, {route}{f' in {cluster}' if cluster else ''}"
         write_styled(styled(f"{title}: {_count(group.count, 'review')}", "bold"))
         write_styled(styled(f"  for example {_describe_example(group.example)}"))
         for sign, text in describe_change(group.example):
             write_styled(styled(f"    {text}" if sign == " " else f"      {sign} {text}", _STYLES[sign]))
-    if len(groups) > MAX_SHOWN:
-        write_styled(styled(f"and {_count(len(groups) - MAX_SHOWN, 'further kind')} of changes"))
     for name, number in sorted(report.unasked.items()):
         write_styled(styled(f"not asked any more: {name} (in {_count(number, 'review')})", "yellow"))
     for reason, number in sorted(report.skipped.items()):

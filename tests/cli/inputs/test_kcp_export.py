@@ -72,7 +72,7 @@ def test_a_provider_explains_the_request_of_a_consumer(provider: Provider, write
     result = provider.explain("--request", write_yaml("w.yaml", widget()), "--cluster", "c")
     assert (result.exit_code, "owner: p (bound)" in result.stdout) == (0, True), result.output
     assert "call   hooks/w.example.org/0" in result.stdout
-    assert "note: Namespaces of consumers are unknown" in result.stderr
+    assert "note: Namespaces of consumers c, d are unknown" in result.stderr
 
 
 def test_all_missing_rights_of_a_provider_are_named_at_once(provider: Provider, write_yaml: WriteYAML) -> None:

@@ -93,12 +93,6 @@ def unknown(text: str, remedy: str) -> Diagnosis:
     return Diagnosis("unknown", CHECK, f"not examined: {text}", remedy)
 
 
-def find_failed(message: str) -> str:
-    """Return the webhook that an apiserver could not call, ``""`` if its answer has another reason."""
-    failed = _FAILED.search(message)
-    return failed[1] if failed else ""
-
-
 def judge_call(url: str, status: int, message: str) -> Diagnosis:
     """Return the meaning of an answer of a webhook to this machine, with status 0 for no answer."""
     if status != _NOT_FOUND and 0 < status < _SERVER_ERROR:
@@ -199,16 +193,16 @@ def make_rule_probe(webhook: RegisteredWebhook, resource: ServedResource) -> Pro
         if each.get("operator") in ("In", "Exists"):
             labels[str(each.get("key"))] = next(iter(list_texts(each.get("values"))), "")
     version = f"{resource.group}/{resource.version}" if resource.group else resource.version
-    metadata = {"name": NAME, "labels": labels, "annotations": {PROBE_ANNOTATION: _name_rule(webhook)}}
+    metadata = {
+        "name": NAME,
+        "labels": labels,
+        "annotations": {PROBE_ANNOTATION: webhook.own.name.removesuffix(SUFFIX)},
+    }
     body = {"apiVersion": version, "kind": resource.kind, "metadata": metadata, **_MEMBERS.get(resource.kind, {})}
     return Probe(
         "rules", webhook.own.name, resource.group, resource.version, resource.plural, namespaced=resource.namespaced,
         body=body,
     )  # fmt: skip
-
-
-def _name_rule(one: RegisteredWebhook) -> str:
-    return str(one.own.name).removesuffix(SUFFIX)
 
 
 class CallExaminer:
@@ -263,9 +257,7 @@ class CallExaminer:
         called: dict[_Address, Diagnosis] = {}
         for one in self._registered:
             address = find_address(one)
-            if address in known or address in called:
-                continue
-            if one.service and address in silent:
+            if address in known or address in called or (one.service and address in silent):
                 continue
             if one.service:
                 text = f"whether the apiserver can call the Service {address.name}, and trusts its certificate"
@@ -277,14 +269,11 @@ class CallExaminer:
     async def _call(self, one: RegisteredWebhook) -> Diagnosis:
         """Send a review to the URL of a webhook."""
         url = str(one.client_config.get("url"))
-        metadata = {"name": NAME, "annotations": {PROBE_ANNOTATION: _name_rule(one)}}
+        metadata = {"name": NAME, "annotations": {PROBE_ANNOTATION: one.own.name.removesuffix(SUFFIX)}}
+        named = {"group": one.own.group, "version": one.own.version}
         request = {
             "uid": NAME, "operation": "CREATE", "dryRun": True, "object": {"metadata": metadata},
-            "kind": {"group": one.own.group, "version": one.own.version, "kind": ""},
-            "resource": {
-                "group": one.own.group, "version": one.own.version,
-                "resource": next(iter(one.own.resources), ""),
-            },
+            "kind": {**named, "kind": ""}, "resource": {**named, "resource": next(iter(one.own.resources), "")},
         }  # fmt: skip
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         endpoint = WebhookEndpoint(url, ca_bundle=find_address(one).ca_bundle)
@@ -301,7 +290,8 @@ class CallExaminer:
             path = probe.build_path(namespace)
             await self._connection.request("POST", path, query={"dryRun": "All"}, body=probe.body)
         except APIError as error:
-            return _Asked(judge(probe, error.code, error.message, namespace=namespace), find_failed(error.message))
+            failed = _FAILED.search(error.message)
+            return _Asked(judge(probe, error.code, error.message, namespace=namespace), failed[1] if failed else "")
         return _Asked(judge(probe, _CREATED, "", namespace=namespace))
 
     async def _ask_rule(self, one: RegisteredWebhook) -> _Asked:

@@ -202,7 +202,12 @@ def read_source(
 
         # kubectl would apply them in the workspace of the kubeconfig.
         change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
-    after, changed = overlay(before, change, namespace=_find_namespace(options), kcp=options.kcp)
+    namespace = None
+    if options.reads_cluster:
+        from fleethook.cli.inputs.cluster_reader import find_namespace  # noqa: PLC0415 - as for `_read_cluster`
+
+        namespace = options.namespace or find_namespace(options.kubeconfig, options.context)
+    after, changed = overlay(before, change, namespace=namespace, kcp=options.kcp)
     return InputObjects(after, before, changed, errors)
 
 
@@ -251,15 +256,6 @@ def select_dispatching(*, kcp: bool) -> tuple[WatchedResource, ...]:
     `read_source` reads those that a CustomResourceDefinition of the cluster defines.
     """
     return tuple(one for one in DISPATCHING if kcp or one not in KCP)
-
-
-def _find_namespace(options: SourceOptions) -> str | None:
-    """Return the namespace of manifests that name none, None for objects of files."""
-    if not options.reads_cluster:
-        return None
-    from fleethook.cli.inputs.cluster_reader import find_namespace  # noqa: PLC0415 - as for `_read_cluster`
-
-    return options.namespace or find_namespace(options.kubeconfig, options.context)
 
 
 def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) -> list[Document]:

@@ -5,6 +5,7 @@ APIExport (kcp, pkg/virtual/apiexport). Each shard has one, and an APIExportEndp
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,6 +36,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
 )
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
+from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import API_EXPORT, CLUSTER_ANNOTATION, cluster_of
 
@@ -46,7 +48,6 @@ _OWN: Final = (
 )  # fmt: skip
 _StreamConsumers = Callable[["Connection"], AsyncIterator[Document]]
 """Yields objects of all consumers of a virtual workspace."""
-_MAX_NAMED: Final = 5
 
 
 def read_export(export: str, kubeconfig: Path | None, *, context: str | None) -> list[Document]:
@@ -151,23 +152,18 @@ async def _find_urls(connection: "Connection", export: str) -> list[str]:
 
 async def _stream_bindings(connection: "Connection") -> AsyncIterator[Document]:
     """Yield the bindings of consumers, and their Namespaces if the export claims them."""
-    found: list[JSONObject] = []
     try:
-        found += await read_resource(connection, APIBINDINGS, prefix=EVERY_CLUSTER)
+        found = await read_resource(connection, APIBINDINGS, prefix=EVERY_CLUSTER)
     except UnservedError as error:
         fail(f"{connection.host} is no virtual workspace of an APIExport: {error}")
-    consumers = {cluster_of(one) for one in found}
-    try:
+    namespaces: list[JSONObject] = []
+    with contextlib.suppress(UnservedError):
         namespaces = await read_resource(connection, NAMESPACES, prefix=EVERY_CLUSTER)
-        # Without an accepted claim for Namespaces, the list has none of a consumer.
-        missing = sorted(consumers - {cluster_of(namespace) for namespace in namespaces})
-        whose = f"of consumers {', '.join(missing[:_MAX_NAMED])}{', …' * (len(missing) > _MAX_NAMED)}"
-    except UnservedError:
-        namespaces, missing, whose = [], sorted(consumers), "of consumers"
-    if missing:
+    # Without an accepted claim for Namespaces, the list has none of a consumer.
+    if missing := {cluster_of(one) for one in found} - {cluster_of(one) for one in namespaces}:
         write_error(
-            f"note: Namespaces {whose} are unknown, because the APIExport has no accepted claim for them; "
-            "webhooks with a namespaceSelector cannot be explained"
+            f"note: Namespaces of consumers {list_some(missing)} are unknown, because the APIExport has no accepted "
+            "claim for them; webhooks with a namespaceSelector cannot be explained"
         )
     for document in (*found, *namespaces):
         yield Document(document, CLUSTER, 0)
