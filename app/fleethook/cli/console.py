@@ -14,7 +14,6 @@ from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.input_objects import SourceOptions
 from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
-    ConsumersOption,
     ContextOption,
     ExcludeOption,
     FilenameOption,
@@ -22,6 +21,7 @@ from fleethook.cli.options import (
     InClusterOption,
     InterpretersOption,
     KcpCacheOption,
+    KcpExportOption,
     KcpOption,
     KubeconfigOption,
     RulesOption,
@@ -48,7 +48,7 @@ def console(
     in_cluster: InClusterOption = False,
     kcp: KcpOption = False,
     kcp_cache_kubeconfig: KcpCacheOption = None,
-    kcp_export: ConsumersOption = None,
+    kcp_export: KcpExportOption = None,
     namespace: Annotated[
         str | None, Option("--namespace", "-n", help="Namespace of the server and its Lease (default: the pod's).")
     ] = None,
@@ -56,7 +56,6 @@ def console(
     rules: RulesOption = None,
     records: Annotated[Path | None, Option(help="Directory of recorded reviews (`serve --record`).")] = None,
     crd_cache: Annotated[Path | None, Option(help="Data directory of the cache of CRD tarballs.")] = None,
-    playground: Annotated[bool, Option(help="Let the playground run scripts in a sandbox.")] = True,
     token: Annotated[bool, Option(help="Ask a browser for the token of the printed address.")] = True,
     metrics_url: Annotated[str | None, Option(help="URL of a server's /metrics, for the overview.")] = None,
     metrics_ca_file: Annotated[Path | None, Option(help="CAs that verify --metrics-url, in PEM.")] = None,
@@ -96,7 +95,7 @@ def console(
     _check_files("--rules", rules or ())
     metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
     secret = secrets.token_urlsafe(32) if token else ""
-    options = ConsoleOptions(tuple(given.files), records, crd_cache, playground, secret, metrics, tuple(rules or ()))
+    options = ConsoleOptions(tuple(given.files), records, crd_cache, secret, metrics, tuple(rules or ()))
     configure_logging(LogLines(convert=choose_format(settings.log_format)))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -28,14 +28,7 @@ KcpCacheOption = Annotated[
 ]
 KcpExportOption = Annotated[
     str | None,
-    Option(
-        "--kcp-export",
-        metavar="NAME",
-        help="Read a kcp as the provider of this APIExport: its workspace, and the APIBindings of all consumers.",
-    ),
-]
-ConsumersOption = Annotated[
-    str | None, Option("--kcp-export", metavar="NAME", help="Work on the workspaces that consume this APIExport.")
+    Option("--kcp-export", metavar="NAME", help="Work as the provider of this APIExport, on its consumers."),
 ]
 ChangeOption = Annotated[
     list[Path] | None,
@@ -51,11 +44,7 @@ RulesOption = Annotated[
 
 ResolveOption = Annotated[
     list[str] | None,
-    Option(
-        "--resolve",
-        metavar="HOST:PORT:ADDRESS[:PORT]",
-        help="Address of a webhook, for example NAME.NAMESPACE.svc:443:127.0.0.1:8443; repeatable.",
-    ),
+    Option("--resolve", metavar="HOST:PORT:ADDRESS[:PORT]", help="Address of a webhook, in place of DNS; repeatable."),
 ]
 
 
@@ -88,11 +77,7 @@ StrictOption = Annotated[bool, Option("--strict", help="Treat warnings as errors
 
 ExcludeOption = Annotated[
     list[str] | None,
-    Option(
-        "--exclude",
-        metavar="GLOB",
-        help="Leave out files or directories by name, or by path if GLOB has a slash; repeatable.",
-    ),
+    Option("--exclude", metavar="GLOB", help="Leave out files by name, or by path if GLOB has a slash; repeatable."),
 ]
 
 

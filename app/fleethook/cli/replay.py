@@ -103,10 +103,7 @@ def replay(
     filename: FilenameOption = None,
     live: SourceOptions = SourceOptions(),
     reading: InputOptions = InputOptions(),
-    route: Annotated[
-        list[str] | None,
-        Option("--route", help="Route to replay, such as /explore; may be repeated (default: all)."),
-    ] = None,
+    route: Annotated[list[str] | None, Option(help="Route to replay, such as /explore; repeatable.")] = None,
     rules: RulesOption = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
     output: TextOutputOption = Output.TEXT,

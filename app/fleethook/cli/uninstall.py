@@ -13,7 +13,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import Keep, UnservedError, describe_rules, read_resource
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.options import ConsumersOption, Output, TextOutputOption
+from fleethook.cli.options import KcpExportOption, Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
@@ -324,11 +324,8 @@ _PLANNED: Final = {"deleted": "would delete", "restored": "would restore", "clea
 def uninstall(
     changed: TargetOptions = TargetOptions(),
     dry_run: Annotated[bool, Option("--dry-run", help="Print the changes, and make none.")] = False,
-    crds: Annotated[
-        bool,
-        Option("--crds", help="Delete the CustomResourceDefinition of YurtAppOverriders, and all overriders with it."),
-    ] = False,
-    kcp_export: ConsumersOption = None,
+    crds: Annotated[bool, Option(help="Delete the definition of YurtAppOverriders, and all of them.")] = False,
+    kcp_export: KcpExportOption = None,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
     """Remove everything that fleethook has registered with a cluster, and restore the workloads.

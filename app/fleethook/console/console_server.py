@@ -76,7 +76,6 @@ class ConsoleOptions(NamedTuple):
         files: Manifest files and directories; without them, the objects are those of a cluster.
         records: Directory of recordings.
         crd_cache: Data directory of the CRD cache.
-        playground: Whether the playground may run scripts.
         token: The token that a browser needs, ``""`` for none.
         metrics: The server whose metrics the overview shows, None for none.
         rules: Files of admission rules in Python.
@@ -85,7 +84,6 @@ class ConsoleOptions(NamedTuple):
     files: tuple[Path, ...] = ()
     records: Path | None = None
     crd_cache: Path | None = None
-    playground: bool = True
     token: str = ""
     metrics: MetricsTarget | None = None
     rules: tuple[Path, ...] = ()
@@ -152,7 +150,6 @@ async def open_context(settings: Settings, options: ConsoleOptions) -> AsyncIter
         command_source=describe_source(settings, options.files),
         records=options.records,
         crd_cache=options.crd_cache,
-        playground=options.playground,
         lease=None if cluster is None else _watch_lease(settings, cluster),
         reviews=None if options.records is None else ReviewIndex(options.records),
         replay=replay,

@@ -47,7 +47,6 @@ class ConsoleContext:
         command_source: The options that name the source in an equivalent command, such as ``-f examples``.
         records: Directory of recordings, None without one.
         crd_cache: Data directory of the CRD cache, None for that of the user.
-        playground: Whether the playground may run scripts.
         worker: Runs work above a few milliseconds in a thread. Such work must not read the store, which the event loop
             changes; take the objects out first.
         lease: Reads the Lease of the server's leader, None without a cluster.
@@ -67,7 +66,6 @@ class ConsoleContext:
     command_source: str = ""
     records: Path | None = None
     crd_cache: Path | None = None
-    playground: bool = True
     worker: Worker = field(default_factory=Worker)
     lease: LeaseWatch | None = None
     reviews: ReviewIndex | None = None

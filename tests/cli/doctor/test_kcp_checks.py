@@ -42,7 +42,7 @@ def levels(result: Result) -> list[str]:
 
 def test_a_kcp_that_can_be_read_has_no_faults(kcp: Kcp, tmp_path: Path) -> None:
     result = examine(kcp, tmp_path)
-    assert (result.exit_code, levels(result)) == (0, ["ok context:", "ok identity:", "ok shards:"])
+    assert (result.exit_code, levels(result)) == (0, ["ok context:", "ok shards:"])
     assert "9 of 9 kinds can be listed and watched in /clusters/*" in result.stdout
     assert {one.path.partition(":")[0] for one in kcp.asked if one.method == "WATCH"} == {
         f"/clusters/*{one.path}" for one in DISPATCHING
@@ -67,12 +67,12 @@ def test_a_server_that_is_no_kcp_is_named(kcp: Kcp, tmp_path: Path) -> None:
     assert "serves no list below /clusters/*, so it is no kcp" in result.stdout
 
 
-def test_missing_kinds_and_identities_have_findings(kcp: Kcp, tmp_path: Path) -> None:
+def test_missing_kinds_have_findings(kcp: Kcp, tmp_path: Path) -> None:
     del kcp.objects[APIEXPORTS.path], kcp.objects[NAMESPACES.path]
     result = examine(kcp, tmp_path)
     assert result.exit_code == 1
     assert levels(result) == [
-        "error kinds:", "error kinds:", "error identity:", "note context:", "ok shards:",
+        "error kinds:", "error kinds:", "error kinds:", "note context:", "ok shards:",
     ]  # fmt: skip
     assert "namespaces cannot be read at /clusters/*/api/v1/namespaces: 404: 404 page not found" in result.stdout
 

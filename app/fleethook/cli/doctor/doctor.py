@@ -25,7 +25,7 @@ from fleethook.cli.doctor.webhook_calls import CallExaminer, list_probes
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import list_missing
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.options import ConsumersOption, KcpCacheOption, Output, StrictOption, TextOutputOption
+from fleethook.cli.options import KcpCacheOption, KcpExportOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -43,9 +43,9 @@ def doctor(
     namespace: Annotated[
         str, Option("--namespace", "-n", help="Namespace of the dry runs; fleethook's own is usually exempt.")
     ] = "default",
-    kcp: Annotated[bool, Option("--kcp", help="Examine a kcp that fleethook reads: rights, identity, shards.")] = False,
+    kcp: Annotated[bool, Option("--kcp", help="Examine a kcp that fleethook reads: rights and shards.")] = False,
     kcp_cache_kubeconfig: KcpCacheOption = None,
-    kcp_export: ConsumersOption = None,
+    kcp_export: KcpExportOption = None,
     strict: StrictOption = False,
     output: TextOutputOption = Output.TEXT,
 ) -> None:
@@ -62,7 +62,7 @@ def doctor(
     is unknown.
 
     With --kcp, the command examines a kcp in place of a registration: whether the user may list and watch the objects
-    of all logical clusters, whether the user can resolve paths of workspaces, and whether all shards are read.
+    of all logical clusters, and whether all shards are read.
 
     With --kcp-export, it examines the rights of a provider, and whether the rules of the server cover each consumer.
 
@@ -162,8 +162,7 @@ class Doctor:
         return found
 
     async def _list_configurations(self, kind: str) -> list[JSONObject]:
-        found = as_object(await self.connection.json("GET", f"/apis/{API_VERSION}/{kind.lower()}s"))
-        return [{**as_object(item), "kind": kind} for item in found.get("items") or ()]
+        return [{**item, "kind": kind} for item in await self.list_items(f"/apis/{API_VERSION}/{kind.lower()}s")]
 
     async def _examine_service(self, name: ServiceName) -> list[Diagnosis]:
         """Return the finding about a Service, and add its Pods and their service accounts."""

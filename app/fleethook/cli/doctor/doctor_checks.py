@@ -126,15 +126,11 @@ def _has_rules(one: RegisteredWebhook) -> bool:
     own = one.own
     if own.name.endswith(SUFFIX):
         return True  # Only its server knows the rules.
+    resources = [GroupVersionResource(own.group, own.version, name) for name in own.resources]
     return all(
-        is_called(
-            one.stored,
-            operation,
-            GroupVersionResource(own.group, own.version, resource),
-            namespaced=own.scope == "Namespaced",
-        )
+        is_called(one.stored, operation, resource, namespaced=own.scope == "Namespaced")
         for operation in own.operations
-        for resource in own.resources
+        for resource in resources
     )
 
 

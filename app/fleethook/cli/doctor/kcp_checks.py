@@ -9,13 +9,12 @@ from fleethook.cli.doctor.doctor_checks import Diagnosis
 from fleethook.cli.inputs.cluster_reader import describe_missing, describe_rules, list_missing, read_resource
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, find_list_path, read_identity
+from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, EVERY_SHARD, find_list_path
 from fleethook.cluster.kubernetes.watched_resources import (
     APIEXPORTS,
     CACHED,
     CONSUMERS,
     DISPATCHING,
-    WORKSPACES,
     WatchedResource,
 )
 from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
@@ -52,7 +51,7 @@ async def examine_kcp(connection: Connection, cache: Connection | None) -> list[
         connection: Connection to a shard.
         cache: Connection to the cache server, None to read one shard.
     """
-    found = [*await _examine_lists(connection, DISPATCHING, EVERY_CLUSTER), await _examine_identity(connection)]
+    found = await _examine_lists(connection, DISPATCHING, EVERY_CLUSTER)
     if cache is None:
         return [*found, await _examine_shards(connection)]
     return [*found, *await _examine_lists(cache, CACHED, EVERY_SHARD)]
@@ -74,9 +73,8 @@ async def _examine_lists(connection: Connection, resources: Sequence[WatchedReso
             remedy = describe_missing([one.resource for one in refused], where=[prefix], verbs=["list", "watch"])
         found.append(Diagnosis("error", "rights", text, remedy))
     for one in unread:
-        if one.resource.name != WORKSPACES.name:  # `_examine_identity` reports these
-            text = f"{one.resource.name} cannot be read at {prefix}{one.resource.path}: {one.text}"
-            found.append(Diagnosis("error", "kinds", text, "check the URL in the kubeconfig, and kcp's version"))
+        text = f"{one.resource.name} cannot be read at {prefix}{one.resource.path}: {one.text}"
+        found.append(Diagnosis("error", "kinds", text, "check the URL in the kubeconfig, and kcp's version"))
     readable = sum(one.code == 0 for one in tried)
     text = f"{connection.host}: {readable} of {len(tried)} kinds can be listed and watched in {prefix}"
     return [*found, Diagnosis("ok" if readable == len(tried) else "note", "context", text)]
@@ -98,15 +96,6 @@ async def _try(connection: Connection, resource: WatchedResource, prefix: str) -
                 # kcp's authorization webhook is asked about a name with the identity.
                 return found._replace(resource=resource._replace(plural=named))
     return found
-
-
-async def _examine_identity(connection: Connection) -> Diagnosis:
-    try:
-        identity = await read_identity(connection, WORKSPACES.export)
-    except APIError as error:
-        remedy = f"allow the user to get the APIExport {WORKSPACES.export} in root, or name clusters instead of paths"
-        return Diagnosis("error", "identity", f"paths of workspaces cannot be followed: {error.message}", remedy)
-    return Diagnosis("ok", "identity", f"Workspaces have the identity {identity}")
 
 
 async def _examine_shards(connection: Connection) -> Diagnosis:

@@ -71,13 +71,7 @@ class TargetOptions(NamedTuple):
     `fleethook.cli.inputs.input_objects.SourceOptions`.
     """
 
-    kubeconfig: Annotated[
-        Path | None,
-        Option(
-            "--kubeconfig",
-            help="Kubeconfig of the cluster. With --context, the default is $KUBECONFIG, then ~/.kube/config.",
-        ),
-    ] = None
+    kubeconfig: Annotated[Path | None, Option(help="Kubeconfig of the cluster.")] = None
     context: ContextOption = None
     in_cluster: Annotated[bool, Option("--in-cluster", help="Use the cluster that this pod runs in.")] = False
 

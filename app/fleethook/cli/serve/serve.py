@@ -42,6 +42,7 @@ from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error
 from fleethook.model.json import JSONObject
+from fleethook.recordings.recorder import RecordMetrics, make_recorder, record_reviews
 from fleethook.server.log import LogLines, choose_format, configure_logging
 from fleethook.server.metrics import certificate_gauge
 from fleethook.server.reviews.records_and_traces import RecordSettingError
@@ -67,9 +68,7 @@ def serve(
     cert_secret: Annotated[str | None, Option(help="NAMESPACE/NAME of the Secret of CA and certificate.")] = None,
     client_ca_file: Annotated[Path | None, Option(help="CAs of client certificates, which reviews then need.")] = None,
     register: Annotated[bool | None, Option(help="Apply CRDs and webhooks, and maintain their caBundle.")] = None,
-    unregister_on_exit: Annotated[
-        bool | None, Option(help="Delete the webhooks of --register when the server stops, for laptops and CI.")
-    ] = None,
+    unregister_on_exit: Annotated[bool | None, Option(help="Delete the webhooks when the server stops.")] = None,
     service: Annotated[str | None, Option(help="Service of this server, as NAMESPACE/NAME[:PORT].")] = None,
     webhook_url: Annotated[str | None, Option(help="URL that the apiserver calls, instead of a Service.")] = None,
     namespace: Annotated[
@@ -221,13 +220,6 @@ def _create_app(settings: Settings, lines: LogLines, stack: contextlib.AsyncExit
         trace = tracing.start
     if settings.record is None:
         return create_app(settings, log=lines.write, trace=trace)
-    # Imported here, because a server that records nothing does not need them.
-    from fleethook.recordings.recorder import (  # noqa: PLC0415
-        RecordMetrics,
-        make_recorder,
-        record_reviews,
-    )
-
     metrics = RecordMetrics()
     recorder = make_recorder(settings, settings.record, metrics)
     app = create_app(settings, log=lines.write, record=recorder, trace=trace)

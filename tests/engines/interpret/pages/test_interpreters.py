@@ -19,8 +19,8 @@ from fleethook.model.karmada import ConventionsMode
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.settings import Settings
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
-from tests.console.pages.reading import HOSTILE, Page, get, read, submit
-from tests.console.visits import console_of, make_context, send_form, visit
+from tests.console.pages.reading import HOSTILE, Page, get, submit
+from tests.console.visits import console_of, make_context, visit
 from tests.engines.interpret.pages.test_interpreter_matrix import (
     CUSTOMIZATION,
     FILES,
@@ -37,7 +37,6 @@ async def test_the_script_of_an_invalid_customization_opens_in_the_playground() 
     (address,) = (one for one in page.addresses if one.startswith("/interpreters/playground?"))
     path, _, query = address.partition("?")
     assert "return return" in (await get(console_of(broken), path, query)).text
-    assert address not in (await get(console_of(broken, playground=False), "/interpreters")).addresses
 
 
 async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_path: Path) -> None:
@@ -163,8 +162,6 @@ async def test_a_cell_leads_to_the_script_that_answers() -> None:
     shown = await get(app, *address.split("?"))
     assert "function InterpretHealth(obj) return true end" in shown.text
     assert f"kind: {target['kind']}" in shown.text
-    page = await get(console_of(customization, playground=False), "/interpreters", f"q={target['kind']}")
-    assert [one for one in page.addresses if "customization=" in one] == []
 
 
 @pytest.mark.parametrize("query", ["customization=nothing", "operation=InterpretStatus&customization=NAME"])
@@ -172,19 +169,6 @@ async def test_a_script_that_is_not_stored_is_not_found(query: str) -> None:
     customization = yaml.safe_load(CUSTOMIZATION)
     query = query.replace("NAME", customization["metadata"]["name"])
     assert (await visit(console_of(customization), "/interpreters/playground", query=query)).status == 404
-
-
-async def test_a_disabled_playground_has_no_form() -> None:
-    answer = await visit(console_of(playground=False), "/interpreters/playground")
-    assert "The playground is disabled" in read(answer).text
-    assert 'name="code"' not in answer.body.decode()
-
-
-async def test_a_form_of_a_disabled_playground_is_refused() -> None:
-    app = console_of(playground=False)
-    answer = await send_form(app, "/interpreters/playground", FORM)
-    assert answer.status == 403
-    assert "--no-playground" in read(answer).text
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -147,8 +147,7 @@ async def show(
         query={"q": q, "layer": layer, "operation": operation, "kinds": kinds},
         layers=(*LAYERS, NONE),
         operations=_OPERATIONS,
-        script_url=script_url if context.playground else lambda _cell: "",
-        has_playground=context.playground,
+        script_url=script_url,
         tab="matrix",
     )
 
@@ -189,8 +188,6 @@ def script_url(cell: Cell) -> str:
 @router.post("/playground")
 async def run_playground(request: Request, context: Context, fields: FormFields) -> HTMLResponse:
     """Run the typed script, and show its result."""
-    if not context.playground:
-        raise HTTPException(403, "the playground is disabled (--no-playground)")
     form = _read_form(fields)
     result = await INTERPRETERS.find(request).playground.run("", run_form, form)
     return await _render(request, context, form, result)
@@ -215,7 +212,6 @@ async def _render(
         result=result,
         error=error,
         lines=number_lines(form.code, error.line) if error and error.field == "code" and error.line else (),
-        is_enabled=context.playground,
         operations=_OPERATIONS,
         examples=tuple(EXAMPLES),
         tab="playground",

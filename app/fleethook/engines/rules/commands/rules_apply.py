@@ -18,9 +18,9 @@ from fleethook.cli.inputs.input_objects import fill_store, find_default_cluster
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.options import (
-    ConsumersOption,
     FilenameOption,
     InputOptions,
+    KcpExportOption,
     NamespaceOption,
     Output,
     TrialsOutputOption,
@@ -57,7 +57,7 @@ def apply_rules(
     user: Annotated[str, Option(help="User name of the requests.")] = "",
     group: Annotated[list[str] | None, Option(help="Group of the user; may be repeated.")] = None,
     config: Annotated[Path | None, Option(help="YAML file of the server's settings; FLEETHOOK_* overrides it.")] = None,
-    kcp_export: ConsumersOption = None,
+    kcp_export: KcpExportOption = None,
     output: TrialsOutputOption = Output.TEXT,
 ) -> None:
     """Ask rules about the objects of files or of a cluster, and print the refusals and the changes.
