@@ -25,6 +25,7 @@ from fleethook.engines.crds.tarball_fetch import Fetched, fetch
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import CURRENT
+from fleethook.work.threads_and_gc import DaemonThreads
 from tests.engines.crds.controller.test_karmada_controller import Api, Bench
 from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
@@ -45,15 +46,15 @@ async def test_callers_with_the_same_key_share_a_call() -> None:
         return 7
 
     flights: SingleFlight[int] = SingleFlight()
-    waiting = [asyncio.create_task(flights.join("a", work, name="a").wait(never)) for _ in range(10)]
-    other = flights.join("b", lambda _: 8, name="b")
+    waiting = [asyncio.create_task(flights.join("a", work).wait(never)) for _ in range(10)]
+    other = flights.join("b", lambda _: 8)
     assert await other.wait(never) == 8
     go.set()
     assert await asyncio.gather(*waiting) == [7] * 10
     assert len(begun) == 1
     assert begun[0].daemon
     # A finished call is forgotten: a later caller starts a new one.
-    assert await flights.join("a", lambda _: 9, name="a").wait(never) == 9
+    assert await flights.join("a", lambda _: 9).wait(never) == 9
 
 
 async def test_all_waiters_learn_of_the_request_to_the_origin() -> None:
@@ -70,7 +71,7 @@ async def test_all_waiters_learn_of_the_request_to_the_origin() -> None:
             go.set()
 
     flights: SingleFlight[int] = SingleFlight()
-    assert await asyncio.gather(*(flights.join("a", work, name="a").wait(asked) for _ in range(3))) == [7] * 3
+    assert await asyncio.gather(*(flights.join("a", work).wait(asked) for _ in range(3))) == [7] * 3
     assert len(told) == 3
 
 
@@ -79,7 +80,7 @@ async def test_a_defect_is_a_failure_with_a_name_and_not_a_worker_that_hangs() -
         raise ZeroDivisionError("by zero")
 
     with pytest.raises(CRDsError, match="ZeroDivisionError: by zero") as caught:
-        await SharedCall(work, name="a").wait(never)
+        await SharedCall(work, DaemonThreads(1, "crds")).wait(never)
     assert caught.value.exit is Exit.INTERNAL
 
 
@@ -96,7 +97,7 @@ async def test_a_cancelled_waiter_does_not_affect_the_others() -> None:
     async def asked(number: int) -> None:
         told[number].set()
 
-    flight = SharedCall(work, name="a")
+    flight = SharedCall(work, DaemonThreads(1, "crds"))
     waiting = [asyncio.create_task(flight.wait(lambda number=number: asked(number))) for number in range(2)]
     for event in told:
         await event.wait()

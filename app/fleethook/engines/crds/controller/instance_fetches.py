@@ -9,11 +9,10 @@ import asyncio
 import base64
 import binascii
 import errno
-import functools
-import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -34,6 +33,7 @@ from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, 
 from fleethook.limits import CallLimit
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.tracing.spans import StartRoot, enter_span
+from fleethook.work.threads_and_gc import DaemonThreads
 
 SecretData = Mapping[str, bytes]
 """``data`` of a Secret, decoded."""
@@ -236,16 +236,15 @@ R = TypeVar("R")
 class SharedCall(Generic[T]):
     """A call that runs on a thread, with any number of waiters."""
 
-    def __init__(self, work: Callable[["SharedCall[T]"], T], *, name: str) -> None:
-        """Start a thread that calls ``work``."""
+    def __init__(self, work: Callable[["SharedCall[T]"], T], threads: DaemonThreads) -> None:
+        """Call ``work`` on one of the threads."""
         self._loop: Final = asyncio.get_running_loop()
         self._asking: Final[asyncio.Future[None]] = self._loop.create_future()
-        self.future: Final[asyncio.Future[T]] = self._loop.create_future()
-        threading.Thread(target=self._run, args=(work,), name=name, daemon=True).start()
+        self.future: Final[asyncio.Future[T]] = threads.run(_name_defects, work, self)
 
     def starting(self) -> None:
-        """Notify waiters that a request to the origin begins; called on the thread."""
-        self._soon(lambda: self._settle(self._asking, None))
+        """Notify waiters that the request to the origin begins; called on the thread, once."""
+        self._loop.call_soon_threadsafe(self._asking.set_result, None)
 
     def call(self, work: Coroutine[Any, Any, R]) -> R:
         """Run a coroutine on the loop and return its result; called on the thread."""
@@ -261,53 +260,43 @@ class SharedCall(Generic[T]):
         """Wait for the result; awaits ``asked`` first if a request to the origin begins meanwhile."""
         events: list[asyncio.Future[Any]] = [self._asking, self.future]
         await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
-        if self._asking.done() and not self.future.done():
+        if not self.future.done():
             await asked()
         return await asyncio.shield(self.future)
 
-    def _run(self, work: Callable[["SharedCall[T]"], T]) -> None:
-        try:
-            result = work(self)
-        except BaseException as error:  # noqa: BLE001 - waiters get every error
-            failure = (
-                error if isinstance(error, CRDsError) else CRDsError(Exit.INTERNAL, f"{type(error).__name__}: {error}")
-            )
-            self._soon(lambda: self._fail(failure))
-        else:
-            self._soon(lambda: self._settle(self.future, result))
 
-    def _soon(self, call: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(call)
-        except RuntimeError:
-            # The loop is closed: no waiter is left.
-            return
+def _name_defects(work: Callable[[SharedCall[T]], T], call: SharedCall[T]) -> T:
+    try:
+        return work(call)
+    except CRDsError:
+        raise
+    except Exception as error:
+        raise CRDsError(Exit.INTERNAL, f"{type(error).__name__}: {error}") from error
 
-    @staticmethod
-    def _settle(future: "asyncio.Future[R]", result: R) -> None:
-        if not future.done():
-            future.set_result(result)
 
-    def _fail(self, error: Exception) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-            # Marks the exception as retrieved: there may be no waiter any more.
-            self.future.exception()
+# The controller reconciles as many instances at a time.
+_MAX_CALLS: Final = 256
 
 
 class SingleFlight(Generic[T]):
     """Running calls by key."""
 
     def __init__(self) -> None:
+        self._threads: Final = DaemonThreads(_MAX_CALLS, "crds")
         self._calls: Final[dict[Hashable, SharedCall[T]]] = {}
 
-    def join(self, key: Hashable, work: Callable[[SharedCall[T]], T], *, name: str) -> SharedCall[T]:
+    def join(self, key: Hashable, work: Callable[[SharedCall[T]], T]) -> SharedCall[T]:
         """Return the running call for ``key``, or start it."""
         flight = self._calls.get(key)
         if flight is None:
-            flight = self._calls[key] = SharedCall(work, name=name)
-            flight.future.add_done_callback(lambda _: self._calls.pop(key, None))
+            flight = self._calls[key] = SharedCall(work, self._threads)
+            flight.future.add_done_callback(partial(self._forget, key))
         return flight
+
+    def _forget(self, key: Hashable, future: asyncio.Future[T]) -> None:
+        self._calls.pop(key, None)
+        if not future.cancelled():
+            future.exception()  # Marks it as retrieved: there may be no waiter any more.
 
 
 async def read_secret(connection: Connection, namespace: str, name: str) -> JSONObject | None:
@@ -366,9 +355,7 @@ class Fetcher:
         # Secrets of the same name differ between namespaces.
         named = instance.namespace if any(chosen.references) else ""
         key = (chosen.source, chosen.policy, chosen.references, chosen.local, named)
-        return self._calls.join(
-            key, functools.partial(self._trace_fetch, chosen, instance), name=f"crds {chosen.source.key}"
-        )
+        return self._calls.join(key, partial(self._trace_fetch, chosen, instance))
 
     def _trace_fetch(self, chosen: SelectedSource, instance: ObjectKey, flight: SharedCall[Fetched]) -> Fetched:
         """Fetch the tarball in a span; runs on a thread."""
@@ -392,7 +379,7 @@ class Fetcher:
         started = time.monotonic()
         try:
             fetched = fetch(
-                self._cache.bounded_by(functools.partial(self._hold, flight, namespace)),
+                self._cache.bounded_by(partial(self._hold, flight, namespace)),
                 chosen.source,
                 chosen.policy,
                 stale_if_error=options.stale_if_error,

@@ -31,7 +31,7 @@ from fleethook.cluster.status_conditions import (
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.controller.instance_fetches import Fetcher, FetchOptions, SharedCall
+from fleethook.engines.crds.controller.instance_fetches import Fetcher, FetchOptions
 from fleethook.engines.crds.controller.instance_status import (
     PREPARED,
     READY,
@@ -59,6 +59,7 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA
 from fleethook.tracing.spans import StartRoot
 from fleethook.work.queue import WorkQueue
+from fleethook.work.threads_and_gc import DaemonThreads
 
 _log: Final = logging.getLogger(__name__)
 
@@ -132,13 +133,13 @@ class KarmadaController:
 
     async def _measure(self) -> NoReturn:
         """Measure the cache after fetches, one measurement at a time: each one reads the size of every file."""
+        threads = DaemonThreads(1, "cache-metrics")
         while True:
             await self._fetched.wait()
             self._fetched.clear()
-            measuring: SharedCall[None] = SharedCall(lambda _: self._metrics.measure(self._cache), name="cache metrics")
             try:
-                await measuring.future
-            except CRDsError as error:
+                await threads.run(self._metrics.measure, self._cache)
+            except (CRDsError, OSError) as error:
                 _log.warning("cannot measure the cache: %s", error)
 
     def _enqueue(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
