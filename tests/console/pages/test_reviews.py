@@ -2,7 +2,6 @@
 
 import html
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -22,7 +21,7 @@ from fleethook.console.pages.reviews import (
 )
 from fleethook.console.reviews import search_and_replay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.search_and_replay import ReplayJob, ReviewReplay
+from fleethook.console.reviews.search_and_replay import ReviewReplay
 from fleethook.recordings.recording_format import CallName, RecordedCall
 from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
 from fleethook.recordings.replay.review_replay import DiffLine, Replayed
@@ -240,21 +239,31 @@ async def test_a_batch_is_a_table_of_changes(bench: Bench) -> None:
     assert "0 same, 0 changed" in await bench.get("/reviews/replay", text="nothing")
 
 
-async def test_each_changed_review_has_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_and_replay, "CHANGES_PER_PAGE", 3)
+async def test_each_changed_review_has_a_link(tmp_path: Path) -> None:
     await record_workloads(tmp_path, *(workload() for _ in range(4)))
     bench = Bench(tmp_path)
     bench.put("3.0")
-    shown = await bench.get("/reviews/replay"), await bench.get("/reviews/replay", page=2)
-    assert "Page 2 of 2." in shown[1]
-    links = [re.findall(r"<li><a href=\"[^\"]*line=(\d)&amp;now=1#now", body) for body in shown]
-    assert links == [["2", "3", "4"], ["5", "6"]]
+    links = re.findall(r"<li><a href=\"[^\"]*line=(\d)&amp;now=1#now", await bench.get("/reviews/replay"))
+    assert links == ["2", "3", "4", "5", "6"]
+
+
+async def test_the_largest_groups_of_changes_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reviews, "MAX_GROUPS", 1)
+    await record_workloads(tmp_path, workload())
+    answer = {"kind": "AdmissionReview", "response": {"allowed": False, "status": {"code": 403, "message": "no"}}}
+    write(tmp_path / "a.jsonl", *(line(review(workload(), f"d-{number}"), answer) for number in range(3)))
+    bench = Bench(tmp_path)
+    bench.put("3.0")
+    body = await bench.get("/reviews/replay")
+    assert "3 reviews of" in body
+    assert "2 reviews of" not in body
+    assert "1 further kinds of changes are left out." in body
 
 
 async def test_a_batch_goes_on_with_each_request_until_it_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reviews, "ReplayJob", partial(ReplayJob, portions=1, portion=2))
+    monkeypatch.setattr(search_and_replay, "REVIEWS_IN_A_REQUEST", 2)
     await record_workloads(tmp_path, *(workload() for _ in range(9)))
     bench = Bench(tmp_path)
     body = await bench.start()

@@ -10,27 +10,24 @@ from hypothesis import strategies as st
 
 from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
+from fleethook.console.reviews import search_and_replay
 from fleethook.console.reviews.review_index import VERDICTS, ReviewIndex, ReviewSummary
 from fleethook.console.reviews.search_and_replay import (
     SORTS,
     ReplayJob,
     ReviewQuery,
     ReviewReplay,
-    Start,
     encode_query,
     find_reviews,
     list_choices,
-    list_rows,
     parse_query,
 )
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.recordings.recording_format import RecordEntry, read_entries
-from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
-from fleethook.recordings.replay.review_replay import Replayed, Report, describe_change
+from fleethook.recordings.replay.review_replay import Report
 from fleethook.work.threads_and_gc import Worker
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
-from tests.console.reviews.test_review_index import asked, entry_of
 from tests.recordings.replaying import kinds
 from tests.recordings.replaying import replay as replay_records
 
@@ -58,27 +55,6 @@ async def test_the_outcome_follows_the_objects_of_the_store(entries: list[Record
     await replay.close()
 
 
-ENTRY = entry_of(asked(name="web"))
-
-
-def changed(aspect: str) -> Replayed:
-    difference = OutcomeDifference(aspect, ("a",), ("b",))
-    return Replayed(ENTRY, make_change(ENTRY.record, RecordPlace("file", 2), b"{}", differences=[difference]))
-
-
-def test_the_largest_group_comes_first_and_further_ones_are_left_out() -> None:
-    report = Report()
-    for one in (changed("warnings"), *(changed("message") for _ in range(3)), Replayed(ENTRY)):
-        report.add(one)
-    examples = {name: describe_change(group.example) for name, group in report.groups.items()}
-    rows = list_rows(report, examples)
-    assert [(row.name.kinds, row.total, row.example[0].text) for row in rows] == [
-        (("message",), 3, "message"),
-        (("warnings",), 1, "warnings"),
-    ]
-    assert [row.total for row in list_rows(report, examples, most=1)] == [3]
-
-
 class Bench(NamedTuple):
     directory: Path
     index: ReviewIndex
@@ -87,8 +63,7 @@ class Bench(NamedTuple):
 
     async def begin(self) -> ReplayJob:
         reviews = (await self.index.wait()).reviews
-        start = Start(ReviewQuery(), reviews, self.replay.version)
-        return ReplayJob(start, self.index.each(reviews), portions=2, portion=2)
+        return ReplayJob(ReviewQuery(), reviews, self.replay.version, self.index.each(reviews))
 
     async def finish(self, job: ReplayJob) -> int:
         """Return the number of requests until the job ends."""
@@ -100,8 +75,9 @@ class Bench(NamedTuple):
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
     """Eleven recorded reviews, one without an owner; the objects have another image now."""
+    monkeypatch.setattr(search_and_replay, "REVIEWS_IN_A_REQUEST", 4)
     await record_workloads(tmp_path, *(workload() for _ in range(9)), workload(owners=[]))
     store = Store(list_indexes())
     made = Bench(tmp_path, ReviewIndex(tmp_path), ReviewReplay(store), Worker())
@@ -128,7 +104,6 @@ async def test_the_result_is_that_of_the_command(bench: Bench) -> None:
     assert summarize(job.report) == summarize(expected)
     assert (job.report.changed, job.report.same, job.gone) == (10, 1, 0)
     assert [one.line for one in job.changed] == list(range(2, 12))
-    assert job.examples.keys() == job.report.groups.keys()
 
 
 async def test_a_request_asks_a_bounded_number_of_reviews(bench: Bench) -> None:

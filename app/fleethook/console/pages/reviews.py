@@ -29,13 +29,10 @@ from fleethook.console.reviews.search_and_replay import (
     ReplayJob,
     ReviewQuery,
     ReviewReplay,
-    Start,
     encode_query,
     find_reviews,
     list_choices,
-    list_rows,
     parse_query,
-    select_changed,
     select_page,
 )
 from fleethook.console.shared_value import KeptValue
@@ -49,6 +46,8 @@ from fleethook.recordings.replay.review_replay import DiffLine, Replayed, descri
 MAX_CHARACTERS: Final = 100_000
 """Characters of the shown review."""
 _MAX_ANSWER: Final = 20_000
+MAX_GROUPS: Final = 50
+"""Groups of changes that the page of a job shows."""
 MAX_DEPTH: Final = 12
 """Levels of a value that a page shows as a structure. An explanation has five."""
 
@@ -333,7 +332,7 @@ async def start_replay(request: Request, context: Context, fields: FormFields) -
 
 
 @router.get("/replay")
-async def show_replay(request: Request, context: Context, page: int = 1, resume: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
+async def show_replay(request: Request, context: Context, resume: bool = False) -> HTMLResponse:  # noqa: FBT001, FBT002 - a parameter of the URL
     """Ask the next reviews of the job again, and show the changes so far.
 
     Without a job, start one. A request that resumes does not: otherwise two open pages would drop each other's job.
@@ -347,8 +346,7 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
     if job is None:
         job = await _begin(request, context, query, index=index, replay=replay)
     await job.advance(replay, context.worker)
-    rows = list_rows(job.report, job.examples)
-    changed, paging = select_changed(job.changed, page)
+    groups = sorted(job.report.groups.values(), key=lambda one: -one.count)
     return render(
         request,
         "reviews/replay.html",
@@ -357,15 +355,12 @@ async def show_replay(request: Request, context: Context, page: int = 1, resume:
         query=query,
         selects_more=_selects_more(query),
         job=job,
-        are_objects_changed=job.start.version != replay.version,
-        rows=rows,
-        groups_left_out=len(job.report.groups) - len(rows),
-        changed=changed,
-        paging=paging,
+        are_objects_changed=job.version != replay.version,
+        rows=[(one, describe_change(one.example)) for one in groups[:MAX_GROUPS]],
+        groups_left_out=len(groups[MAX_GROUPS:]),
         here=here,
-        resume_url=f"/reviews/replay?{encode_query(query, page=page)}&resume=1",
+        resume_url=f"/reviews/replay?{encode_query(query)}&resume=1",
         list_url=f"/reviews?{encode_query(query)}",
-        page_url=lambda number: f"/reviews/replay?{encode_query(query, page=number)}",
         change_url=lambda change: (
             f"/reviews/review?{urlencode({'file': change.file, 'line': change.line, 'now': '1'})}#now"
         ),
@@ -407,7 +402,7 @@ async def _begin(
 ) -> ReplayJob:
     indexed = await index.find()
     found = await context.worker.run("", find_reviews, indexed.reviews, query)
-    job = _JOB.find(request).job = ReplayJob(Start(query, found, replay.version), index.each(found))
+    job = _JOB.find(request).job = ReplayJob(query, found, replay.version, index.each(found))
     return job
 
 
@@ -419,7 +414,7 @@ class _Latest:
 
     def find(self, query: ReviewQuery) -> ReplayJob | None:
         """Return the job if it is for a search, else None."""
-        return self.job if self.job is not None and self.job.start.query == query else None
+        return self.job if self.job is not None and self.job.query == query else None
 
 
 _JOB: Final = KeptValue(_Latest)

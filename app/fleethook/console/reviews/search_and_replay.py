@@ -11,18 +11,14 @@ from urllib.parse import urlencode
 
 from fleethook.app import Fleethook
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
-from fleethook.console.rendering import Paging, take_page
+from fleethook.console.rendering import take_page
 from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 from fleethook.recordings.recording_format import RecordEntry
-from fleethook.recordings.replay.decision_changes import ChangedDecision
 from fleethook.recordings.replay.review_replay import (
     OFFLINE,
-    DiffLine,
-    GroupName,
     Replayed,
     Report,
     batch,
-    describe_change,
     replay_reviews,
 )
 from fleethook.settings import Settings
@@ -218,12 +214,6 @@ class ReviewReplay:
         await self._app.close()
 
 
-MAX_ROWS: Final = 200
-"""Groups of changes on a page."""
-CHANGES_PER_PAGE: Final = 200
-"""Links to changed reviews on a page."""
-
-
 class ChangedReview(NamedTuple):
     """A review with another outcome.
 
@@ -240,92 +230,39 @@ class ChangedReview(NamedTuple):
     kinds: tuple[str, ...]
 
 
-class CauseRow(NamedTuple):
-    """Changes of one cause.
-
-    Attributes:
-        name: Their common facts.
-        total: Their number.
-        change: One of them.
-        example: The lines about its difference.
-    """
-
-    name: GroupName
-    total: int
-    change: ChangedDecision
-    example: Sequence[DiffLine]
-
-
-def list_rows(
-    report: Report, examples: Mapping[GroupName, Sequence[DiffLine]], *, most: int = MAX_ROWS
-) -> list[CauseRow]:
-    """Return the largest groups of changes, at most ``most``."""
-    ordered = sorted(report.groups.items(), key=lambda item: item[1].count, reverse=True)
-    return [CauseRow(group.name, group.count, group.example, examples[name]) for name, group in ordered[:most]]
-
-
-def select_changed(changed: Sequence[ChangedReview], page: int) -> tuple[Sequence[ChangedReview], Paging]:
-    """Return a page of links to changed reviews."""
-    return take_page(changed, page, CHANGES_PER_PAGE)
-
-
-MAX_CHANGED: Final = 20_000
-"""Changed reviews of a job that have a link, 5 MB; further ones are counted."""
-PORTIONS_IN_A_REQUEST: Final = 8
-_REVIEWS_IN_A_PORTION: Final = 64
-_BYTES_IN_A_PORTION: Final = 8 << 20
-
-
-class Start(NamedTuple):
-    """The reviews of a job.
-
-    Attributes:
-        query: The search.
-        reviews: The reviews that it found when the job started.
-        version: The version of the objects then, as `ReviewReplay.version`.
-    """
-
-    query: ReviewQuery
-    reviews: Sequence[ReviewSummary]
-    version: int
+MAX_CHANGED: Final = 1_000
+"""Changed reviews of a job that have a link; further ones are counted."""
+REVIEWS_IN_A_REQUEST: Final = 512
+_BYTES_IN_A_REQUEST: Final = 32 << 20
 
 
 class ReplayJob:
     """One search whose reviews are asked again, in the order of their files and lines.
 
     Attributes:
-        start: The reviews.
+        query: The search.
+        reviews: The reviews that it found when the job started.
+        version: The version of the objects then, as `ReviewReplay.version`.
         report: The result so far, which equals that of ``fleethook replay`` for the same reviews.
-        examples: The example of each group of changes.
         changed: The changed reviews with a link.
         is_stopped: Whether the user stopped the job.
         is_done: Whether all reviews were asked, except those that are not in the files any more.
     """
 
     def __init__(
-        self,
-        start: Start,
-        entries: Iterator[RecordEntry],
-        *,
-        portions: int = PORTIONS_IN_A_REQUEST,
-        portion: int = _REVIEWS_IN_A_PORTION,
+        self, query: ReviewQuery, reviews: Sequence[ReviewSummary], version: int, entries: Iterator[RecordEntry]
     ) -> None:
-        """Prepare.
-
-        Args:
-            start: The reviews.
-            entries: Reads their records; a thread continues it.
-            portions: Portions that a request asks.
-            portion: Reviews in a portion.
-        """
-        self.start: Final = start
+        """Prepare; ``entries`` reads the records of the reviews, and a thread continues it."""
+        self.query: Final = query
+        self.reviews: Final = reviews
+        self.version: Final = version
         self.report: Final = Report()
-        self.examples: Final[dict[GroupName, Sequence[DiffLine]]] = {}
         self.changed: Final[list[ChangedReview]] = []
         self.is_stopped = False
         self.is_done = False
-        self._portions: Iterator[list[RecordEntry]] = batch(entries, count=portion, size=_BYTES_IN_A_PORTION)
-        self._portions_in_a_request: Final = portions
+        self._portions: Iterator[list[RecordEntry]] = batch(
+            entries, count=REVIEWS_IN_A_REQUEST, size=_BYTES_IN_A_REQUEST
+        )
         self._turn: Final = asyncio.Lock()
 
     @property
@@ -336,20 +273,19 @@ class ReplayJob:
     @property
     def gone(self) -> int:
         """The number of reviews that are not in the files any more."""
-        return len(self.start.reviews) - self.report.reviews if self.is_done else 0
+        return len(self.reviews) - self.report.reviews if self.is_done else 0
 
     async def advance(self, replay: ReviewReplay, worker: Worker) -> None:
         """Ask the next reviews."""
         async with self._turn:
-            for _ in range(self._portions_in_a_request):
-                if not self.is_running:
-                    return
-                portion: list[RecordEntry] = await worker.run("", next, self._portions, [])
-                for one in await replay.replay(portion):
-                    self._add(one)
-                if not portion or self.report.reviews == len(self.start.reviews):
-                    self.is_done = True
-                    self._close()
+            if not self.is_running:
+                return
+            portion: list[RecordEntry] = await worker.run("", next, self._portions, [])
+            for one in await replay.replay(portion):
+                self._add(one)
+            if not portion or self.report.reviews == len(self.reviews):
+                self.is_done = True
+                self._close()
 
     def stop(self) -> None:
         """Ask no further reviews."""
@@ -361,11 +297,6 @@ class ReplayJob:
         self._portions = iter(())
 
     def _add(self, one: Replayed) -> None:
-        known = len(self.report.groups)
         self.report.add(one)
-        if (change := one.change) is None:
-            return
-        if len(self.report.groups) > known:
-            self.examples[next(reversed(self.report.groups))] = describe_change(change)
-        if len(self.changed) < MAX_CHANGED:
+        if (change := one.change) is not None and len(self.changed) < MAX_CHANGED:
             self.changed.append(ChangedReview(change.file, change.line, str(change.subject), change.kinds))
