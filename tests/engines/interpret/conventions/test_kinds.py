@@ -5,16 +5,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from fleethook.cluster.store import Store
 from fleethook.engines.interpret.conventions.kinds import (
     ConventionalKind,
+    ConventionsLayer,
     ReferenceRule,
     find_pod_templates,
     list_dependencies,
 )
+from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep, NativeLayer
+from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
-from fleethook.model.karmada import Operation
+from fleethook.model.karmada import ConventionsMode, Operation
 
 POD: dict[str, Any] = {
     "containers": [{"name": "app", "image": "x", "envFrom": [{"secretRef": {"name": "env"}}]}],
@@ -184,3 +188,79 @@ def test_the_answer_about_health_names_the_rule() -> None:
     document = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     answer = make_kind().answer(Question(Operation.HEALTH, GVK, document))
     assert (answer.healthy, answer.rule) == (False, "Ready is False")
+
+
+OFF, HEALTH, ALL = ConventionsMode.OFF, ConventionsMode.HEALTH, ConventionsMode.ALL
+FOO = GroupVersionKind("example.com", "v1", "Foo")
+
+
+OLD = FOO._replace(version="v1alpha1")
+
+
+SCALE = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+
+
+def define(group: str = "example.com", kind: str = "Foo", **versions: Any) -> dict[str, Any]:
+    """Return a definition; the value of a version are its members."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.lower()}s.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind},
+            "versions": [{"name": name, "served": True, **members} for name, members in versions.items()],
+        },
+    }
+
+
+def layer_of(mode: ConventionsMode, *definitions: dict[str, Any]) -> ConventionsLayer:
+    store = Store([DEFINITIONS_BY_KIND])
+    for one in definitions:
+        store.put(one)
+    return ConventionsLayer(store, mode)
+
+
+SCALED = define(v1={"subresources": {"scale": SCALE}}, v1alpha1={"subresources": {"status": {}}})
+
+
+@pytest.mark.parametrize(
+    ("mode", "answered"),
+    [
+        (OFF, set()),
+        (HEALTH, {(FOO, Operation.HEALTH), (OLD, Operation.HEALTH)}),
+        (
+            ALL,
+            {(kind, operation) for kind in (FOO, OLD) for operation in (Operation.HEALTH, Operation.DEPENDENCY)}
+            | {(FOO, Operation.REPLICA), (FOO, Operation.REVISE_REPLICA)},
+        ),
+    ],
+)
+def test_the_layer_declares_what_it_answers_for_the_served_kinds(mode: ConventionsMode, answered: set[Any]) -> None:
+    unserved = define(kind="Bar", v1={"served": False})
+    layer = layer_of(mode, SCALED, unserved, define("policy.karmada.io", "Policy", v1={}), define(kind="", spec={}))
+    assert {one for one in layer.answers() if one[0].kind in ("Foo", "Bar", "Policy")} == answered
+    for kind, operation in answered:
+        assert layer.find(Question(operation, kind, {})) is not None
+
+
+@pytest.mark.parametrize("subresources", [None, {}, {"scale": None}, {"scale": {"specReplicasPath": 1}}])
+def test_without_a_scale_subresource_replicas_are_unknown(subresources: Any) -> None:
+    layer = layer_of(ALL, define(v1={"subresources": subresources}))
+    for kind in (FOO, OLD, FOO._replace(kind="Undefined")):
+        assert layer.find(Question(Operation.REPLICA, kind, {})) is None
+        assert layer.find(Question(Operation.HEALTH, kind, {})) is not None
+
+
+async def test_explanations_name_the_rule_and_what_decided() -> None:
+    chain = Chain([NativeLayer(), layer_of(ALL, SCALED)])
+    document = {"spec": {"size": 2}, "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "No"}]}}
+    explained = await chain.answer(Question(Operation.HEALTH, FOO, document))
+    assert explained.answer.healthy is False
+    assert explained.steps[-1] == ChainStep("conventions", "standard conditions", "answered", "Ready is False (No)")
+    explained = await chain.answer(Question(Operation.REPLICA, FOO, document))
+    assert (explained.answer.replicas, explained.steps[-1].hook) == (2, "scale subresource")
+    explained = await chain.answer(Question(Operation.REVISE_REPLICA, FOO, document, replicas=5))
+    assert explained.answer.object == {**document, "spec": {"size": 5}}
+    with pytest.raises(ChainError, match="not found"):
+        await chain.answer(Question(Operation.AGGREGATE_STATUS, FOO, document))

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from fleethook.cluster.store import Stored, StoreView
 from fleethook.engines.interpret.conventions.health_and_status import (
     STANDARD,
     HealthRule,
@@ -16,12 +17,16 @@ from fleethook.engines.interpret.conventions.health_and_status import (
     judge_health,
     reflect_status,
 )
+from fleethook.engines.interpret.interpreter_chain import Handler
+from fleethook.engines.interpret.native import find_native
 from fleethook.engines.interpret.native.dependencies import list_template_dependencies
 from fleethook.engines.interpret.native.replicas import requirements
+from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, find_values, walk, with_member
+from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate_objects
-from fleethook.model.karmada import Operation
+from fleethook.model.karmada import ConventionsMode, Operation
 
 _CONTAINER: Final = frozenset({"name", "image"})
 
@@ -243,3 +248,73 @@ _ANSWERS: Final[Mapping[Operation, Callable[[ConventionalKind, Question], Answer
     Operation.REPLICA: _answer_replicas,
     Operation.REVISE_REPLICA: _revise_replicas,
 }
+
+
+_RULES: Final[Mapping[Operation, str]] = {
+    Operation.HEALTH: "standard conditions",
+    Operation.REPLICA: "scale subresource",
+    Operation.REVISE_REPLICA: "scale subresource",
+    Operation.DEPENDENCY: "Pod templates",
+}
+"""The names of the rules in explanations. InterpretStatus has none: the native layer reports the status of any kind."""
+
+
+_OPERATIONS: Final[Mapping[ConventionsMode, frozenset[Operation]]] = {
+    ConventionsMode.OFF: frozenset(),
+    ConventionsMode.HEALTH: frozenset({Operation.HEALTH}),
+    ConventionsMode.ALL: frozenset(_RULES),
+}
+
+
+_OWN: Final = ("karmada.io", "fleethook.io")
+"""The groups of control planes, whose objects no cluster gets; their subgroups, too."""
+
+
+class ConventionsLayer:
+    """Answers for each kind; for replicas only if a CustomResourceDefinition has a scale subresource."""
+
+    name = "conventions"
+
+    def __init__(self, store: StoreView, mode: ConventionsMode) -> None:
+        """Prepare.
+
+        Args:
+            store: CustomResourceDefinitions; indexed by `DEFINITIONS_BY_KIND`.
+            mode: The operations to answer.
+        """
+        self._store: Final = store
+        self._operations: Final = _OPERATIONS[mode]
+
+    def find(self, question: Question) -> Handler | None:
+        """Return the rule of an operation, None if the kind has no scale subresource for it."""
+        # The native layer answers first.
+        if question.operation not in self._operations or find_native(question.kind, question.operation) is not None:
+            return None
+        found = self._store.find(DEFINITIONS_BY_KIND, "", tuple(question.kind.group_kind))
+        kind = _read_kind(question.kind, found[0] if found else None)
+        if question.operation not in kind.answered:
+            return None
+        return Handler(_RULES[question.operation], kind.answer, in_thread=True)
+
+    def answers(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds of all CustomResourceDefinitions, except those of Karmada itself."""
+        for definition in self._store.each("", DEFINITIONS_BY_KIND.group_kind) if self._operations else ():
+            for kind in list_served_kinds(definition):
+                answered = () if _is_own(kind.group) else _read_kind(kind, definition).answered
+                yield from ((kind, operation) for operation in self._operations.intersection(answered))
+
+
+def _is_own(group: str) -> bool:
+    return group.endswith(tuple(f".{one}" for one in _OWN)) or group in _OWN
+
+
+def _read_kind(kind: GroupVersionKind, definition: Stored | None) -> ConventionalKind:
+    """Return the rules of a kind, with the scale subresource of its version in the definition."""
+    scale, spec = None, {} if definition is None else as_object(definition.get("spec"))
+    for _, version in enumerate_objects(spec.get("versions")):
+        if version.get("name") == kind.version:
+            paths = as_object(as_object(version.get("subresources")).get("scale"))
+            desired, current = paths.get("specReplicasPath"), paths.get("statusReplicasPath")
+            if isinstance(desired, str) and desired:
+                scale = Scale(desired, current if isinstance(current, str) else "")
+    return ConventionalKind((kind.version,), replicas=scale, pods=())
