@@ -23,20 +23,18 @@ from fleethook.patch.fixture_format import (
 from fleethook.workload_schema.admission_objects import show_request
 from fleethook.workload_schema.defaults import knows_defaults
 
-_REQUEST: Final[Mapping[str, tuple[str, type, str]]] = {
+_ARGUMENTS: Final[Mapping[str, tuple[str, type, str]]] = {
     "subresource": ("subresource", str, "a text"),
     "resource": ("resource", str, "a text"),
     "user": ("user", dict, "an object"),
     "dryRun": ("dry_run", bool, "true or false"),
     "request": ("name", dict, "an object"),
-}
-_AROUND: Final[Mapping[str, tuple[str, type, str]]] = {
     "namespaceLabels": ("namespace_labels", dict, "an object"),
     "settings": ("settings", dict, "an object"),
 }
 """Members of a test that are arguments of `Rule.review`, with their types."""
 _USER: Final = ("username", "uid", "groups", "extra")
-_MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_REQUEST, *_AROUND, "output")
+_MEMBERS: Final = ("name", "operation", "object", "oldObject", "store", "rule", *_ARGUMENTS, "output")
 _OUTPUT: Final = ("allowed", "matched", "message", "code", "warnings", "patch", "object")
 
 
@@ -48,8 +46,7 @@ class RuleFixture(NamedTuple):
         rule: The rule to ask; ``""`` for all, in the order of kube-apiserver.
         operation: The operation.
         document: The object.
-        request: Further parts of the request, as arguments of `Rule.review`.
-        around: The labels of the namespace and the settings, as such arguments.
+        arguments: Further arguments of `Rule.review`.
         store: The other objects.
         output: The expected members of the answer.
     """
@@ -58,8 +55,7 @@ class RuleFixture(NamedTuple):
     rule: str
     operation: Operation
     document: JSONObject
-    request: Mapping[str, Any]
-    around: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     store: Sequence[JSONObject]
     output: JSONObject
 
@@ -94,11 +90,14 @@ def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixtu
     operation = test.get("operation", "CREATE")
     if operation not in get_args(Operation):
         raise FixtureError(f"operation {operation!r} is unknown: use one of {', '.join(get_args(Operation))}")
-    request, around = _read_arguments(test, _REQUEST), _read_arguments(test, _AROUND)
+    arguments: dict[str, Any] = {}
+    for member, (argument, type_, noun) in _ARGUMENTS.items():
+        if member in test:
+            if not isinstance(test[member], type_):
+                raise FixtureError(f"{member} is not {noun}")
+            arguments[argument] = _read_name(test[member]) if member == "request" else test[member]
     if "oldObject" in test:
-        request["old"] = _read_object(test, "oldObject", objects)
-    if "request" in test:
-        request["name"] = _read_name(test["request"])
+        arguments["old"] = _read_object(test, "oldObject", objects)
     check_members(test.get("user", {}), _USER)
     store = test.get("store", [])
     if not isinstance(store, list):
@@ -108,15 +107,7 @@ def _read_members(name: str, test: JSONObject, objects: JSONObject) -> RuleFixtu
     member = "oldObject" if operation == "DELETE" and "object" not in test else "object"
     document = _read_object(test, member, objects)
     output = _read_output(test, objects)
-    return RuleFixture(name, str(test.get("rule") or ""), operation, document, request, around, others, output)
-
-
-def _read_arguments(test: JSONObject, known: Mapping[str, tuple[str, type, str]]) -> dict[str, Any]:
-    """Return the arguments that members of a test are; raises FixtureError for one of another type."""
-    for member, (_, type_, noun) in known.items():
-        if member in test and not isinstance(test[member], type_):
-            raise FixtureError(f"{member} is not {noun}")
-    return {argument: test[member] for member, (argument, _, _) in known.items() if member in test}
+    return RuleFixture(name, str(test.get("rule") or ""), operation, document, arguments, others, output)
 
 
 def _read_name(request: JSONObject) -> str:
@@ -177,8 +168,14 @@ def run_rule_fixture(
     if not asked:
         raise FixtureError(f"there is no rule {fixture.rule!r}: the file has {', '.join(one.name for one in rules)}")
     store = [*fixture.store, *definitions]
-    request = build_request(fixture.document, rules=asked, operation=fixture.operation, **fixture.request)
-    around = find_surroundings(fixture.document, store, **fixture.around)
+    given = dict(fixture.arguments)
+    around = find_surroundings(
+        fixture.document,
+        store,
+        namespace_labels=given.pop("namespace_labels", None),
+        settings=given.pop("settings", {}),
+    )
+    request = build_request(fixture.document, rules=asked, operation=fixture.operation, **given)
     shown = show_request(request, around.version, validating=False)
     name, answer = _ask(asked, request, around, shown.object)
     if answer.mistakes:

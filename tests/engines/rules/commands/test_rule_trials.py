@@ -110,7 +110,7 @@ async def test_all_four_say_the_same(document: dict[str, Any], resource: str, tm
             }  # fmt: skip
             assert await ask_server(app, rule, document, resource) == verdict, rule.name
             output = {name: verdict[name] for name in ("allowed", "message", "warnings")}
-            fixture = RuleFixture("t", rule.name, "CREATE", document, {}, {}, (), output)
+            fixture = RuleFixture("t", rule.name, "CREATE", document, {}, (), output)
             assert run_rule_fixture(rules, fixture)[1:] == ("", "", []), rule.name
             (trial,) = try_object([rule], document, resource=resource)
             failure = next((one for one in (answer.message, *answer.warnings) if rule.failure in one), "")
