@@ -120,6 +120,12 @@ def no_x_in_selector(pod: Any) -> None:
         raise Denied(LATEST, field="spec.nodeSelector")
 
 
+def no_x_in_list(pod: Any) -> None:
+    for index, name in enumerate(pod.metadata.get("finalizers", [])):
+        if name.startswith("x"):
+            raise Denied(LATEST, field=f"metadata.finalizers[{index}]")
+
+
 def no_x_in_annotation(request: Any) -> None:
     if request.annotations.get("a", "").startswith("x"):
         raise Denied(LATEST, field="metadata.annotations.a")
@@ -196,6 +202,7 @@ ALL_FIXED = "object.spec.containers.all(one, !one.image.endsWith(':latest'))"
         (make(hardened), with_spec(securityContext={"runAsNonRoot": True}), with_spec(securityContext={"runAsNonRoot": True, "fsGroup": 1})),
         (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"a": "x", "b": "y"})),
         (make(needs_probe), pod("a:1"), pod("a:2")),
+        (make(no_x_in_list), pod(finalizers=["x/a"]), pod(finalizers=["a/b", "x/a"])),
         (make(no_x_in_annotation), pod(annotations={"a": "x"}), pod(annotations={"a": "x", "b": "x"})),
         (make(two_labels_somewhere), with_spec(activeDeadlineSeconds=9, hostIPC=True, nodeSelector={"a": "b"}), with_spec()),
         (make(no_latest_at_all), pod("a:latest"), {**pod("a:latest"), "spec": {**pod("a:latest")["spec"], "ttl": 1}}),
@@ -246,6 +253,8 @@ def test_an_update_does_not_answer_for_a_violation_that_the_object_had(rule: Rul
         (make(needs_limits), limited("", "1Gi"), limited("", ""), LATEST),
         (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"a": "x", "b": "x"}), f"spec.nodeSelector: {LATEST}"),
         (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"b": "x"}), f"spec.nodeSelector: {LATEST}"),
+        (make(no_x_in_list), pod(finalizers=["x/a"]), pod(finalizers=["x/b", "x/a"]), f"metadata.finalizers[0]: {LATEST}"),
+        (make(no_x_in_list), pod(finalizers=["x/a"]), pod(finalizers=["x/a", "x/b"]), f"metadata.finalizers[0]: {LATEST}"),
         (make(needs_probe), pod("a:1"), pod("a:1", "b:1"), f"spec.containers[1]: {LATEST}"),
         (make(no_x_in_annotation), pod(annotations={"a": "x"}), pod(annotations={"a": "xx"}), f"metadata.annotations.a: {LATEST}"),
         (make(needs_limits), limited("", tty="a"), limited(""), LATEST),

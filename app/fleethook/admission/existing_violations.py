@@ -108,7 +108,7 @@ class _Judge(NamedTuple):
             _find_value(one, field or change.path or "metadata.labels") for one in (change.before, change.after)
         )
         # Without a member as field, the unchanged members may have the violation alone.
-        if not field or field.endswith("]") or isinstance(new, list):
+        if not field or (field.endswith("]") and isinstance(new, dict)) or isinstance(new, list):
             kept = found if change.kept is None else await self.find_refusal(change.kept)
             return kept is None or kept.message != found.message or _loses(old, new)
         return _loses(old, new) if field.startswith("metadata") and isinstance(new, dict) else _alters(old, new)
@@ -141,7 +141,7 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
     for path, elements in _list_lists(updated):
         others = former.get(path, [])
         known, named = _write(others), {as_text(as_object(other).get("name")): other for other in others}
-        for index, element in enumerate(elements):
+        for index, element in enumerate(elements if _has_objects(elements) else ()):
             if _encode(element) in known:
                 continue
             name = as_text(as_object(element).get("name"))
@@ -160,7 +160,7 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
 
 
 def list_kept(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Iterator[Change]:
-    """Yield the elements of lists of objects that an update does not change, each alone in the stored object."""
+    """Yield the elements of lists that an update does not change, each alone in the stored object."""
     former = dict(_list_lists(stored))
     for path, elements in _list_lists(updated):
         known = _write(former.get(path, []))
@@ -224,10 +224,12 @@ def _list_members(
     node: Mapping[str, JSON], former: Mapping[str, JSON], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], JSONObject, JSONObject]]:
     """Yield paths of objects with their changed members that are neither objects nor lists of them, and former ones."""
-    plain = {name: value for name, value in node.items() if not isinstance(value, dict) and not _has_objects(value)}
+    # Each update changes texts of the metadata, such as resourceVersion.
+    others = (dict, str, int) if path == ("metadata",) else dict
+    plain = {name: value for name, value in node.items() if not isinstance(value, others) and not _has_objects(value)}
     other = {name: former[name] for name in plain if name in former}
     new, old = dict(_differ(plain, other)), dict(_differ(other, plain))
-    if path != ("metadata",) and any(name not in _NAMES and value != [] for name, value in new.items()):
+    if any(name not in _NAMES and value != [] for name, value in new.items()):
         yield path, new, old
     for name, value in node.items():
         if isinstance(value, dict):
@@ -259,7 +261,7 @@ def _list_lists(node: Mapping[str, JSON], path: tuple[str, ...] = ()) -> Iterato
     for name, value in node.items():
         if isinstance(value, dict):
             yield from _list_lists(value, (*path, name))
-        elif _has_objects(value):
+        elif isinstance(value, list):
             yield (*path, name), value
 
 
@@ -268,12 +270,14 @@ def _has_objects(value: JSON) -> bool:
 
 
 def _keep(node: Mapping[str, JSON], path: tuple[str, ...], elements: list[JSON]) -> JSONObject:
-    """Return an object whose lists of objects are empty, except for the one at a path."""
+    """Return an object whose list at a path has these elements, and whose other lists of objects are empty."""
     return {
-        name: (elements if path == (name,) else [])
-        if _has_objects(value)
+        name: elements
+        if path == (name,)
         else _keep(value, path[1:] if path[:1] == (name,) else (), elements)
         if isinstance(value, dict)
+        else []
+        if _has_objects(value)
         else value
         for name, value in node.items()
     }
