@@ -96,10 +96,10 @@ def examine_until_reached(part: str, kubeconfig: Path, *arguments: str) -> tuple
 
     def has_text() -> bool:
         code, found = examine(kubeconfig, *arguments)
-        about = [one for one in found["reachability"] if "overrider" in one["text"]]
-        assert about, found
+        findings = [*found.get("outage", ()), *found["reachability"]]
+        about = [one for one in findings if "overrider" in one["text"] and part in one["text"]]
+        assert about, findings
         last[:] = [code, found, about[0]]
-        assert part in about[0]["text"], about[0]["text"]
         return True
 
     wait_for(has_text, what=f"the apiserver answers with {part!r}")

@@ -182,7 +182,7 @@ def list_outage_lines(stopped: Iterable[StoppedServer]) -> list[AttentionLine]:
         lines = describe_outage(each for document in one.configurations for each in document.get("webhooks") or ())
         more = f"; and {len(lines) - _MAX_OUTAGES} more" if len(lines) > _MAX_OUTAGES else ""
         where = f", in all {one.workspaces} workspaces" if one.workspaces else ""
-        reason = f"{one.reason}{where}: {'; '.join(lines[:_MAX_OUTAGES])}{more}"
+        reason = f"{one.reason}{where}: {'; '.join(lines[:_MAX_OUTAGES])}{more} (remedy: fleethook doctor)"
         found.append(AttentionLine("outage", f"Server in {one.namespace}", reason, "/#leader-title"))
     return found
 

@@ -43,7 +43,7 @@ def test_the_environment_names_the_kubeconfig(tmp_path: Path) -> None:
 def test_an_apiserver_that_cannot_be_read_exits_2(cluster: tuple[Cluster, tuple[str, ...]]) -> None:
     code, out, err = doctor(*cluster[1])
     assert (code, out) == (2, "")
-    assert err.startswith("fleethook: cannot examine the cluster: ")
+    assert err.startswith("fleethook: cannot examine the cluster, so nothing is known about an outage: ")
 
 
 CORE = "/api/v1/namespaces/system"

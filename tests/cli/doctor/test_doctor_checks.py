@@ -194,6 +194,9 @@ def test_the_webhooks_of_rules_are_checked(exempt: list[str], level: str) -> Non
         "2 webhooks of rules in MutatingWebhookConfiguration mine, ValidatingWebhookConfiguration mine",
     )
     assert levels(check_policies(registered)) == [level]
+    for each in configurations:
+        each["webhooks"][0]["rules"] = []
+    assert levels(check_registration(find_registered(configurations))) == ["error", "error"]
 
 
 def allows(rules: list[dict[str, Any]], right: Right) -> bool:

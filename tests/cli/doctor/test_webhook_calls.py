@@ -16,7 +16,7 @@ from fleethook.cluster.registration.configuration_objects import (
     URLReference,
     list_webhooks,
 )
-from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, build_rule_configurations
+from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER, build_rule_configurations
 from fleethook.engine import installed_engines
 from tests.e2e.cluster import free_port
 from tests.hook_server import run_hook
@@ -38,10 +38,14 @@ RESOURCES = {
 
 
 class Apiserver:
-    """Answers a dry run as kube-apiserver does with a server of rules: by a refusal, or as ``state`` says."""
+    """Answers a dry run as kube-apiserver does with a server of rules: by a refusal, or as ``state`` says.
 
-    def __init__(self, state: str = "reached") -> None:
+    ``failure`` is the answer to an object that the rule itself decides about.
+    """
+
+    def __init__(self, state: str = "reached", *, failure: str = "", problem: str = "") -> None:
         self.state = state
+        self.failure, self.problem = failure, problem
         self.labels = {"default": {}, "web": {"team": "web"}}
         self.created: list[str] = []
 
@@ -57,25 +61,37 @@ class Apiserver:
 
     async def request(self, method: str, path: str, *, query: dict[str, str], body: Any) -> bytes:
         assert (method, query) == ("POST", {"dryRun": "All"})
+        if not (probed := body["metadata"]["annotations"].get(PROBE_ANNOTATION)):
+            if self.failure:
+                raise APIError(500, "InternalError", self.failure)
+            return b"{}"
         self.created.append(path)
-        name = f"{body['metadata']['annotations'][PROBE_ANNOTATION]}.rules.fleethook.io"
+        name = f"{probed}.rules.fleethook.io"
         opens = name.startswith("opened")
         assert not opens or body["metadata"]["labels"] == {"a": "b"}
         if self.state == "no rights":
             raise APIError(403, "Forbidden", f'user "ann" cannot create resource "{path}"')
         if self.state == "reached":
-            raise APIError(403, "Forbidden", f'admission webhook "{name}" denied the request: asked')
+            raise APIError(
+                403, "Forbidden", f'admission webhook "{name}" denied the request: {PROBE_ANSWER}{self.problem}'
+            )
         if self.state == "down" and not opens:
             raise APIError(500, "InternalError", f'Internal error occurred: failed calling webhook "{name}": {REFUSED}')
         return b"{}"
 
 
-async def examine(apiserver: Apiserver, reference: Reference = SERVICE, *rules: Any, ca: str = "") -> list[Diagnosis]:
+async def examine(
+    apiserver: Apiserver,
+    reference: Reference = SERVICE,
+    *rules: Any,
+    ca: str = "",
+    services: dict[str, Diagnosis] | None = None,
+) -> list[Diagnosis]:
     found = build_rule_configurations(rules or (CLOSED, OPENED), reference, name="n", server="fleet", exempt=["fleet"])
     for webhook in (one for each in found for one in each["webhooks"]):
         webhook["clientConfig"]["caBundle"] = ca
     examiner = CallExaminer(cast("Connection", apiserver), find_registered(found), namespace="default")
-    return [one async for one in examiner.examine([])]
+    return [one async for one in examiner.examine([], services or {})]
 
 
 def lines(found: list[Diagnosis]) -> list[str]:
@@ -93,25 +109,55 @@ async def test_each_rule_refuses_an_object_that_it_gets() -> None:
 
 async def test_an_outage_is_named_with_the_writes_that_it_refuses_and_admits() -> None:
     found = await examine(Apiserver("down"))
-    failed, *outages = lines(found)
-    assert failed == f"error the apiserver cannot call closed.rules.fleethook.io: {REFUSED}"
-    assert "start the server" in found[0].remedy
-    assert [one.partition(", except")[0] for one in outages] == [
-        "note now refused: CREATE, UPDATE of deployments.apps, in namespaces with team=web",
-        "note now unchecked: CREATE of pods",
-    ]
+    failed, further = lines(found)
+    refused = "error now refused: CREATE, UPDATE of deployments.apps, in namespaces with team=web, except objects in "
+    cause = f", because the apiserver cannot call closed.rules.fleethook.io: {REFUSED}"
+    assert (failed.startswith(refused), failed.endswith(cause)) == (True, True), failed
+    removal = "`kubectl delete mutatingwebhookconfiguration/n validatingwebhookconfiguration/n`"
+    assert found[0].remedy.startswith("start the server")
+    assert found[0].remedy.endswith(f"; or remove the webhooks: {removal}")
+    assert further.startswith("note now unchecked: CREATE of pods, except")
+
+
+DENIED = 'admission webhook "closed.rules.fleethook.io" denied the request: '
+RAISED = "the rule closed failed, and failurePolicy Fail refuses the object: rules.py:7: KeyError: 'a'"
+HANGS = 'failed calling webhook "closed.rules.fleethook.io": context deadline exceeded'
+
+
+@pytest.mark.parametrize(
+    ("failure", "cause"),
+    [(DENIED + RAISED, RAISED), (f"Internal error occurred: {HANGS}", HANGS)],
+    ids=["raises", "hangs"],
+)
+async def test_a_rule_that_fails_about_the_object_is_an_outage(failure: str, cause: str) -> None:
+    (found,) = await examine(Apiserver(failure=failure), SERVICE, CLOSED)
+    assert (found.level, found.check) == ("error", "outage")
+    assert found.text == f"now refused: each Deployment like that of a dry run: {cause}"
+    assert "rules test" in found.remedy
+
+
+async def test_files_of_rules_that_do_not_load_are_an_error() -> None:
+    (found,) = await examine(Apiserver(problem=": rules.py:1: SyntaxError; the former rules stay"), SERVICE, CLOSED)
+    assert (found.level, found.check) == ("error", "rules")
+    assert found.text.endswith("do not load: rules.py:1: SyntaxError; the former rules stay")
+
+
+async def test_a_service_without_endpoints_is_an_outage_also_for_a_user_who_may_not_create() -> None:
+    broken = Diagnosis("error", "service", "the Service has no ready endpoint", "start a Pod")
+    first, *_ = lines(await examine(Apiserver("no rights"), SERVICE, CLOSED, services={"fleet/fleethook:443": broken}))
+    assert first.startswith("error now refused: CREATE, UPDATE of deployments.apps, ")
+    assert first.endswith(", because the Service has no ready endpoint")
 
 
 async def test_failure_policy_ignore_does_not_hide_an_outage() -> None:
-    (silent, outage) = await examine(Apiserver("down"), SERVICE, OPENED)
-    assert (silent.level, "did not call opened.rules.fleethook.io about a new Pod in default" in silent.text) == (
-        "error", True,
-    )  # fmt: skip
-    assert outage.text.startswith("now unchecked: CREATE of pods")
-    port = free_port()
-    (called, outage) = await examine(Apiserver("down"), URLReference(f"https://127.0.0.1:{port}"), OPENED)
-    assert (called.level, "cannot be called from this machine" in called.text) == ("error", True)
-    assert outage.text.startswith("now unchecked: CREATE of pods")
+    url = URLReference(f"https://127.0.0.1:{free_port()}")
+    for reference, cause in (
+        (SERVICE, "did not call opened.rules.fleethook.io about a new Pod in default"),
+        (url, "cannot be called from this machine"),
+    ):
+        (silent,) = lines(await examine(Apiserver("down"), reference, OPENED))
+        assert silent.startswith("error now unchecked: CREATE of pods, ")
+        assert cause in silent
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from fleethook.admission.rule_options import SYSTEM_NAMESPACES
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, ServiceReference
 from fleethook.cluster.registration.rule_webhooks import (
+    CONTROL_PLANE,
     build_rule_configurations,
     describe_outage,
     describe_rule,
@@ -142,11 +143,11 @@ def test_a_rule_gets_system_namespaces_and_that_of_the_server_only_by_name(optio
     [
         (
             validate("apps/v1", "Deployment", on=("CREATE", "UPDATE"), namespace_selector={"matchLabels": {"a": "b"}}),
-            "refused: CREATE, UPDATE of deployments.apps, in namespaces with a=b, except in fleet, kube-system, ",
+            "refused: CREATE, UPDATE of deployments.apps, in namespaces with a=b, except objects in fleet, kube-system, ",
         ),
         (
             validate("*/*", "*", on="*", namespaces="*", failure_policy="Ignore"),
-            "unchecked: CREATE, UPDATE, DELETE, CONNECT of every resource, except in fleet (checks-nothing.",
+            f"unchecked: CREATE, UPDATE, DELETE, CONNECT of every resource except {CONTROL_PLANE}, except objects in fleet (",
         ),
         (
             validate(

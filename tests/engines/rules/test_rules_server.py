@@ -87,7 +87,7 @@ async def test_rules_answer_reviews(tmp_path: Path) -> None:
 
 
 async def test_in_a_dry_run_of_doctor_only_the_named_rule_refuses(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (app, _):
+    async with serving(tmp_path) as (app, server):
 
         async def find_verdict(path: str, **members: Any) -> Any:
             document = json.loads(review("Pod", spec={}))
@@ -102,6 +102,10 @@ async def test_in_a_dry_run_of_doctor_only_the_named_rule_refuses(tmp_path: Path
         assert await find_verdict("/rules/validate/fails") == (True, "")
         assert (await find_verdict(mutating, dryRun=False))[0]
         assert not (await find_verdict("/rules/validate/fails", dryRun=False))[0]
+        (tmp_path / "rules.py").write_text("broken(")
+        await server.reload()
+        asked = "the server answers, as `fleethook doctor` asked"
+        assert await find_verdict(mutating) == (False, f"{asked}: {server.problem}")
 
 
 async def test_a_failing_rule_names_its_line_and_harms_no_other(tmp_path: Path) -> None:

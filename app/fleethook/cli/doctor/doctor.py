@@ -21,7 +21,7 @@ from fleethook.cli.doctor.doctor_checks import (
     list_rights,
 )
 from fleethook.cli.doctor.kcp_checks import examine_export, examine_kcp
-from fleethook.cli.doctor.webhook_calls import CallExaminer, list_probes
+from fleethook.cli.doctor.webhook_calls import OUTAGE, CallExaminer, list_probes
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import list_missing
 from fleethook.cli.inputs.kubeconfig import TargetOptions
@@ -86,7 +86,8 @@ def doctor(
     try:
         found = asyncio.run(examine())
     except (APIError, UnreachableError) as error:
-        fail(f"cannot examine the cluster: {error}")
+        least = "; the least right is to list webhook configurations" if isinstance(error, APIError) else ""
+        fail(f"cannot examine the cluster, so nothing is known about an outage: {error}{least}")
     if output is Output.JSON:
         write_json([one._asdict() for one in found])
     else:
@@ -97,7 +98,7 @@ def doctor(
 
 
 def _print(found: Sequence[Diagnosis]) -> None:
-    for one in sorted(found, key=lambda one: get_args(Level).index(one.level)):
+    for one in sorted(found, key=lambda one: (get_args(Level).index(one.level), one.check != OUTAGE)):
         head = styled(f"{one.level:<8}", _STYLES[one.level])
         write_styled(head, styled(f"{one.check}: {one.text}"))
         if one.remedy:
@@ -153,10 +154,13 @@ class Doctor:
         for engine in enabled_engines(engines):
             if engine.doctor:
                 found += await load_reference(engine.doctor)(self, configurations)
-        for service in find_services(registered):
-            found += await run_allowed("service", self._examine_service(service))
+        services = {
+            f"{name.namespace}/{name.name}:{name.port}": one
+            for name in find_services(registered)
+            for one in await run_allowed("service", self._examine_service(name))
+        }
         examiner = CallExaminer(self.connection, registered, namespace=self._namespace)
-        found += [one async for one in examiner.examine(list_probes(engines))]
+        found += [one async for one in examiner.examine(list_probes(engines), services)]
         for account in sorted(self.accounts):
             found += await run_allowed("rights", self._examine_rights(account, engines))
         return found

@@ -117,7 +117,8 @@ def check_registration(registered: Sequence[RegisteredWebhook]) -> Iterator[Diag
             yield Diagnosis("error", "registration", f"{one.own.name} lacks this version's rules", upgrade)
     if not faults:
         where = ", ".join(dict.fromkeys(one.configuration for one in registered))
-        text = f"{len(registered)} webhooks of {', '.join(sorted(engines))} in {where}"
+        number = "1 webhook" if len(registered) == 1 else f"{len(registered)} webhooks"
+        text = f"{number} of {', '.join(sorted(engines))} in {where}"
         yield Diagnosis("ok", "registration", text)
 
 
@@ -125,7 +126,7 @@ def _has_rules(one: RegisteredWebhook) -> bool:
     """Return whether a webhook is called for the objects and operations of its definition."""
     own = one.own
     if own.name.endswith(SUFFIX):
-        return True  # Only its server knows the rules.
+        return bool(one.stored.get("rules"))  # Only its server knows them.
     resources = [GroupVersionResource(own.group, own.version, name) for name in own.resources]
     return all(
         is_called(one.stored, operation, resource, namespaced=own.scope == "Namespaced")
@@ -204,10 +205,7 @@ def check_service(name: ServiceName, service: JSONObject | None, slices: Sequenc
     """Check that a Service has the port that webhooks name, and a ready endpoint."""
     shown = f"{name.namespace}/{name.name}"
     if service is None:
-        remedy = (
-            "install the chart in this namespace, correct clientConfig.service of the webhooks, or remove fleethook by "
-            "`fleethook uninstall`"
-        )
+        remedy = "install the chart in this namespace, or correct clientConfig.service of the webhooks"
         return Diagnosis("error", _SERVICE, f"the Service {shown} of the webhooks does not exist", remedy)
     ports = [as_object(port).get("port") for port in as_object(service.get("spec")).get("ports") or ()]
     if name.port not in ports:

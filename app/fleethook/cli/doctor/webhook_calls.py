@@ -19,6 +19,7 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.rule_webhooks import (
     DEFAULT_CONDITIONS,
     PROBE_ANNOTATION,
+    PROBE_ANSWER,
     SUFFIX,
     describe_outage,
 )
@@ -30,9 +31,11 @@ from fleethook.outbound.webhook_client import CallError, HookClient
 from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 
 CHECK: Final = "reachability"
+OUTAGE: Final = "outage"
 NAME: Final = "fleethook-doctor"
 _DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied the request')
 _FAILED: Final = re.compile(r'failed calling webhook "([^"]+)": (.*)', re.DOTALL)
+_FAILED_RULE: Final = re.compile(r"the rule \S+ failed, and failurePolicy Fail .*", re.DOTALL)
 _NOT_FOUND: Final = 404
 _SERVER_ERROR: Final = 500
 
@@ -48,7 +51,8 @@ _REMEDIES: Final = (
     ("connection refused", "start the server, and compare its port with that of the webhook and of the Service"),
     ("no endpoints available", "find out why no Pod of the server is ready: `kubectl describe pod`, GET /readyz"),
     ("unable to handle the request", "GET /readyz of the server has the reason; all replicas need the same rules"),
-    ("failed to call webhook: Not Found", "enable the engine of this webhook in the server (setting engines)"),
+    ("no such rule", "give all replicas the same files of rules"),
+    ("failed to call webhook: Not Found", "enable the engine of the webhook in the server, or correct its path"),
     ("not found", "create the Service that the webhook names, or correct the name in the registration"),
     ("no such host", "correct the host of the URL, or the DNS of the control plane"),
     ("deadline exceeded", _NETWORK),
@@ -68,7 +72,7 @@ def judge(probe: Probe, status: int, message: str, *, namespace: str) -> Diagnos
     if (failed := _FAILED.search(message)) is not None:
         return Diagnosis("error", CHECK, f"the apiserver cannot call {failed[1]}: {failed[2]}", _find_remedy(failed[2]))
     if (denied := _DENIED.search(message)) is not None:
-        return _judge_denial(probe, denied[1])
+        return _judge_denial(probe, denied[1], message)
     if status == _CREATED:
         text = (
             f"the apiserver did not send a new object of {probe.plural} in the namespace {namespace} to {probe.webhook}"
@@ -101,8 +105,11 @@ def judge_call(url: str, status: int, message: str) -> Diagnosis:
     return Diagnosis("error", CHECK, f"{url} cannot be called from this machine: {message}", _find_remedy(message))
 
 
-def _judge_denial(probe: Probe, webhook: str) -> Diagnosis:
+def _judge_denial(probe: Probe, webhook: str, message: str) -> Diagnosis:
     if webhook == probe.webhook:
+        if problem := message.partition(f"{PROBE_ANSWER}: ")[2]:
+            text = f"the newest files of rules do not load: {problem}"
+            return Diagnosis("error", "rules", text, "correct the file; a server that starts with it ends at once")
         return Diagnosis("ok", CHECK, f"the apiserver calls {webhook}, which refused the object of a dry run")
     text = f"{probe.webhook}: the webhook {webhook} refused the dry run"
     return unknown(text, "name with --namespace a namespace that this webhook does not restrict")
@@ -114,7 +121,6 @@ def _find_remedy(reason: str) -> str:
 
 _CREATED: Final = 201
 _FORBIDDEN: Final = 403
-_MAX_OUTAGES: Final = 5
 _CALL_SECONDS: Final = 5.0
 _NO_RIGHTS: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 # Admitted at each level of the Pod Security Standards.
@@ -215,42 +221,46 @@ class CallExaminer:
         self._namespace: Final = namespace
         self._namespaces: dict[str, Mapping[str, str]] | None = None
 
-    async def examine(self, probes: Iterable[Probe]) -> AsyncIterator[Diagnosis]:
-        """Yield the findings.
+    async def examine(self, probes: Iterable[Probe], services: Mapping[str, Diagnosis]) -> AsyncIterator[Diagnosis]:
+        """Yield the findings. If webhooks cannot be called, the first error begins with the writes that this refuses.
 
         Args:
             probes: The dry runs of engines. Those of rules are made here.
+            services: The findings about Services, by the names of `find_address`.
         """
         asked = {probe.webhook: await self._ask(probe, self._namespace) for probe in probes}
         for one in self._registered:
             if one.own.name.endswith(SUFFIX):
                 asked[one.own.name] = await self._ask_rule(one)
-        ok = {name for name, each in asked.items() if each.diagnosis.level == "ok"}
+        # The other findings about rules prove a call, too.
+        ok = {name for name, each in asked.items() if each.diagnosis.level == "ok" or each.diagnosis.check != CHECK}
         silent = {name for name, each in asked.items() if each.is_silent}
-        broken = self._find_addresses({each.failed for each in asked.values()})
+        down = {name for name, result in services.items() if result.level == "error"}
+        stopped = {one.own.name for one in self._registered if find_address(one).name in down}
+        broken = self._find_addresses(stopped | {each.failed for each in asked.values()})
         called = await self._call_others(broken | self._find_addresses(ok), self._find_addresses(silent))
         broken |= {address for address, result in called.items() if result.level == "error"}
-        # The failed call of the same address has the reason.
-        hidden = {one.own.name for one in self._registered if find_address(one) in broken} & silent
+        # The Service, or the failed call of the same address, has the reason.
+        hidden = stopped | ({one.own.name for one in self._registered if find_address(one) in broken} & silent)
         broken |= self._find_addresses(silent)
         results = sorted(asked.items(), key=lambda each: not each[1].failed)
-        for found in (*called.values(), *_sum_up(one.diagnosis for name, one in results if name not in hidden)):
+        affected = [one for one in self._registered if find_address(one) in broken]
+        lines = describe_outage(one.stored for one in affected)
+        stored = {one.configuration.lower().replace(" ", "/") for one in affected}
+        summed = _sum_up(one.diagnosis for name, one in results if name not in hidden)
+        for found in (*services.values(), *called.values(), *summed):
+            if found.level == "error" and lines:
+                remedy = f"{found.remedy}; or remove the webhooks: `kubectl delete {' '.join(sorted(stored))}`"
+                yield Diagnosis("error", OUTAGE, f"now {lines[0]}, because {found.text}", remedy)
+                while lines := lines[1:]:
+                    yield Diagnosis("note", OUTAGE, f"now {lines[0]}")
+                continue
             # Another dry run, or a call from this machine, has examined the address.
             is_known = found.level == "unknown" and not any(one.level == "unknown" for one in called.values())
             yield found._replace(level="note") if is_known else found
-        for line in self._describe_outage(broken):
-            yield line
 
     def _find_addresses(self, names: Container[str]) -> set[_Address]:
         return {find_address(one) for one in self._registered if one.own.name in names}
-
-    def _describe_outage(self, broken: Container[_Address]) -> Iterator[Diagnosis]:
-        """Yield the writes that the apiserver refuses or admits unchecked now."""
-        lines = describe_outage(one.stored for one in self._registered if find_address(one) in broken)
-        for line in lines[:_MAX_OUTAGES]:
-            yield Diagnosis("note", "outage", f"now {line}")
-        if len(lines) > _MAX_OUTAGES:
-            yield Diagnosis("note", "outage", f"and the requests of {len(lines) - _MAX_OUTAGES} more webhooks")
 
     async def _call_others(self, known: Container[_Address], silent: Container[_Address]) -> dict[_Address, Diagnosis]:
         """Call the addresses about which no dry run has told anything, from this machine."""
@@ -286,12 +296,14 @@ class CallExaminer:
 
     async def _ask(self, probe: Probe, namespace: str) -> _Asked:
         """Return the result of a dry run."""
+        path = probe.build_path(namespace)
         try:
-            path = probe.build_path(namespace)
             await self._connection.request("POST", path, query={"dryRun": "All"}, body=probe.body)
         except APIError as error:
-            failed = _FAILED.search(error.message)
-            return _Asked(judge(probe, error.code, error.message, namespace=namespace), failed[1] if failed else "")
+            found, failed = judge(probe, error.code, error.message, namespace=namespace), _FAILED.search(error.message)
+            if found.level == "ok" and probe.webhook.endswith(SUFFIX):
+                found = await self._ask_itself(probe, path) or found
+            return _Asked(found, failed[1] if failed else "")
         return _Asked(judge(probe, _CREATED, "", namespace=namespace))
 
     async def _ask_rule(self, one: RegisteredWebhook) -> _Asked:
@@ -308,7 +320,7 @@ class CallExaminer:
             text = f"{name}: its namespaceSelector selects no namespace, so it gets no request now"
             return _Asked(Diagnosis("note", CHECK, text))
         found = await self._ask(make_rule_probe(one, resource), namespace)
-        if found.diagnosis.level != "error" or found.failed:
+        if found.diagnosis.level != "error" or found.failed or found.diagnosis.check != CHECK:
             return found
         if {str(each.get("name")) for each in list_objects(one.stored.get("matchConditions"))} - DEFAULT_CONDITIONS:
             text = f"{name}: the apiserver did not send the object of the dry run, perhaps because of matchConditions"
@@ -316,6 +328,18 @@ class CallExaminer:
         text = f"the apiserver did not call {name} about a new {resource.kind} in {namespace}, and admitted it"
         remedy = "failurePolicy Ignore hides the reason: compare address and caBundle, or read kube-apiserver's log"
         return _Asked(Diagnosis("error", CHECK, text, remedy), is_silent=True)
+
+    async def _ask_itself(self, probe: Probe, path: str) -> Diagnosis | None:
+        """Return the finding that a rule fails about the object of its dry run, None if it decides."""
+        body = {**probe.body, "metadata": {**probe.body["metadata"], "annotations": {}}}
+        try:
+            await self._connection.request("POST", path, query={"dryRun": "All"}, body=body)
+        except APIError as error:
+            failed = _FAILED_RULE.search(error.message) or _FAILED.search(error.message)
+            if failed and SUFFIX in error.message:
+                text = f"now refused: each {body['kind']} like that of a dry run: {failed[0]}"
+                return Diagnosis("error", OUTAGE, text, "correct the rule, and test it by `fleethook rules test`")
+        return None
 
     async def _find_resource(self, one: RegisteredWebhook) -> ServedResource | None:
         """Return a resource whose creation a webhook gets; raises APIError."""

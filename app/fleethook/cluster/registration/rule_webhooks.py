@@ -30,6 +30,10 @@ SUFFIX: Final = ".rules.fleethook.io"
 """The end of the name of each webhook: kube-apiserver wants at least three labels."""
 PROBE_ANNOTATION: Final = "fleethook.io/doctor"
 """In a dry run of `fleethook doctor`, the name of the rule on whose behalf the server refuses the object."""
+PROBE_ANSWER: Final = "the server answers, as `fleethook doctor` asked"
+"""The beginning of this refusal. Why the newest files do not load may follow."""
+CONTROL_PLANE: Final = "Events, Leases, APIServices, definitions, reviews of access, webhook configurations"
+"""The resources that the condition `not-control-plane` excludes, for people."""
 DEFAULT_CONDITIONS: Final = frozenset({"not-being-deleted", "not-control-plane", "not-a-mirror"})
 """The names of the match conditions that rules have without declaring them."""
 SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
@@ -164,14 +168,16 @@ def _describe_rule(rule: Mapping[str, Any]) -> str:
 
 
 def _describe_selectors(webhook: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the limits of the namespaces and objects; match conditions are left out."""
+    """Yield the limits of the namespaces and objects; other match conditions are left out."""
+    if any(one.get("name") == "not-control-plane" for one in list_objects(webhook.get("matchConditions"))):
+        yield f" except {CONTROL_PLANE}"
     selector = as_object(webhook.get("namespaceSelector"))
     labels = _list_requirements(selector, without=NAMESPACE_LABEL)
     if labels:
         yield f", in namespaces with {', '.join(labels)}"
     for expression in list_objects(selector.get("matchExpressions")):
         if expression.get("key") == NAMESPACE_LABEL and (values := list_texts(expression.get("values"))):
-            yield f", {'in' if expression.get('operator') == 'In' else 'except in'} {', '.join(values)}"
+            yield f", {'in' if expression.get('operator') == 'In' else 'except objects in'} {', '.join(values)}"
     if labels := _list_requirements(as_object(webhook.get("objectSelector"))):
         yield f", with {', '.join(labels)}"
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from fleethook.admission.request import Lookup
 from fleethook.admission.rule_matching import find_rule_mismatch
 from fleethook.admission.tested_rule import Rule
-from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION
+from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER
 from fleethook.limits import CallLimit
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.json import as_object
@@ -30,11 +30,13 @@ class RuleRunner:
 
     Attributes:
         rule: The rule.
+        problem: Why a newer version of its file is not served; ``""`` if this is the newest.
     """
 
     def __init__(self, rule: Rule, settings: Mapping[str, Any]) -> None:
         """Prepare; the first call starts a thread. ``settings`` are the values of the parameter of this name."""
         self.rule: Final = rule
+        self.problem = ""
         self._settings: Final = settings
         self._threads: Final = DaemonThreads(THREADS, f"rule-{rule.name}")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -52,7 +54,8 @@ class RuleRunner:
         """
         rule = self.rule
         if request.dry_run and (asked := _read_probe(request)):
-            return denied("the server answers, as `fleethook doctor` asked") if asked == rule.name else allowed()
+            text = f"{PROBE_ANSWER}{f': {self.problem}' if self.problem else ''}"
+            return denied(text) if asked == rule.name else allowed()
         if reason := find_rule_mismatch(rule.declaration, request):
             return errored(f"the rule {rule.name} does not decide about this request: {reason}")
         is_inline = rule.declaration.inline and request.size <= MAX_ON_LOOP

@@ -236,6 +236,8 @@ class RulesServer(EngineServer):
             except RuleError as error:
                 self.problem = f"{error}; the former rules stay"
                 _log.error("admission rules not reloaded: %s", self.problem)
+                for runner in self._runners.values():
+                    runner.problem = self.problem
                 return
             self.problem = ""
             self._has_refused = False

@@ -40,7 +40,7 @@ from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.consumer_webhooks import build_export
-from fleethook.cluster.registration.rule_webhooks import name_resources
+from fleethook.cluster.registration.rule_webhooks import CONTROL_PLANE, name_resources
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
@@ -252,7 +252,7 @@ def _list_unseen(declared: Declaration, store: Store) -> Iterator[str]:
 
     group, resource = declared.group, declared.resource
     if "not-control-plane" in declared.conditions and resource == EVERY:
-        yield "Events, Leases, APIServices, definitions, reviews of access, webhook configurations"
+        yield CONTROL_PLANE
     if declared.subresource or set(declared.operations) == {"DELETE"}:
         return
     if (group, resource) == ("", "pods") and len(declared.subresources) == 1:
