@@ -27,7 +27,7 @@ from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.http_exchange import HEADER, was_dispatched
-from fleethook.server.log import ReviewLine, make_admission_line
+from fleethook.server.log import ReviewLine
 from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.bodies import (
     BodyCharge,
@@ -37,7 +37,7 @@ from fleethook.server.protocol.bodies import (
     RequestQuota,
 )
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
-from fleethook.server.reviews.admission_endpoint import classify, to_response
+from fleethook.server.reviews.admission_endpoint import classify, make_admission_line, to_response
 from fleethook.server.reviews.http_endpoint import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.server.reviews.review_codec import (
