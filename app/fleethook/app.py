@@ -200,7 +200,7 @@ class Fleethook(FastAPI):
 
 def find_followed(settings: Settings, names: Collection[str]) -> list[Followed]:
     """Return the resources of the engines of some names."""
-    return [load_reference(one.resources)(settings) for one in enabled_engines(names) if one.resources]
+    return [load_reference(engine.resources)(settings) for engine in enabled_engines(names) if engine.resources]
 
 
 @contextlib.asynccontextmanager

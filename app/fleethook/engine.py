@@ -106,7 +106,7 @@ class Engine(NamedTuple):
 
 def list_linting() -> list[Engine]:
     """Return the records of the installed engines that find mistakes in objects, in their order."""
-    return [one for one in installed_engines().values() if one.lint]
+    return [engine for engine in installed_engines().values() if engine.lint]
 
 
 def load_reference(reference: str) -> Any:

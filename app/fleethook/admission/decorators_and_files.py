@@ -145,7 +145,7 @@ def _make_rule(function: Any, arguments: Mapping[str, Any], *, mutates: bool) ->
 def _find_caller() -> str:
     """Return file and line of the author's code that applies a decorator."""
     frames = traceback.extract_stack()
-    frame = next((one for one in reversed(frames) if one.filename != __file__), frames[0])
+    frame = next((summary for summary in reversed(frames) if summary.filename != __file__), frames[0])
     return f"{frame.filename}:{frame.lineno}"
 
 

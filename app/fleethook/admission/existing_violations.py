@@ -85,9 +85,9 @@ class _Judge(NamedTuple):
 
     async def hides(self, refusal: Response, kept: Iterator["Change"]) -> bool:
         """Return whether the rule refuses an unchanged element of the stored object for the same reason."""
-        for one in itertools.islice(kept, MAX_CHANGES):
-            found = await self.find_refusal(one.after)
-            if found is not None and _place(found, one).message == refusal.message:
+        for change in itertools.islice(kept, MAX_CHANGES):
+            found = await self.find_refusal(change.after)
+            if found is not None and _place(found, change).message == refusal.message:
                 return True
         return False
 

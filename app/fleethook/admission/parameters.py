@@ -131,7 +131,7 @@ def _list_parts(value: Any) -> Iterable[tuple[str | int, Any]]:
     if isinstance(value, msgspec.Struct):
         attributes: Any = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
     elif dataclasses.is_dataclass(value):
-        attributes = ((one.name, one.name) for one in dataclasses.fields(value))
+        attributes = ((field.name, field.name) for field in dataclasses.fields(value))
     elif hasattr(value, "model_dump"):
         fields = type(value).model_fields.items()
         attributes = ((one.serialization_alias or one.alias or name, name) for name, one in fields)

@@ -83,9 +83,9 @@ def _check_members(document: JSONObject, definitions: Definitions) -> Iterator[s
     findings = [one for one in check_object(document, definitions, nulls=True) if one.code != "unknown-kind"]
     # Only the metadata are known of the kind of a custom resource without its definition.
     findings += check_object({**_CONFIG_MAP, "metadata": document.get("metadata")}, nulls=True)
-    for one in dict.fromkeys(findings):
-        separator = " " if one.code == "unknown-field" else ": "
-        yield f"{one.field}{separator}{one.message}"
+    for finding in dict.fromkeys(findings):
+        separator = " " if finding.code == "unknown-field" else ": "
+        yield f"{finding.field}{separator}{finding.message}"
 
 
 # k8s.io/apimachinery v0.36, pkg/api/validation/objectmeta.go, and ValidateObjectMeta in pkg/apis/core/validation.

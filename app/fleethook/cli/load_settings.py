@@ -28,7 +28,7 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> Settings:
     try:
         return Settings(**flags)
     except ValidationError as error:
-        fail("; ".join(_describe(one, flags) for one in error.errors()))
+        fail("; ".join(_describe(details, flags) for details in error.errors()))
     # Errors of YAML and of its encoding, and of a file that is no mapping.
     except (yaml.YAMLError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())

@@ -88,8 +88,8 @@ def list_resources(app: Fleethook, routes: Collection[str], *, kcp: bool) -> lis
     of_routes = {app.engine_of_route[route] for route in routes}
     settings = app.settings.model_copy(update={"kcp": kcp})
     followed = find_followed(settings, of_routes if routes else settings.engines)
-    needed = dict.fromkeys(one for each in followed for one in each.needed)
-    return [one for one in needed if kcp or one not in KCP]
+    needed = dict.fromkeys(resource for each in followed for resource in each.needed)
+    return [resource for resource in needed if kcp or resource not in KCP]
 
 
 _RULES: Final = "/rules/"

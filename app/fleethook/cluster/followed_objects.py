@@ -48,19 +48,19 @@ class Cluster:
         self.connection: Final = _make_connection(settings)
         cache = settings.kcp_cache_kubeconfig
         self.cache: Final = None if cache is None else Connection(cache)
-        needed = [one for each in followed for one in each.needed]
-        advisory = [one for each in followed for one in each.advisory if one not in needed]
+        needed = [resource for each in followed for resource in each.needed]
+        advisory = [resource for each in followed for resource in each.advisory if resource not in needed]
         self.resources: Final[dict[GroupKind, WatchedResource]] = {}
         """The followed resources by kind; of two engines, the first decides about the objects and fields to read."""
-        for one in (*needed, *advisory):
-            self.resources.setdefault(one.group_kind, one)
+        for resource in (*needed, *advisory):
+            self.resources.setdefault(resource.group_kind, resource)
         self.source: Final = KubernetesSource(
             list(self.resources.values()),
             self.connection,
             store,
             every_cluster=settings.kcp or settings.kcp_export is not None,
             cache=self.cache,
-            advisory=[one.group_kind for one in advisory],
+            advisory=[resource.group_kind for resource in advisory],
         )
 
     @property

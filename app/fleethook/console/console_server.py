@@ -48,7 +48,7 @@ def create_console(context: ConsoleContext, *, token: str = "") -> ASGIApp:
     app.state.context = context
     app.state.kept_values = {}
     app.state.first_seen = FirstSeen()
-    for router in (overview.router, *(one.router for one in engine_pages()), reviews.router, search.router):
+    for router in (overview.router, *(page.router for page in engine_pages()), reviews.router, search.router):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     app.add_exception_handler(HTTPException, _show_http_error)
@@ -124,7 +124,7 @@ def _watch_lease(settings: Settings, cluster: Cluster) -> LeaseWatch:
 
 def console_indexes() -> list[Index]:
     """Return the indexes of a console's store: those that reviews need, and those that pages need."""
-    return [*list_indexes(), *(index for one in engine_pages() for index in one.indexes)]
+    return [*list_indexes(), *(index for page in engine_pages() for index in page.indexes)]
 
 
 def make_cluster(settings: Settings, store: Store) -> Cluster:
@@ -132,7 +132,7 @@ def make_cluster(settings: Settings, store: Store) -> Cluster:
     if settings.kcp_export is not None:
         return Cluster(settings, store, find_followed(settings, ["rules"]))
     followed = find_followed(settings, settings.engines)
-    return Cluster(settings, store, [*followed, *(one.followed for one in engine_pages())])
+    return Cluster(settings, store, [*followed, *(page.followed for page in engine_pages())])
 
 
 @contextlib.asynccontextmanager

@@ -215,26 +215,26 @@ VALIDATING: Final = GroupKind("admissionregistration.k8s.io", "ValidatingWebhook
 @functools.cache
 def engine_pages() -> tuple[ConsolePage, ...]:
     """Return the pages of all installed engines."""
-    return tuple(load_reference(one.page) for one in installed_engines().values() if one.page)
+    return tuple(load_reference(engine.page) for engine in installed_engines().values() if engine.page)
 
 
 def find_address(store: Store, key: ObjectKey) -> str:
     """Return the address of the page that shows an object, that of the search if no engine has such a page."""
-    found = next((one.addresses[key.group_kind] for one in engine_pages() if key.group_kind in one.addresses), None)
+    found = next((page.addresses[key.group_kind] for page in engine_pages() if key.group_kind in page.addresses), None)
     return found(store, key) if found else f"/search?{urlencode({'q': key.name})}"
 
 
 @functools.cache
 def list_addresses() -> Mapping[GroupKind, FindAddress]:
     """Return the kinds that have pages, each with the function that returns the page of an object."""
-    return {kind: find for one in engine_pages() for kind, find in one.addresses.items()}
+    return {kind: find for page in engine_pages() for kind, find in page.addresses.items()}
 
 
 @functools.cache
 def list_sections() -> tuple[Section, ...]:
     """Return the sections in the order of the navigation."""
     reviews = Section("/reviews", "Reviews", lambda context: context.reviews is not None)
-    return Section("/", "Overview"), *(one.section for one in engine_pages()), reviews
+    return Section("/", "Overview"), *(page.section for page in engine_pages()), reviews
 
 
 def divide_sections(context: ConsoleContext) -> tuple[tuple[Section, ...], tuple[Section, ...]]:

@@ -128,7 +128,7 @@ def make_breakable(text: str) -> Markup:
 def _load_packages() -> Iterator[PackageLoader]:
     """Yield a loader for the templates of the frame, and one for the templates of each engine."""
     yield PackageLoader("fleethook.console")
-    modules = (one.page.partition(":")[0] for one in installed_engines().values())
+    modules = (engine.page.partition(":")[0] for engine in installed_engines().values())
     for package in (module.rpartition(".")[0] for module in modules if module):
         if (files(package) / "templates").is_dir():
             yield PackageLoader(package)

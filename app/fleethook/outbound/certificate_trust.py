@@ -167,7 +167,7 @@ def _explain_mismatch(leaf: x509.Certificate, names: x509.SubjectAlternativeName
         valid, fits = list(map(str, addresses)), address in addresses
     if fits:
         return ""
-    common = [str(one.value) for one in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    common = [str(attribute.value) for attribute in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if names is None and any(_matches(one, host) for one in common):
         return "certificate relies on legacy Common Name field, use SANs instead"
     if valid:
@@ -395,7 +395,7 @@ def read_bundle(bundle: str) -> list[Validity]:
         found = []
     if not found:
         raise BundleError("caBundle is not PEM in base64")
-    return [Validity(one.not_valid_before_utc, one.not_valid_after_utc) for one in found]
+    return [Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc) for certificate in found]
 
 
 def bundle_problems(bundle: JSON, field: str) -> Iterator[FieldError]:

@@ -392,7 +392,7 @@ class ReviewCalls:
     def list_unasked(self) -> list[CallName]:
         """Return the webhooks that the recorded review asked and the replay did not."""
         recorded = {CallName(call.kind, call.configuration, call.name) for each in self._left.values() for call in each}
-        return sorted(one for one in recorded if one.kind == "webhook" and one not in self.asked)
+        return sorted(name for name in recorded if name.kind == "webhook" and name not in self.asked)
 
 
 current_calls: Final[ContextVar[ReviewCalls | None]] = ContextVar("current_calls", default=None)

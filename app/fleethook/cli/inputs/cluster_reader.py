@@ -46,9 +46,9 @@ def describe_missing(
     """
     sentences = []
     # An object of one namespace needs a Role there.
-    for namespace in dict.fromkeys(one.only[0] if one.only else "" for one in resources):
+    for namespace in dict.fromkeys(resource.only[0] if resource.only else "" for resource in resources):
         inside = [one for one in dict.fromkeys(resources) if (one.only[0] if one.only else "") == namespace]
-        rules = _format_rules([(one.group, one.plural, verb) for one in inside for verb in verbs])
+        rules = _format_rules([(resource.group, resource.plural, verb) for resource in inside for verb in verbs])
         if EVERY_CLUSTER in where:
             return f"{_KCP_REMEDY}, in {EVERY_CLUSTER}: {rules}"
         role = f"a Role in the namespace {namespace}" if namespace else "a ClusterRole"
@@ -128,7 +128,7 @@ def read_cluster(
     cached = [resource for resource in resources if resource in CACHED] if cache is not None else []
     found = read_lists([ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context)
     if cached:
-        found += read_lists([ListRequest(one, EVERY_SHARD) for one in cached], cache, None)
+        found += read_lists([ListRequest(watched_resource, EVERY_SHARD) for watched_resource in cached], cache, None)
     return found
 
 
@@ -137,7 +137,7 @@ def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, context: s
 
     async def read() -> list[Document]:
         with show_progress() as show:
-            return [one async for one in stream_lists(lists, kubeconfig, context=context, show=show)]
+            return [document async for document in stream_lists(lists, kubeconfig, context=context, show=show)]
 
     return asyncio.run(read())
 
@@ -150,8 +150,8 @@ async def stream_lists(
 
     try:
         async with Connection(kubeconfig, context=context) as connection:
-            async for one in stream_listed(connection, lists, show=show):
-                yield one
+            async for document in stream_listed(connection, lists, show=show):
+                yield document
     except (APIError, UnreachableError) as error:
         # k8s.io/apiserver in kcp-dev/kubernetes, pkg/registry/generic/registry/store_kcp.go.
         is_kcp = "cluster path is empty in the request context" in str(error)

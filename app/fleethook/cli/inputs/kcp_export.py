@@ -61,8 +61,8 @@ def read_export(export: str, kubeconfig: Path | None, *, context: str | None) ->
 
     async def read() -> list[Document]:
         with show_progress() as show:
-            own = [ListRequest(one) for one in _OWN]
-            return [one async for one in _stream(export, kubeconfig, context, own, _stream_bindings, show)]
+            own = [ListRequest(resource) for resource in _OWN]
+            return [document async for document in _stream(export, kubeconfig, context, own, _stream_bindings, show)]
 
     return asyncio.run(read())
 
@@ -76,8 +76,8 @@ async def stream_consumers(
         lists = [ListRequest(resource, EVERY_CLUSTER) for resource in resources]
         return stream_listed(connection, lists, show=show)
 
-    async for one in _stream(export, kubeconfig, context, (), stream, show):
-        yield one
+    async for document in _stream(export, kubeconfig, context, (), stream, show):
+        yield document
 
 
 def find_provider(documents: Iterable[Document], export: str) -> str:
@@ -114,20 +114,20 @@ async def _stream(
             if "/clusters/" not in connection.host:
                 fail(f"--kcp-export: {connection.host} names no workspace: give a context with …/clusters/WORKSPACE")
             await _check_rights(connection, own)
-            async for one in stream_listed(connection, own, show=show):
-                yield one
+            async for document in stream_listed(connection, own, show=show):
+                yield document
             urls = await _find_urls(connection, export)
         for url in urls:
             async with Connection(kubeconfig, context=context, server=url) as connection:
-                async for one in behind(connection):
-                    yield one
+                async for document in behind(connection):
+                    yield document
     except (APIError, UnreachableError) as error:
         fail(f"cannot read the consumers of APIExport {export}: {error}")
 
 
 async def _check_rights(connection: "Connection", own: Sequence[ListRequest]) -> None:
     """Exit with a message that names all rights that the user lacks in the workspace of the export."""
-    rights = [(one.resource.group, one.resource.plural, "list") for one in own]
+    rights = [(request.resource.group, request.resource.plural, "list") for request in own]
     rights += [("apis.kcp.io", "apiexportendpointslices", "list"), ("apis.kcp.io", "apiexports/content", "list")]
     try:
         missing = await list_missing(connection, rights)

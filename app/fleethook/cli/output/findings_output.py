@@ -84,7 +84,7 @@ def print_lines(rows: Sequence[FindingRow]) -> None:
 
 def select_new(rows: Sequence[FindingRow], before: Sequence[FindingRow]) -> list[FindingRow]:
     """Return the findings that a change causes: those that were not there before, wherever their lines are."""
-    known = Counter(structs.replace(one, place="") for one in before)
+    known = Counter(structs.replace(finding_row, place="") for finding_row in before)
     found = []
     for row in rows:
         same = structs.replace(row, place="")

@@ -43,8 +43,8 @@ _log: Final = logging.getLogger(__name__)
 
 def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Collector]:
     """Return the metrics of a candidate for the Lease; ``is_leading`` tells whether it holds the Lease."""
-    gauges = leader_gauges(is_leading, lambda: sum(one.queue_length() for one in app.engines.values()))
-    return [*gauges, *(one for engine in app.engines.values() for one in engine.leader_collectors())]
+    gauges = leader_gauges(is_leading, lambda: sum(server.queue_length() for server in app.engines.values()))
+    return [*gauges, *(collector for engine in app.engines.values() for collector in engine.leader_collectors())]
 
 
 _END_SECONDS: Final = 10.0
@@ -85,7 +85,7 @@ async def _lead_once(
         async with asyncio.TaskGroup() as tasks:
             registered: Callable[[], Awaitable[object]] | None = None
             # The engine registers the consumers of an export.
-            registers = settings.registration != "off" or any(one.registers for one in app.engines.values())
+            registers = settings.registration != "off" or any(server.registers for server in app.engines.values())
             if registers and settings.kcp_export is None:
                 registrar = _make_registrar(app, connection, bundle)
                 work = registrar.run(_make_registration(app), injecting=settings.registration != "off")
@@ -121,12 +121,12 @@ def _make_registrar(app: Fleethook, connection: Connection, bundle: Callable[[],
     assert app.cluster is not None
     source = app.cluster.source
 
-    registering = [one for one in app.engines.values() if one.registers]
+    registering = [server for server in app.engines.values() if server.registers]
 
     def build() -> list[JSONObject]:
         return [one for engine in registering for one in engine.configurations()]
 
-    owner = next((one.registration_owner for one in registering if one.registration_owner), "")
+    owner = next((server.registration_owner for server in registering if server.registration_owner), "")
     changing = ChangingConfigurations(build, app.parts.registration_changed, owner)
     return Registrar(connection, bundle, ready=source.wait_synced, defined=source.ask_again, changing=changing)
 

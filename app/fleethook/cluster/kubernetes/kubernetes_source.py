@@ -72,7 +72,7 @@ class KubernetesSource:
         self._reader: Final = reader
         self.every_cluster: Final = every_cluster
         self.everywhere: Final = EVERY_CLUSTER if every_cluster else ""
-        cached = {one.group_kind for one in CACHED} if cache is not None else set()
+        cached = {watched_resource.group_kind for watched_resource in CACHED} if cache is not None else set()
         self._informers: Final = {
             resource.group_kind: Informer(
                 resource,

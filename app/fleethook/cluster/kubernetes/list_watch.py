@@ -79,7 +79,7 @@ async def read_identity(reader: _Reader, export: str) -> str:
         if isinstance(found, str) and found:
             return found
         failed[path] = APIError(_NOT_FOUND, "", "it has no identity yet")
-    refused = any(one.code == _FORBIDDEN for one in failed.values())
+    refused = any(api_error.code == _FORBIDDEN for api_error in failed.values())
     tried = "; ".join(f"{path}: {error}" for path, error in failed.items())
     raise APIError(
         _FORBIDDEN if refused else _NOT_FOUND,

@@ -421,6 +421,6 @@ def check_objects(documents: Iterable[Document], definitions: Definitions) -> It
     lines = FieldLines()
     for document in (one for one in documents if one.line):
         found = check_object(document.object, definitions)
-        located = sorted((lines.line(document, one.field), one) for one in found)
+        located = sorted((lines.line(document, finding.field), finding) for finding in found)
         for line, one in located:
             yield ObjectFinding(key_of(document.object), one, document._replace(line=line).place)

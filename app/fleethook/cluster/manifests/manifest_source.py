@@ -134,7 +134,7 @@ class ManifestSource:
         was_read = self._checked_at is not None and not (self.errors and self._unread.issuperset(self.errors))
         age = time.monotonic() - self._checked_at if self._checked_at is not None and was_read else None
         first = islice(chain.from_iterable(self._findings.values()), _MAX_SHOWN)
-        findings = [f"{one.place}: {one.text}" for one in first]
+        findings = [f"{finding.place}: {finding.text}" for finding in first]
         detail = "; ".join(self.errors.values() or findings) or describe_skipped(self.skipped)
         yield PartState("manifests", self.synced, detail, age, failing=bool(self.errors))
 
@@ -186,7 +186,7 @@ class ManifestSource:
         """Return the findings about all objects. Unchanged ones are checked again if a definition has changed."""
         definitions = read_definitions(document.object for document in documents.values())
         keys = {*(key_of(one.object) for one in changed), *removed}
-        checked = [*documents.values()] if any(one.group_kind == DEFINITION for one in keys) else changed
+        checked = [*documents.values()] if any(object_key.group_kind == DEFINITION for object_key in keys) else changed
         made: dict[ObjectKey, list[ObjectFinding]] = {}
         for one in check_objects(checked, definitions):
             made.setdefault(one.key, []).append(one)
@@ -250,8 +250,8 @@ class ManifestSource:
         """Log new findings. The line is not compared: an inserted comment must not make the findings below it new."""
         new: list[ObjectFinding] = []
         for key, found in findings.items():
-            known = {one.text for one in self._findings.get(key, ())}
-            new += (one for one in found if one.text not in known)
+            known = {finding.text for finding in self._findings.get(key, ())}
+            new += (finding for finding in found if finding.text not in known)
         for one in new[:_MAX_LOGGED]:
             _log.warning("%s: %s", one.place, one.text, extra={"fields": {"code": one.finding.code}})
         if len(new) > _MAX_LOGGED:

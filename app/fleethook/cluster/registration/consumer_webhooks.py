@@ -120,7 +120,7 @@ def describe_state(consumer: Consumer, needed: Iterable[ResourceName], *, comple
     """
     if consumer.problem:
         return "unbound", consumer.problem
-    claims = [*needed] or [(one.group, one.plural) for one in CONFIGURATIONS]
+    claims = [*needed] or [(resource.group, resource.plural) for resource in CONFIGURATIONS]
     missing = [claim for claim in claims if claim not in (consumer.complete if complete else consumer.applied)]
     if missing:
         return "unaccepted", "; ".join(_describe_claim(consumer, one) for one in missing)
@@ -200,7 +200,7 @@ def list_writes(consumer: Consumer, wanted: Sequence[JSONObject], present: Mappi
 
 def find_resource(kind: str) -> WatchedResource:
     """Return the resource of configurations of a kind."""
-    return next(one for one in CONFIGURATIONS if one.kind == kind)
+    return next(resource for resource in CONFIGURATIONS if resource.kind == kind)
 
 
 def _matches(stored: JSONObject, wanted: JSONObject, metadata: JSONObject) -> bool:
@@ -240,7 +240,7 @@ def build_export(name: str, followed: Collection[ResourceName]) -> list[JSONObje
         followed: The resources that rules follow. A claim for one that another export provides needs its identity.
     """
     claims: list[JSONObject] = [
-        {"group": one.group, "resource": one.plural, "verbs": [*WRITE_VERBS]} for one in CONFIGURATIONS
+        {"group": resource.group, "resource": resource.plural, "verbs": [*WRITE_VERBS]} for resource in CONFIGURATIONS
     ]
     claims += [{"group": group, "resource": plural, "verbs": [*READ_VERBS]} for group, plural in sorted(followed)]
     return [

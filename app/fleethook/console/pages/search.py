@@ -79,7 +79,7 @@ def find_hits(store: Store, kind: GroupKind, text: str, find_address: FindAddres
 
 def find_names(kind: str, names: Iterable[Hit], text: str) -> Hits:
     """Return the names that contain a text, in any case, short ones first."""
-    matching = [one for one in names if text.casefold() in one.title.casefold()]
+    matching = [hit for hit in names if text.casefold() in hit.title.casefold()]
     return Hits(kind, sorted(matching, key=lambda one: (len(one.title), one))[:MAX_HITS], len(matching))
 
 

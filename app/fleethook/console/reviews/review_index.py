@@ -238,7 +238,7 @@ class ReviewIndex:
         """Return the review at a line of a file; None if there is none, or the file is not in the directory."""
         facts = self._facts.get(file)
         found = () if facts is None else facts.reviews
-        return next((one for one in found if one.line == line), None)
+        return next((summary for summary in found if summary.line == line), None)
 
     async def _read(self) -> None:
         newest_first, known = await self._worker.run("", _list_files, self._directory), dict[str, FileFacts]()

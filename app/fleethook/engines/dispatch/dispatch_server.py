@@ -64,14 +64,14 @@ _ONE_SHARD: Final = (
     "only one shard of the kcp is read; if the kcp has several, set kcp_cache_kubeconfig, so that the APIExports and "
     "webhooks of providers on other shards are known"
 )
-_NAMES: Final = frozenset(one.name for one in DISPATCHING)
+_NAMES: Final = frozenset(resource.name for resource in DISPATCHING)
 
 
 def list_resources(settings: Settings) -> Followed:
     """Return the kinds that dispatching depends on."""
     # Only a kcp has Workspaces, and roles for other apiservers need not grant them.
     spare = () if settings.kcp else (WORKSPACES,)
-    return Followed([one for one in DISPATCHING if one not in spare], spare)
+    return Followed([resource for resource in DISPATCHING if resource not in spare], spare)
 
 
 class DispatchServer(EngineServer):
@@ -188,5 +188,5 @@ class DispatchServer(EngineServer):
     async def _wait_synced(self) -> None:
         assert self.context.cluster is not None
         needed = list_resources(self.context.settings).needed
-        await self.context.cluster.source.wait_synced([one.group_kind for one in needed])
+        await self.context.cluster.source.wait_synced([resource.group_kind for resource in needed])
         self.synced.set()

@@ -273,7 +273,7 @@ class Dispatcher:
 
         patching = Patcher(self.worker, attributes.cluster)
         call_webhook = dependencies.call_webhook
-        webhooks = [one.webhook for one in target.relevant]
+        webhooks = [relevant_webhook.webhook for relevant_webhook in target.relevant]
         namespace = await self.find_namespace(attributes, webhooks)
         if trace is not None:
             call_webhook = trace.watch_webhooks(call_webhook)

@@ -231,7 +231,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     document = _set_namespace(source.document) if in_namespace else source.document
     metadata = document.get("metadata") or {}
     same = find_equivalents(store, cluster=cluster, resource=resource, subresource=subresource, kind=own, schema=schema)
-    kind = next((one.kind for one in same if one.resource == resource and one.kind), own)
+    kind = next((equivalent.kind for equivalent in same if equivalent.resource == resource and equivalent.kind), own)
     if kind.group_kind == own.group_kind:
         kind = own
     else:

@@ -239,7 +239,7 @@ class _Converter:
         self._tests: Final = tests
         self._kinds: Final = kinds
         self._remarks: Final = remarks
-        bundled = [kind for one in read_bundle() for kind in sorted(one.kinds)]
+        bundled = [kind for bundled_kind in read_bundle() for kind in sorted(bundled_kind.kinds)]
         self._known: Final = [*dict.fromkeys([*bundled, *NATIVE])]
 
     def convert(self, check: HealthCheck) -> Iterator[Converted]:
@@ -266,8 +266,8 @@ class _Converter:
             return None
         for warning in script.warnings:
             self._add_line("warning", "unportable", check, warning)
-        for one in script.refused:
-            self._add_line("error", "refused", check, one)
+        for script_warning in script.refused:
+            self._add_line("error", "refused", check, script_warning)
         return None if script.refused else script
 
     def _find_kinds(self, check: HealthCheck) -> list[GroupVersionKind]:

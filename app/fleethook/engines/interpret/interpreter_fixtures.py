@@ -67,7 +67,7 @@ def find_operation(name: str) -> Operation:
     """Return the operation with a name, shipped or proposed, ignoring case; raises FixtureError."""
     found = _BY_LOWER.get(name.lower())
     if found is None:
-        known = ", ".join(one.value for one in Operation)
+        known = ", ".join(operation.value for operation in Operation)
         raise FixtureError(f"operation {name!r} is unknown: use one of {known}")
     return found
 

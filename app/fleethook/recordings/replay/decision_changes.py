@@ -255,7 +255,7 @@ def make_change(
     subject = _find_subject(request)
     gone = tuple((str(call), reason) for call, reason in missing)
     kinds = (UNDECIDABLE,) if gone else tuple(difference.aspect for difference in differences)
-    webhooks = [name for name, _ in gone] or [str(one) for one in unasked]
+    webhooks = [name for name, _ in gone] or [str(call_name) for call_name in unasked]
     return ChangedDecision(
         kinds=kinds,
         route=record.route,

@@ -79,13 +79,13 @@ def fetch(
         chosen = list(select_sources(named, karmada, options))
         sha256 = check_sha256(options.sha256)
         kept = open_cache()
-        for one in chosen:
+        for selected_source in chosen:
             if file is not None:
-                warn(one.warnings)
-                pinned = one.source._replace(sha256=sha256 or one.source.sha256)
+                warn(selected_source.warnings)
+                pinned = selected_source.source._replace(sha256=sha256 or selected_source.source.sha256)
                 _print(import_file(kept, pinned, file, strict=options.strict), output)
             else:
-                _print(fetch_chosen(kept, one, options, stale_if_error=stale_if_error), output)
+                _print(fetch_chosen(kept, selected_source, options, stale_if_error=stale_if_error), output)
 
 
 def _print(fetched: Fetched, output: Output) -> None:
@@ -230,7 +230,7 @@ def prune(
         if age is None and size is None:
             raise CRDsError(Exit.USAGE, "give --older-than or --max-size: without them no entry is removed")
         gone = open_cache().prune(older_than=age, max_bytes=size, keep=keep, dry_run=dry_run)
-        show(output, list(map(_format_line, gone)) or ["nothing to remove"], [_build_document(one) for one in gone])
+        show(output, list(map(_format_line, gone)) or ["nothing to remove"], [_build_document(entry) for entry in gone])
 
 
 def remove(entry: _EntryArgument) -> None:
@@ -305,7 +305,7 @@ def render(
 
 
 def _read_manifest(manifest: Path) -> JSONObject:
-    found = [one for one in read_objects([manifest]) if one.object["kind"] == KARMADA.kind]
+    found = [document for document in read_objects([manifest]) if document.object["kind"] == KARMADA.kind]
     if len(found) != 1:
         raise CRDsError(Exit.USAGE, f"{manifest} must have one {KARMADA.kind}, and has {len(found)}")
     warn_about(found, {KARMADA})

@@ -103,17 +103,17 @@ def select_sources(url: str | None, karmada: list[Path] | None, options: Downloa
     if karmada:
         if url is not None:
             raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
-        found = [one for one in read_objects(karmada) if one.object["kind"] == KARMADA.kind]
+        found = [document for document in read_objects(karmada) if document.object["kind"] == KARMADA.kind]
         if version:
             parse_release(version)
         if not found:
             raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} in {', '.join(map(str, karmada))}")
-        for unused in find_unused(karmada, {one.source for one in found}, KARMADA.kind):
+        for unused in find_unused(karmada, {document.source for document in found}, KARMADA.kind):
             raise CRDsError(Exit.USAGE, str(unused))
         warn_about(found, {KARMADA})
-        for one in found:
+        for document in found:
             yield select_source(
-                one.object, version=version or "", follow_instance=options.follow_instance, strict=strict
+                document.object, version=version or "", follow_instance=options.follow_instance, strict=strict
             )
     elif url is not None:
         yield SelectedSource(TarballSource(url), Policy.IF_NOT_PRESENT)

@@ -169,16 +169,16 @@ async def run_validating_phase(
     """
     decider = CallDecider(context)
     wanted: list[RelevantWebhook] = []
-    for one in relevant:
-        if await decider.should_call(one, attributes):
-            wanted.append(one)
+    for webhook in relevant:
+        if await decider.should_call(webhook, attributes):
+            wanted.append(webhook)
         if len(wanted) > MAX_CALLS:
             raise _refuse_calls(attributes)
-    versioned = [await decider.build_versioned(one, attributes) for one in wanted]
+    versioned = [await decider.build_versioned(webhook, attributes) for webhook in wanted]
     if versioned:
         context.deadline.require_time()
     async with asyncio.TaskGroup() as tasks:
-        calls = [tasks.create_task(_call(one, context)) for one in versioned]
+        calls = [tasks.create_task(_call(request, context)) for request in versioned]
     refusals: list[StatusError] = []
     # The order of the webhooks, not of their answers: the same request gets the same message.
     for position, (sent, call) in enumerate(zip(versioned, calls, strict=True)):

@@ -113,10 +113,10 @@ def explain(
     resources = select_dispatching(kcp=live.kcp or live.kcp_export is not None)
     source = read_source(source_options, resources, expects_namespace=False)
     stored = None if old is None else read_old(old)
-    warn_about(source.documents, {one.group_kind for one in resources}, strict=reading.strict)
+    warn_about(source.documents, {watched_resource.group_kind for watched_resource in resources}, strict=reading.strict)
     store = source.store(INDEXES)
     named = None if cluster is None else resolve_cluster(store, cluster)
-    inputs = [_place(one, live.namespace) for path in request for one in read_inputs(path, named)]
+    inputs = [_place(input_document, live.namespace) for path in request for input_document in read_inputs(path, named)]
     if old is not None:
         _check_old(operation, resource, inputs)
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
@@ -193,13 +193,13 @@ class _Explained(NamedTuple):
 def _explain(store: Store, task: _Task, changed: Collection[ObjectKey] = ()) -> list[_Explained]:
     dispatcher, is_live = build_offline_dispatcher(store, as_kcp=task.as_kcp), task.source.reads_cluster
     try:
-        requests = [make_input_request(store, one, task.options) for one in task.inputs]
+        requests = [make_input_request(store, document, task.options) for document in task.inputs]
         if is_live:
             custom = {(one.cluster, one.request.resource): one for one in requests if one.version is not None}
-            for definition in [read_schema(store, one, task.source) for one in custom.values()]:
+            for definition in [read_schema(store, input_request, task.source) for input_request in custom.values()]:
                 if definition is not None and key_of(definition) not in changed:
                     store.put(definition)
-            requests = [make_input_request(store, one, task.options) for one in task.inputs]
+            requests = [make_input_request(store, document, task.options) for document in task.inputs]
     except InputRequestError as error:
         fail(str(error))
     explained = asyncio.run(_explain_all(dispatcher, requests))

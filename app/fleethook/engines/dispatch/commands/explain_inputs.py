@@ -69,10 +69,10 @@ _CONFIGURATION_KINDS: Final = {
 
 def select_objects(stored: Iterable[Document]) -> Iterator[InputDocument]:
     """Yield all objects without configuration."""
-    for one in stored:
-        key = key_of(one.object)
+    for document in stored:
+        key = key_of(document.object)
         if key.group_kind not in _CONFIGURATION_KINDS:
-            yield InputDocument(one.object, one.place, key.cluster)
+            yield InputDocument(document.object, document.place, key.cluster)
 
 
 def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
@@ -122,12 +122,12 @@ async def stream_inputs(
     # One version is enough: webhooks get the others converted.
     by_resource = {(name.group, name.plural): name for name in reversed(names)}
     is_kcp = options.kcp or options.kcp_export is not None
-    lists = [one for name in by_resource.values() for one in _make_lists(store, name, kcp=is_kcp)]
+    lists = [request for name in by_resource.values() for request in _make_lists(store, name, kcp=is_kcp)]
     if options.kcp_export is None:
         documents = stream_lists(lists, options.kubeconfig, context=options.context, show=show)
     else:
         # The virtual workspace lists the objects of all consumers at once.
-        resources = {(one.resource.group, one.resource.plural): one.resource for one in reversed(lists)}
+        resources = {(request.resource.group, request.resource.plural): request.resource for request in reversed(lists)}
         documents = stream_consumers(
             options.kcp_export, list(resources.values()), options.kubeconfig, context=options.context, show=show
         )
@@ -191,10 +191,10 @@ def _find_named_by_rules(source: InputObjects, exported: Sequence[tuple[str, str
     named = {name for rule in rules for name in _find_named(rule)}
     wild = {name for name in named if EVERY in (name.plural, name.group)}
     expanded = {
-        ResourceName(group, plural, one.version)
-        for one in wild
+        ResourceName(group, plural, resource_name.version)
+        for resource_name in wild
         for group, plural in exported
-        if one.group in (EVERY, group) and one.plural in (EVERY, plural)
+        if resource_name.group in (EVERY, group) and resource_name.plural in (EVERY, plural)
     }
     if wild and not exported:
         write_error("note: a rule matches all resources or groups; name further ones by --resource")
@@ -255,7 +255,7 @@ def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
         kind=GroupVersionKind(name.group, name.version, ""),
         schema=schema,
     )
-    versions = dict.fromkeys([name.version, *(one.resource.version for one in found)])
+    versions = dict.fromkeys([name.version, *(equivalent.resource.version for equivalent in found)])
     return [version for version in versions if version] or list(_USUAL_VERSIONS)
 
 
@@ -356,5 +356,5 @@ async def _try(
 def _find_misfit(patched: JSONObject, before: JSONObject) -> str:
     """Return the first error that a patch adds to an object of a built-in kind, ``""`` if it adds none."""
     known = check_object(before)
-    found = (one for one in check_object(patched) if one.level == "error" and one not in known)
-    return next((f"{one.field}: {one.message}" for one in found), "")
+    found = (finding for finding in check_object(patched) if finding.level == "error" and finding not in known)
+    return next((f"{finding.field}: {finding.message}" for finding in found), "")

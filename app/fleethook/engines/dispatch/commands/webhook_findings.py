@@ -8,7 +8,7 @@ from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import Store, key_of
 
-_LINTED: Final = frozenset(one.group_kind for one in select_dispatching(kcp=True))
+_LINTED: Final = frozenset(resource.group_kind for resource in select_dispatching(kcp=True))
 """Kinds without which there are no findings about webhooks."""
 
 
@@ -20,16 +20,16 @@ def lint_webhooks(documents: Sequence[Document], store: Store, _options: SourceO
 
     return [
         FindingRow(
-            level=one.level,
-            code=one.code,
-            cluster=one.cluster,
-            kind=one.kind,
+            level=finding.level,
+            code=finding.code,
+            cluster=finding.cluster,
+            kind=finding.kind,
             namespace="",
-            name=one.configuration,
-            webhook=one.webhook,
+            name=finding.configuration,
+            webhook=finding.webhook,
             field="",
-            text=one.text,
-            place=one.place,
+            text=finding.text,
+            place=finding.place,
         )
-        for one in lint(store, places={key_of(document.object): document.place for document in documents})
+        for finding in lint(store, places={key_of(document.object): document.place for document in documents})
     ]

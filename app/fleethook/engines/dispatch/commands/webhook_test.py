@@ -196,8 +196,8 @@ def send_objects(
 
 
 async def _stream(inputs: Iterable[InputDocument]) -> AsyncIterator[InputDocument]:
-    for one in inputs:
-        yield one
+    for document in inputs:
+        yield document
 
 
 def _read_configurations(files: Sequence[Path], location: LocationOptions, reading: InputOptions) -> list[Document]:
@@ -360,8 +360,8 @@ async def _try_all(
 
     async with HookClient(allow_private=True) as client:
         dispatcher = build_offline_dispatcher(store, client=client)
-        async for one in inputs:
-            for planned in plan(one):
+        async for document in inputs:
+            for planned in plan(document):
                 if len(running) == _CONCURRENT:
                     await finish()
                 running.append(asyncio.create_task(run(planned)))

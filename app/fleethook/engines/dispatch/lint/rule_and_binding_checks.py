@@ -267,17 +267,17 @@ def _lint_cluster(store: Store, cluster: str, phase: Phase, *, now: datetime) ->
     chain: list[LintedWebhook] = []
     for key in sorted(keys, key=lambda key: key.name.encode()):
         configuration = set_defaults(dict(as_object(store.get(*key))))
-        yield from ((key, "", one) for one in _lint_configuration(key, configuration))
+        yield from ((key, "", issue) for issue in _lint_configuration(key, configuration))
         chain += _compile(phase, key, configuration)
-    for one in chain:
-        webhook, document, key, rule_expression = one
+    for linted_webhook in chain:
+        webhook, document, key, rule_expression = linted_webhook
         each = (
             rule_findings(webhook, store),
             condition_errors(webhook, rule_expression),
             call_findings(webhook, document, store, now=now),
         )
         yield from ((key, webhook.name, finding) for findings in each for finding in findings)
-    if chain and (text := explain_excess([one.webhook for one in chain])):
+    if chain and (text := explain_excess([linted_webhook.webhook for linted_webhook in chain])):
         yield chain[-1].key, "", Issue("too-many-webhooks", f"its cluster has too many {phase} webhooks: {text}")
 
 

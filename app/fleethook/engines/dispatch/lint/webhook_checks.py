@@ -142,9 +142,9 @@ def _control_plane_findings(webhook: Webhook, store: StoreView) -> Iterator[Issu
         return  # A logical cluster has no nodes.
     selected = [one for one in _SYSTEM_NAMESPACES if _selects(webhook, one, store)]
     matched = [
-        one
-        for one in _SYSTEM
-        if (not one.namespaces or selected) and _gets(webhook, one, (*selected, "default")[0], _KUBELET)
+        resource
+        for resource in _SYSTEM
+        if (not resource.namespaces or selected) and _gets(webhook, resource, (*selected, "default")[0], _KUBELET)
     ]
     if matched and not webhook.fails_open:
         yield Issue("stops-control-plane", _describe_stop(matched))
@@ -203,10 +203,10 @@ def _hold_conditions(
 
 
 def _describe_stop(matched: Sequence[_Resource]) -> str:
-    effects = "; ".join(dict.fromkeys(one.effect for one in matched))
-    are_namespaced = all(one.namespaced for one in matched)
+    effects = "; ".join(dict.fromkeys(resource.effect for resource in matched))
+    are_namespaced = all(resource.namespaced for resource in matched)
     hint = "" if are_namespaced else "; a namespaceSelector does not exclude cluster-scoped objects"
-    names = ", ".join(one.plural for one in matched)
+    names = ", ".join(resource.plural for resource in matched)
     return (
         f"its rules match {names}, and failurePolicy is Fail: while the webhook does not answer, {effects}: name only "
         f"the resources that it needs, exclude these by matchConditions, or set failurePolicy to Ignore{hint}"
@@ -216,7 +216,7 @@ def _describe_stop(matched: Sequence[_Resource]) -> str:
 def _locks_out(webhook: Webhook, namespace: str, store: StoreView) -> bool:
     """Return whether a webhook must admit the requests that it needs to start."""
     is_selected = not webhook.fails_open and _selects(webhook, namespace, store)
-    return is_selected and any(_gets(webhook, one, namespace, _CONTROLLER) for one in _OWN)
+    return is_selected and any(_gets(webhook, resource, namespace, _CONTROLLER) for resource in _OWN)
 
 
 def _selects(webhook: Webhook, namespace: str, store: StoreView) -> bool:

@@ -68,7 +68,7 @@ def find_equivalents(
     """
     storage = _find_storage(store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema)
     found = storage.equivalents.get(subresource, ()) if storage is not None else ()
-    if any(one.resource == resource for one in found):
+    if any(equivalent.resource == resource for equivalent in found):
         return found
     return (*found, Equivalent(resource, kind))
 

@@ -91,11 +91,11 @@ async def find_attention(request: Request) -> Attention:
     shown = found.value or ()
     lines = list_object_lines(
         (LintFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in shown),
-        {_describe(one): object_url(find_key(one)) for one in shown},
+        {_describe(finding): object_url(find_key(finding)) for finding in shown},
         lambda code, kind: next(object_url(find_key(one)) for one in shown if (one.code, one.kind) == (code, kind)),
     )
-    counts = Counter((one.level, one.code, one.kind) for one in shown)
-    first = {(one.level, one.code, one.kind): object_url(find_key(one)) for one in reversed(shown)}
+    counts = Counter((finding.level, finding.code, finding.kind) for finding in shown)
+    first = {(finding.level, finding.code, finding.kind): object_url(find_key(finding)) for finding in reversed(shown)}
     rows = [FindingCount(*key, total, first[key]) for key, total in counts.items()]
     return Attention(lines, rows, found.is_current, (found.problem,) if found.problem else ())
 
@@ -136,7 +136,7 @@ PAGE: Final = ConsolePage(
     names={"Webhook": list_webhooks},
 )
 
-_OPERATIONS: Final = tuple(one.value for one in RequestOperation)
+_OPERATIONS: Final = tuple(operation.value for operation in RequestOperation)
 
 
 @router.get("")
@@ -175,7 +175,7 @@ async def show_object(request: Request, context: Context, choice: str = "") -> H
         text=format_object(document),
         webhooks=_list_names(document),
         problem=findings.problem,
-        found=[one for one in findings.value or () if find_key(one) == key],
+        found=[finding for finding in findings.value or () if find_key(finding) == key],
     )
 
 

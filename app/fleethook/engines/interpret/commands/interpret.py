@@ -138,10 +138,10 @@ def run(
     desired, observed = _read_object(desired_file), _read_object(observed_file)
     rules = read_rules(karmada)
     if unused := find_unused(
-        paths, {*python, *(one.source for one in given)}, f"object to ask about, {INTERPRETERS}", reading
+        paths, {*python, *(document.source for document in given)}, f"object to ask about, {INTERPRETERS}", reading
     ):
         fail_input(unused)
-    objects = [one.object for one in given if not is_interpreter(one)]
+    objects = [document.object for document in given if not is_interpreter(document)]
     if len(objects) + (desired_file is not None) > 1:
         fail("-f and --desired-file give several objects to ask about: give only one")
     try:

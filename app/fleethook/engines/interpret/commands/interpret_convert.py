@@ -232,7 +232,7 @@ def convert(
     if given.errors:
         raise SystemExit(UNREADABLE)
     if any(remark.level == "error" or (reading.strict and remark.level == "warning") for remark in remarks):
-        fail(count_levels(one.level for one in remarks), code=CHECK_FAILED)
+        fail(count_levels(conversion_remark.level for conversion_remark in remarks), code=CHECK_FAILED)
 
 
 def _parse_kind(text: str) -> GroupVersionKind:

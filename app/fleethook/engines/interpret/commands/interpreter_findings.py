@@ -81,7 +81,7 @@ def _find_mistakes(
 
     group_kind = key_of(document).group_kind
     if group_kind in CONFIGURATIONS:
-        yield from ((INVALID, *one) for one in problems(group_kind, document))
+        yield from ((INVALID, *error) for error in problems(group_kind, document))
     elif has_scripts(document):
         read = read_object(document)
         conflicts = find_conflicts(document, read, earlier) if group_kind == CUSTOMIZATION else ()

@@ -159,7 +159,7 @@ def load_bundle() -> Bundle:
             own[GroupVersionKind(group, version, name), operation] = handler
         beside = {rule.kind for rule in one.rules}
         shared.update(((kind, operation), handler) for kind, operation in product(beside, one.conventions.answered))
-    return Bundle(index_rules(rule for one in kinds for rule in one.rules), {**shared, **own})
+    return Bundle(index_rules(rule for bundled_kind in kinds for rule in bundled_kind.rules), {**shared, **own})
 
 
 class BundleLayer:

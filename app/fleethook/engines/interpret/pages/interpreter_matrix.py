@@ -145,7 +145,7 @@ def build_interpreters(
     defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
     refused, answers = tuple(map(_describe_refused, customizations.refused())), chain.answers()
     own = {kind for name in ("lua", "python") for kind, _ in answers[name]} | set(_list_rule_kinds(store))
-    own |= {one.kind for one in refused if one.kind}
+    own |= {refused_object.kind for refused_object in refused if refused_object.kind}
     own |= defined if webhooks.list_webhooks() else set()
     kinds = {kind for pairs in answers.values() for kind, _ in pairs} | defined | own
     return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), refused)

@@ -62,7 +62,7 @@ class InterpretersState(NamedTuple):
 
 def load_interpreters(settings: Settings) -> Sequence[Interpreter]:
     """Return the interpreters in Python of the settings; raises LoadError."""
-    return [one for source in settings.section(InterpretSettings).interpreters for one in load(source)]
+    return [interpreter for source in settings.section(InterpretSettings).interpreters for interpreter in load(source)]
 
 
 def make_state(context: ConsoleContext) -> InterpretersState:

@@ -142,7 +142,7 @@ class StoredScript(NamedTuple):
 
 def find_script(customization: Stored | None, operation: str) -> StoredScript | None:
     """Return the script of a customization for an operation, None without one; its fields may have any type."""
-    function = next((one for one in FUNCTIONS if one.operation == operation), None)
+    function = next((script_function for script_function in FUNCTIONS if script_function.operation == operation), None)
     if not isinstance(customization, dict) or function is None:
         return None
     spec = as_object(customization.get("spec"))

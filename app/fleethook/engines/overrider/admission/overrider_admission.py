@@ -249,8 +249,8 @@ class LiveAdmission(NamedTuple):
         if subject is None:
             return None
         found = await self._check(overrider, subject)
-        warnings = (*response.warnings, *(one.text for one in found if one.level == "warning"))
-        errors = [one.cause() for one in found if one.level == "error"]
+        warnings = (*response.warnings, *(finding.text for finding in found if finding.level == "warning"))
+        errors = [finding.cause() for finding in found if finding.level == "error"]
         if errors:
             return refuse_overrider(overrider, namespace, errors, warnings)
         return msgspec.structs.replace(response, warnings=warnings) if found else None
@@ -272,7 +272,7 @@ class LiveAdmission(NamedTuple):
         if edited is None:
             return None
         found = await self._check(bound[0], edited[0])
-        texts = [describe_finding(bound[0], one) for one in found]
+        texts = [describe_finding(bound[0], finding) for finding in found]
         return msgspec.structs.replace(response, warnings=(*response.warnings, *texts)) if texts else None
 
     async def _check(self, overrider: JSONObject, subject: Subject) -> Sequence[Finding]:

@@ -63,16 +63,16 @@ def _print_text(outcomes: Sequence[PredictedEffect]) -> None:
     groups = list(_group(outcomes))
     for title, group in groups:
         write_styled(concatenate(styled(title, "bold"), styled(f": {sum_outcomes(group).headline}")))
-        for one in group:
-            if one.effect.name == "unchanged" and not one.effect.notes:
+        for predicted_effect in group:
+            if predicted_effect.effect.name == "unchanged" and not predicted_effect.effect.notes:
                 continue
-            label = _LABELS.get(one.effect.name, one.effect.name)
+            label = _LABELS.get(predicted_effect.effect.name, predicted_effect.effect.name)
             write_styled(
-                styled(f"  {one.pool}: {_describe_workload(one)}"),
-                styled(label, _STYLES.get(one.effect.name, "")),
-                styled(_describe_details(one)),
+                styled(f"  {predicted_effect.pool}: {_describe_workload(predicted_effect)}"),
+                styled(label, _STYLES.get(predicted_effect.effect.name, "")),
+                styled(_describe_details(predicted_effect)),
             )
-            for note in one.effect.notes:
+            for note in predicted_effect.effect.notes:
                 write_styled(styled(f"    {note}", "dim"))
     if len(groups) != 1:
         write_styled(styled(f"Total: {sum_outcomes(outcomes).headline}", "bold"))
@@ -132,7 +132,7 @@ def _describe_outcome(one: PredictedEffect) -> dict[str, Any]:
     }
 
 
-_WORKLOAD_KINDS: Final = frozenset(one.group_kind for one in WORKLOADS)
+_WORKLOAD_KINDS: Final = frozenset(resource.group_kind for resource in WORKLOADS)
 _decode_any: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -147,7 +147,7 @@ def _decode_workload(text: bytes | msgspec.Raw) -> JSONObject:
     return document
 
 
-RUNNING: Final = tuple(one._replace(decode=_decode_workload, decode_first=None) for one in WORKLOADS)
+RUNNING: Final = tuple(resource._replace(decode=_decode_workload, decode_first=None) for resource in WORKLOADS)
 """The workloads of node pools with all fields that a prediction reads."""
 
 
@@ -190,7 +190,7 @@ def diff(
     options = live.beside(against, reading=reading, files_option="--against")
     source = read_source(options, [*RESOURCES, *RUNNING])
     before, after = source.store_before([OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
-    running = [one.object for one in source.before if key_of(one.object).group_kind in _WORKLOAD_KINDS]
+    running = [document.object for document in source.before if key_of(document.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(finding) for finding in check_documents(_select_changed(source), after)]
     if options.reads_cluster:
         from fleethook.engines.overrider.commands.overrider_findings import (  # noqa: PLC0415 - as for `read_source`

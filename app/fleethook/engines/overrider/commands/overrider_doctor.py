@@ -32,7 +32,7 @@ def check_configurations(configurations: Sequence[JSONObject]) -> Iterator[Diagn
     renderers = find_render_webhooks(configurations)
     for render in renderers:
         yield Diagnosis("error", "other-webhooks", f"the {render} renders Deployments, too", RENDERER_REMEDY)
-    reported = {one.name for one in list_webhooks()} | {renderer.name for renderer in renderers}
+    reported = {own_webhook.name for own_webhook in list_webhooks()} | {renderer.name for renderer in renderers}
     for configuration in configurations:
         for webhook in list_objects(configuration.get("webhooks")):
             name = str(webhook.get("name") or "")

@@ -177,11 +177,11 @@ def print_changes(changes: Sequence[PoolChange], output: Output) -> None:
     if output is Output.JSON:
         write_json([describe_change(change) for change in changes])
     elif output is Output.DIFF:
-        for one in changes:
-            write_styled(_format_title(one.preview))
-            if one.before is None or one.after is None:
-                write_styled(styled("  new", "green") if one.before is None else styled("  gone", "red"))
-            _print_differences(one.changes)
+        for pool_change in changes:
+            write_styled(_format_title(pool_change.preview))
+            if pool_change.before is None or pool_change.after is None:
+                write_styled(styled("  new", "green") if pool_change.before is None else styled("  gone", "red"))
+            _print_differences(pool_change.changes)
     else:
         for one in changes:
             if one.after is None:
@@ -200,7 +200,7 @@ def describe_change(change: PoolChange) -> JSONObject:
         "kind": shown.kind,
         "before": None if change.before is None else change.before.workload,
         "workload": None if change.after is None else change.after.workload,
-        "changes": [one._asdict() for one in change.changes],
+        "changes": [field_change._asdict() for field_change in change.changes],
         "warnings": shown.warnings,
     }
 
@@ -300,11 +300,11 @@ def _describe_missing(every: Sequence[CellKey], pool: str | None, subject: str |
     """Return the workloads that a caller asked for and that do not exist, with the name that was probably meant."""
     description = f"{subject or 'YurtAppSet or YurtAppDaemon'} with {f'node pool {pool!r}' if pool else 'a node pool'}"
     name = None if subject is None else parse_subject(subject)
-    pools = {one.pool for one in every if name is None or name.matches(one.subject)}
+    pools = {key.pool for key in every if name is None or name.matches(key.subject)}
     if name is not None and not pools:
         kind, _, _ = name.text.partition("/")
-        kinds = (one.subject for one in every if name.matches_kind(one.subject.group_kind))
-        return description + suggestion(name.text, {f"{kind}/{one.name}" for one in kinds})
+        kinds = (key.subject for key in every if name.matches_kind(key.subject.group_kind))
+        return description + suggestion(name.text, {f"{kind}/{key.name}" for key in kinds})
     return description + (suggestion(pool, pools, quote="'") if pool else "")
 
 

@@ -262,12 +262,12 @@ class OverriderController:
             at = await self._observe(binding)
             targets, known = await self._converger.find_targets(at, waits=waits)
         outcomes = [*known, *await self._converger.converge_all(targets, self._list_required(at))]
-        self._waits.note(binding, waiting=any(one.result.waits for one in outcomes))
+        self._waits.note(binding, waiting=any(converge_result.result.waits for converge_result in outcomes))
         await self._report_reverts(at, outcomes)
         await self._report_scales(at, outcomes)
         await self._report_orphans(at)
         reported = await self._report(at, [outcome.result for outcome in outcomes])
-        if not any(one.result.error for one in outcomes):
+        if not any(converge_result.result.error for converge_result in outcomes):
             self._handlers.gone.pop(binding, None)
         return self._next_reconcile(at, outcomes) if reported else False
 

@@ -40,7 +40,7 @@ class Unstored(NamedTuple):
 def summarize_unstored(identity: str, differences: Sequence[MemberDifference]) -> Unstored:
     """Summarize the differences that are left after a request."""
     lost = [difference.pointer for difference in differences if not difference.insignificant]
-    rest = [one.pointer for one in differences if one.insignificant]
+    rest = [member_difference.pointer for member_difference in differences if member_difference.insignificant]
     return Unstored(identity, tuple(lost[:MAX_POINTERS]), tuple(rest[:MAX_POINTERS]))
 
 

@@ -249,8 +249,8 @@ def _find_released(
     """
     former = None if before is None else binding_of(before, key.cluster)
     left = {former} if former is not None and former != binding else set()
-    for one in (before, after):
-        left.update(former_bindings(key.cluster, one) if one is not None else ())
+    for partial_object in (before, after):
+        left.update(former_bindings(key.cluster, partial_object) if partial_object is not None else ())
     for subject in sorted(left):
         # Only the overrider of such a subject needs a reconcile, because its status names the workload.
         yield WorkloadEvent(subject, key, drifted=False, rendered=False, other_hash=True, gone=True)

@@ -335,7 +335,7 @@ def _compare(
     after: Sequence[YamlLine],
     name_source: Callable[[YamlLine | None, YamlLine | None], str],
 ) -> Iterator[SideBySide]:
-    matcher = SequenceMatcher(None, [one.text for one in before], [one.text for one in after], autojunk=False)
+    matcher = SequenceMatcher(None, [line.text for line in before], [line.text for line in after], autojunk=False)
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         for offset in range(max(end - start, other_end - other_start)):
             left = before[start + offset] if start + offset < end else None

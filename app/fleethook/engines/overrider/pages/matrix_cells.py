@@ -229,7 +229,7 @@ async def _read_workload(context: ConsoleContext, key: ObjectKey) -> JSONObject 
         return None if document is None else document.object
     if context.cluster is None:
         return None
-    resource = next(one for one in WORKLOADS if one.group_kind == key.group_kind)
+    resource = next(watched_resource for watched_resource in WORKLOADS if watched_resource.group_kind == key.group_kind)
     path = context.cluster.source.scope(key.cluster) + resource.in_namespace(key.namespace, key.name)
     try:
         found: JSONObject = await context.cluster.connection.json("GET", path)

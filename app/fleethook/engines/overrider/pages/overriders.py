@@ -69,7 +69,7 @@ def collect_documents(context: ConsoleContext) -> list[Document]:
     """Return the objects that findings are about, with their files. No finding is about a workload."""
     if context.manifests is not None:
         found = context.manifests.documents()
-        return [one for one in found if key_of(one.object).group_kind not in PARTIAL_KINDS]
+        return [document for document in found if key_of(document.object).group_kind not in PARTIAL_KINDS]
     kinds = [kind for kind in context.store.counts() if kind not in PARTIAL_KINDS]
     stored = (context.store.get(*key) for kind in kinds for key in list(context.store.keys(kind)))
     return [Document(one, CLUSTER, 0) for one in stored if one is not None]
@@ -121,9 +121,9 @@ def list_finding_lines(
         ),
         addresses,
         lambda code, kind: next(
-            addresses[describe_key(one.key)]
-            for one in shown
-            if (one.finding.code, one.key.group_kind.kind) == (code, kind)
+            addresses[describe_key(manifest_finding.key)]
+            for manifest_finding in shown
+            if (manifest_finding.finding.code, manifest_finding.key.group_kind.kind) == (code, kind)
         ),
     )
 
@@ -223,9 +223,9 @@ PAGE: Final = ConsolePage(
         YURT_APP_SET: lambda _store, key: subject_url(key),
         YURT_APP_DAEMON: lambda _store, key: subject_url(key),
         NODE_POOL: lambda _store, key: matrix_url(MatrixQuery(pool=key.name)),
-        **dict.fromkeys((one.group_kind for one in WORKLOADS), workload_url),
+        **dict.fromkeys((resource.group_kind for resource in WORKLOADS), workload_url),
     },
-    related=dict.fromkeys((one.group_kind for one in WORKLOADS), _find_overrider_of),
+    related=dict.fromkeys((resource.group_kind for resource in WORKLOADS), _find_overrider_of),
     names={"Node pool without a NodePool": list_pools},
 )
 
@@ -290,7 +290,7 @@ async def _find_last_reviews(request: Request, view: CellView) -> list[tuple[str
         for review in reversed(indexed.reviews)
         if review.kind == kind and (review.namespace, review.name) in view.running
     )
-    return [(review_url(indexed, one), one) for one in islice(found, _MAX_REVIEWS)]
+    return [(review_url(indexed, summary), summary) for summary in islice(found, _MAX_REVIEWS)]
 
 
 @router.get("/overrider")

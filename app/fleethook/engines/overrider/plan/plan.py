@@ -115,7 +115,7 @@ def _find_new_findings(traced: Traced, steps: Sequence[Step], stored: JSONObject
         setting = (
             source for source in reversed(traced.sources) if len(source.tokens) <= len(key[0]) and source.made(key[0])
         )
-        direct = next((numbers[one.field] for one in setting), -1)
+        direct = next((numbers[change.field] for change in setting), -1)
         number = direct if has(key, 0) else max(direct, _find_cause(steps, partial(has, key)))
         if number >= 0:
             caused.append((steps[number].field, finding))

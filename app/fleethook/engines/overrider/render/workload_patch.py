@@ -190,7 +190,7 @@ def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObj
 
 def _make_name_conflict(name: str, plan: Plan) -> RenderError:
     added = (source for source in plan.sources if source.tokens[:3] == ("spec", "template", "spec"))
-    field = next((one.field for one in added if one.tokens[4:] == ((name, 0),)), "entries")
+    field = next((change.field for change in added if change.tokens[4:] == ((name, 0),)), "entries")
     return RenderError(
         field,
         f"the workload already has a container {name!r} that another webhook or person added; give yours another name",

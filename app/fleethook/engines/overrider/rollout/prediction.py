@@ -169,7 +169,7 @@ def predict(
             if subject in owned:
                 owned[subject].append(workload)
     worlds = World(before), World(after)
-    outcomes = (one for subject in subjects for one in predict_subject(*worlds, subject, owned[subject]))
+    outcomes = (effect for subject in subjects for effect in predict_subject(*worlds, subject, owned[subject]))
     return sorted(outcomes, key=lambda one: (one.subject, one.pool, one.kind, one.name))
 
 

@@ -200,7 +200,7 @@ def compare_previews(
     found = [_compare(before.get(key), now) for key, now in after.items()]
     remaining = after.keys() | set(failed)
     found += [PoolChange(former, None, ()) for key, former in before.items() if key not in remaining]
-    return [one for one in found if one.changes or one.before is None or one.after is None]
+    return [change for change in found if change.changes or change.before is None or change.after is None]
 
 
 def _compare(before: Preview | None, after: Preview) -> PoolChange:

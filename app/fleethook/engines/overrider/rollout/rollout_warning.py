@@ -188,7 +188,7 @@ def _predict_workload(
 
 def _update(stored: PoolPlan, requested: PoolPlan) -> JSONObject:
     """Return the workload of a plan as an update of the workload of another plan results in it."""
-    before, after = (one.rendered["spec"] for one in (stored, requested))
+    before, after = (plan.rendered["spec"] for plan in (stored, requested))
     # If entries set the replicas neither before nor after the edit, the edit has no effect on them.
     is_left = requested.leaves_replicas or (
         stored.leaves_replicas and "replicas" not in requested.shared.plan.undo.get("spec", {})

@@ -234,7 +234,7 @@ def compare(kind: str, before: JSONObject, after: JSONObject, *, pending: Sequen
         after: The workload after the change.
         pending: The differences of ``before`` to the workload that is due without the change. They do not count.
     """
-    changes, known = find_changes(before, after), {fingerprint([one]) for one in pending}
+    changes, known = find_changes(before, after), {fingerprint([difference]) for difference in pending}
     due = [change for change in changes if fingerprint([change]) not in known] if known else changes
     effect = classify(kind, before, after, due)
     if len(due) == len(changes):
@@ -252,7 +252,7 @@ def classify(kind: str, before: JSONObject, after: JSONObject, changes: Collecti
         after: The workload after the changes.
         changes: The differences that count, from `find_changes`.
     """
-    paths = tuple(one.pointer for one in changes)
+    paths = tuple(difference.pointer for difference in changes)
     areas = {_area_of(change) for change in changes}
     replicas = (replicas_of(before), replicas_of(after) if "replicas" in areas else replicas_of(before))
     resumes = _resumes(kind, before, changes)

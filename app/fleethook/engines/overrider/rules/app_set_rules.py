@@ -233,7 +233,7 @@ def _render(subject: JSONObject, kind: str, numbers: tuple[int, ...]) -> list[Fi
     except SubjectError as error:
         return [Finding("does-not-fit", "", str(error))]
     found = check_decoded(bare.parts.document, kind_of(bare.written))
-    return [Finding("refused", "", f"{one.message}, at {one.pointer}") for one in found]
+    return [Finding("refused", "", f"{finding.message}, at {finding.pointer}") for finding in found]
 
 
 def check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:
@@ -278,8 +278,8 @@ def check_pool_patches(subject: JSONObject, kind: str, *, known: frozenset[Workl
         without = PoolSettings(config={**config, "patch": {}})
         try:
             bare, unpatched = (
-                compile_bare(YURT_APP_SET, subject, kind=kind, pool=name, node_pool=None, settings=one)
-                for one in (settings, without)
+                compile_bare(YURT_APP_SET, subject, kind=kind, pool=name, node_pool=None, settings=pool_settings)
+                for pool_settings in (settings, without)
             )
         except SubjectError as error:
             yield Finding("does-not-fit", field, f"{error}{where}")

@@ -36,7 +36,7 @@ from fleethook.model.openyurt import (
 )
 
 # No other project has these kinds, so another group is a mistake. Other projects have a NodePool, too.
-_OWN_KINDS: Final = frozenset(one.kind for one in (YURT_APP_OVERRIDER, *SUBJECT_KINDS))
+_OWN_KINDS: Final = frozenset(group_kind.kind for group_kind in (YURT_APP_OVERRIDER, *SUBJECT_KINDS))
 
 
 def _is_of_openyurt(document: JSONObject) -> bool:
@@ -151,7 +151,7 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
             manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
         )
         # The files have the subject, so its own findings say more.
-        yield from (one for one in found if one.code not in _OF_SUBJECTS)
+        yield from (finding for finding in found if finding.code not in _OF_SUBJECTS)
     elif key.group_kind in SUBJECT_KINDS:
         yield from _check_subject(Subject(key.group_kind, manifest, key.cluster), store)
         if selects_node_pools(key.group_kind, manifest) and not knows_node_pools(store, key.cluster):

@@ -186,7 +186,7 @@ def check_fit(
         known: The findings without the subject, which are not reported again.
     """
     dry_run = dry_run_overrider(overrider, subject, pools.names, node_pools=pools.node_pools)
-    unused = {one.field.removesuffix(".pools") for one in known if one.code == "unused-entry"}
+    unused = {finding.field.removesuffix(".pools") for finding in known if finding.code == "unused-entry"}
     of_pools = check_pools(overrider, subject, pools, unused=unused)
     return [
         *(Finding("does-not-fit", cause.field, cause.message) for cause in dry_run.causes),

@@ -53,8 +53,8 @@ def check_subject(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findin
         group_kind: YurtAppSet or YurtAppDaemon.
         subject: An object with metadata.
     """
-    disallowed = [one for one in check_object(subject) if one.code in ("invalid", "unsupported")]
-    yield from (Finding(one.code, one.field, one.message) for one in disallowed)
+    disallowed = [finding for finding in check_object(subject) if finding.code in ("invalid", "unsupported")]
+    yield from (Finding(finding.code, finding.field, finding.message) for finding in disallowed)
     if disallowed:
         return
     spec = subject.get("spec")
@@ -143,8 +143,8 @@ def check_template(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findi
             found = _find_in(compile_template(group_kind, subject, kind=kind), subject)
         except SubjectError:
             continue  # The dry run reports that nothing could be rendered.
-        for one in found:
-            yield Finding("template", "subject.name", f"the template of {name} is not valid: {one}")
+        for finding in found:
+            yield Finding("template", "subject.name", f"the template of {name} is not valid: {finding}")
 
 
 def compile_template(group_kind: GroupKind, subject: JSONObject, *, kind: str) -> BarePlan:
@@ -158,7 +158,7 @@ def _check_texts(subject: JSONObject, kind: str) -> Iterator[Finding]:
     template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
     field, token = f"{templates_path(subject)}.{TEMPLATES[kind]}", _find_token(subject)
     images = {f"{field}{place}": image for place, image in list_images(template)}
-    yield from (one for one in misspelled_tokens(template, field, token) if one.field not in images)
+    yield from (finding for finding in misspelled_tokens(template, field, token) if finding.field not in images)
     for place, image in images.items():
         yield from check_image(image, place, pools=(), token=token)
 
@@ -172,7 +172,7 @@ def _find_in(bare: BarePlan, subject: JSONObject) -> list[WorkloadFinding]:
     kind = kind_of(bare.written)
     template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
     written = {name: template[name] for name in ("metadata", "spec") if isinstance(template.get(name), dict)}
-    unknown = [one for one in check_workload({"metadata": {}, **written}, kind) if one.problem == "unknown"]
+    unknown = [finding for finding in check_workload({"metadata": {}, **written}, kind) if finding.problem == "unknown"]
     return sorted({*unknown, *check_decoded(bare.parts.document, kind)})
 
 

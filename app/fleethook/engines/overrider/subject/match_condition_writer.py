@@ -257,7 +257,7 @@ class ConditionWriter:
         """
         listed = registered.listed.subjects if registered.listed else frozenset[SubjectName]()
         announced = registered.announcements
-        known = bound.union(self._bound, (one.subject for one in announced))
+        known = bound.union(self._bound, (announcement.subject for announcement in announced))
         unknown = [Announcement(subject, "") for subject in sorted(listed - known)]
         now = self._clock()
         self._found_at = {one: self._found_at.get(one, now) for one in (*announced, *unknown)}
@@ -266,7 +266,7 @@ class ConditionWriter:
         """Return the announced subjects without an overrider whose announcement has expired."""
         over = {one.subject for one, at in self._found_at.items() if self._compute_expiry(at) <= self._clock()}
         listed = registered.listed
-        return {one for one in over - bound if listed is None or one in listed.subjects or listed.spills(one)}
+        return {name for name in over - bound if listed is None or name in listed.subjects or listed.spills(name)}
 
     def _compute_expiry(self, found: float) -> float:
         """Return the time until which an announced subject is kept without an overrider."""

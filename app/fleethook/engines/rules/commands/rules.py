@@ -68,7 +68,7 @@ def export(
     """
     if not is_dns1123_label(name):
         fail(f"{name!r} is no name of a WorkspaceType: use at most 63 lower-case letters, digits and hyphens")
-    followed = sorted({(one.group, one.plural) for one in list_followed(load_or_fail(rules or []))})
+    followed = sorted({(resource.group, resource.plural) for resource in list_followed(load_or_fail(rules or []))})
     for group, plural in followed:
         if not is_built_in(group):
             write_error(
@@ -187,8 +187,8 @@ def check(
     errors += read.errors
     documents = [*read.documents, *(_read_definitions(cluster.find()) if cluster.is_given else ())]
     described = describe_rules(rules)
-    places = {one.place for one in described}
-    rows = [one for one in lint_documents([*documents, *described], None) if one.place in places]
+    places = {document.place for document in described}
+    rows = [row for row in lint_documents([*documents, *described], None) if row.place in places]
     write_input_errors(errors)
     if output is Output.TEXT:
         from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - only this command needs it

@@ -136,7 +136,7 @@ def _list_definitions(context: ConsoleContext) -> list[Document]:
     """Return the rules of ``--rules``, and those of files among the manifests."""
     files = [] if context.rules is None else context.rules.documents()
     read = [] if context.manifests is None else context.manifests.documents()
-    return [*files, *(one for one in read if one.source.endswith(".py"))]
+    return [*files, *(document for document in read if document.source.endswith(".py"))]
 
 
 async def find_rules(request: Request) -> list[RuleView]:
@@ -149,7 +149,7 @@ async def find_rules(request: Request) -> list[RuleView]:
         for configuration in context.list_configurations()
         if is_ours(configuration) or key_of(configuration) not in described
     ]
-    stopped = {key_of(each): one.reason for one in await find_stopped(context) for each in one.configurations}
+    stopped = {key_of(each): server.reason for server in await find_stopped(context) for each in server.configurations}
     rules = [
         rule._replace(outage=next((stopped[key] for key in rule.registrations if key in stopped), ""))
         for rule in list_rules(definitions, registered)
