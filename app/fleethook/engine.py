@@ -121,8 +121,8 @@ def installed_engines() -> Mapping[str, Engine]:
     references = dict(_read_entry_points())
     if not any(one.startswith(_PACKAGE) for one in references.values()):
         references |= _list_folders()
-    found: list[Engine] = [load_reference(reference) for reference in references.values()]
-    return {one.name: one for one in sorted(found, key=lambda one: (one.order, one.name))}
+    engines: list[Engine] = [load_reference(reference) for reference in references.values()]
+    return {one.name: one for one in sorted(engines, key=lambda one: (one.order, one.name))}
 
 
 def enabled_engines(names: Collection[str]) -> list[Engine]:

@@ -213,8 +213,8 @@ def _find_fault(value: Any, path: tuple[str, ...] = (), around: frozenset[int] =
     # Reading a member of `Members` would make another object.
     parts: Iterable[tuple[Any, Any]] = dict.items(value) if isinstance(value, dict) else ()
     for name, one in enumerate(value) if isinstance(value, list | tuple) else parts:
-        if found := _find_fault(one, (*path, str(name)), around | {id(value)}):
-            return found
+        if fault := _find_fault(one, (*path, str(name)), around | {id(value)}):
+            return fault
     try:
         encode(value)
     except (TypeError, ValueError) as error:

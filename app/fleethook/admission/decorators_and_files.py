@@ -134,12 +134,12 @@ def _make_rule(function: Any, arguments: Mapping[str, Any], *, mutates: bool) ->
         program = _compile_expression(arguments["expression"], arguments["message"])
         declaration = declare(arguments, function.__name__, mutates=mutates)
         # kube-apiserver trims the message of a policy.
-        made = Rule(declaration, function, expression=program, message=arguments["message"].strip())
+        rule = Rule(declaration, function, expression=program, message=arguments["message"].strip())
     except RuleError as error:
         raise RuleError(f"{code.co_filename}:{code.co_firstlineno}: {function.__name__}: {error}") from error
     if (collected := COLLECTED.get()) is not None:
-        collected.append(made)
-    return made
+        collected.append(rule)
+    return rule
 
 
 def _find_caller() -> str:
@@ -170,8 +170,8 @@ def load_rules(paths: Sequence[Path]) -> tuple[Rule, ...]:
     Raises:
         RuleError: A file cannot be read or run, does not end, has no rule, or two rules have the same name.
     """
-    found = unite_rules(rule for path in paths for rule in _load_file(path))
-    return tuple(sorted(found, key=lambda one: (not one.declaration.mutates, one.declaration.order, one.name)))
+    rules = unite_rules(rule for path in paths for rule in _load_file(path))
+    return tuple(sorted(rules, key=lambda one: (not one.declaration.mutates, one.declaration.order, one.name)))
 
 
 def _identify(rule: Rule) -> object:
@@ -202,7 +202,7 @@ def _load_file(path: Path) -> list[Rule]:
         COLLECTED.reset(token)
     own = [rule for rule in collected if rule.file == str(path)]
     imported = (one for one in vars(module).values() if isinstance(one, Rule))
-    found = unite_rules([*own, *imported], id)  # A function that makes rules has one place for all of them.
-    if not found:
+    rules = unite_rules([*own, *imported], id)  # A function that makes rules has one place for all of them.
+    if not rules:
         raise RuleError(f"{path}: the file has no rule: decorate a function with @validate or @mutate")
-    return found
+    return rules

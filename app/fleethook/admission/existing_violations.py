@@ -57,8 +57,8 @@ async def judge_update(
     for number, change in enumerate(list_changes(stored, updated)):
         if number >= MAX_CHANGES:
             return refusal
-        if (found := await judge.find_further_refusal(change)) is not None:
-            return found
+        if (further_refusal := await judge.find_further_refusal(change)) is not None:
+            return further_refusal
     text = f"the stored object breaks the rule {declaration.name}, too, so the update is admitted: {refusal.message}"
     return allowed(warnings=(*refusal.warnings, text))
 
@@ -86,19 +86,19 @@ class _Judge(NamedTuple):
     async def hides(self, refusal: Response, kept: Iterator["Change"]) -> bool:
         """Return whether the rule refuses an unchanged element of the stored object for the same reason."""
         for change in itertools.islice(kept, MAX_CHANGES):
-            found = await self.find_refusal(change.after)
-            if found is not None and _place(found, change).message == refusal.message:
+            response = await self.find_refusal(change.after)
+            if response is not None and _place(response, change).message == refusal.message:
                 return True
         return False
 
     async def find_further_refusal(self, change: "Change") -> Response | None:
         """Return the refusal of a change, None if its former state had the same violation."""
-        found = await self.find_refusal(change.after)
-        if found is None:
+        refusal = await self.find_refusal(change.after)
+        if refusal is None:
             return None
         former = await self.find_refusal(change.before)
-        is_same = former is not None and former.message == found.message and not await self.worsens(found, change)
-        return None if is_same else _place(found, change)
+        is_same = former is not None and former.message == refusal.message and not await self.worsens(refusal, change)
+        return None if is_same else _place(refusal, change)
 
     async def worsens(self, found: Response, change: "Change") -> bool:
         """Return whether a change has a part in a violation that its former state had for the same reason."""

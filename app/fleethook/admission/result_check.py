@@ -62,10 +62,10 @@ def list_added_faults(
     """
     if not patch:
         return []
-    found = find_faults(request, dict(as_object(apply(request.object, patch))), definitions)
+    faults = find_faults(request, dict(as_object(apply(request.object, patch))), definitions)
     # The author of the object may have made mistakes, too.
-    present = set(find_faults(request, dict(as_object(request.object)), definitions)) if found else set()
-    return [one for one in found if one not in present]
+    present = set(find_faults(request, dict(as_object(request.object)), definitions)) if faults else set()
+    return [one for one in faults if one not in present]
 
 
 def find_faults(

@@ -151,11 +151,11 @@ def run_and_exit(run: Callable[[], Sequence[FixtureResult]], *, watch: Sequence[
         watch: The files and directories after whose changes the fixtures run again, until Ctrl-C; None to run once.
     """
     if watch is None:
-        found = run()
+        results = run()
         # Only the result of a document that cannot be read has no operation.
-        if any(not result.operation for result in found):
+        if any(not result.operation for result in results):
             raise SystemExit(UNREADABLE)
-        if not all(result.passed for result in found):
+        if not all(result.passed for result in results):
             raise SystemExit(CHECK_FAILED)
         return
     raise_at_interrupt()

@@ -61,8 +61,8 @@ def find_condition(former: JSON, type_: str) -> Mapping[str, JSON]:
 
 def read_condition(former: JSON, type_: str) -> tuple[JSON, JSON, JSON]:
     """Return status, reason and message of a stored condition; three times None if it is missing."""
-    found = find_condition(former, type_)
-    return found.get("status"), found.get("reason"), found.get("message")
+    condition = find_condition(former, type_)
+    return condition.get("status"), condition.get("reason"), condition.get("message")
 
 
 _log: Final = logging.getLogger(__name__)

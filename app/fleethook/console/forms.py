@@ -188,16 +188,16 @@ def read_documents(field: str, text: str, *, most: int) -> list[Value]:
 
 def read_document(field: str, text: str, *, most: int) -> Value | None:
     """Return the only document of a field, None if the field is empty; raises FormFieldError as `read_documents`."""
-    found = read_documents(field, text, most=most)
-    if len(found) > 1:
-        raise FormFieldError(field, f"the text has {len(found)} documents, expected one")
-    return found[0] if found else None
+    documents = read_documents(field, text, most=most)
+    if len(documents) > 1:
+        raise FormFieldError(field, f"the text has {len(documents)} documents, expected one")
+    return documents[0] if documents else None
 
 
 def read_value(field: str, text: str, *, most: int) -> JSON:
     """Return the value of `read_document`, None if the field is empty."""
-    found = read_document(field, text, most=most)
-    return None if found is None else found.value
+    document = read_document(field, text, most=most)
+    return None if document is None else document.value
 
 
 _MAX_FIELDS: Final = 200

@@ -211,12 +211,12 @@ def load(source: str) -> list[Interpreter]:
             module = importlib.import_module(source)
         except (Exception, SystemExit) as error:
             raise LoadError(f"{source}: {type(error).__name__}: {error}") from error
-    found = [value for value in vars(module).values() if isinstance(value, Interpreter)]
-    if not found:
+    interpreters = [value for value in vars(module).values() if isinstance(value, Interpreter)]
+    if not interpreters:
         raise LoadError(f"{source}: no interpreter is defined: create one with `interpreter(apiVersion, kind)`")
-    for one in found:
+    for one in interpreters:
         if not one.functions:
             raise LoadError(
                 f"{source}: the interpreter of {one.kind.kind} has no operation: decorate a function with one"
             )
-    return found
+    return interpreters

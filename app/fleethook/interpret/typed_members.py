@@ -58,13 +58,13 @@ def _make_type_error(value: JSON, path: Sequence[str], expected: str) -> Interpr
 
 def _read_member(document: Mapping[str, JSON], path: Sequence[str], kind: type[T]) -> T | None:
     """Return a member of a JSON type, None if it is missing or null; raises InterpretError."""
-    found: Any = _find_member(document, path)
-    if found is None:
+    member: Any = _find_member(document, path)
+    if member is None:
         return None
     # Not isinstance: True is an int.
-    if type(found) is not kind:
-        raise _make_type_error(found, path, _NAMES[kind])
-    return found
+    if type(member) is not kind:
+        raise _make_type_error(member, path, _NAMES[kind])
+    return member
 
 
 def number(document: Mapping[str, JSON], *path: str) -> int | None:
@@ -89,14 +89,14 @@ def flag(document: Mapping[str, JSON], *path: str) -> bool:
 
 def mapping(document: Mapping[str, JSON], *path: str) -> JSONObject:
     """Return an object, ``{}`` if it is missing or null; raises InterpretError. Callers must not change it."""
-    found = _read_member(document, path, dict)
-    return _EMPTY if found is None else found
+    member = _read_member(document, path, dict)
+    return _EMPTY if member is None else member
 
 
 def listing(document: Mapping[str, JSON], *path: str) -> list[JSON]:
     """Return an array, ``[]`` if it is missing or null; raises InterpretError. Callers must not change it."""
-    found = _read_member(document, path, list)
-    return [] if found is None else found
+    member = _read_member(document, path, list)
+    return [] if member is None else member
 
 
 def objects(document: Mapping[str, JSON], *path: str) -> list[JSONObject]:

@@ -85,9 +85,9 @@ _cached: Final[WeakValueDictionary[int, CachedTemplate]] = WeakValueDictionary()
 def _remember(owner: tuple[str, str], text: bytes) -> CachedTemplate:
     # Namespaces share no entries. Otherwise the time of an answer tells a tenant whether another one has a template.
     del owner
-    made = CachedTemplate(_decode_object(text))
-    _cached[id(made.value)] = made
-    return made
+    template = CachedTemplate(_decode_object(text))
+    _cached[id(template.value)] = template
+    return template
 
 
 def decode_template(text: msgspec.Raw, *, cluster: str, namespace: str) -> JSON:
@@ -100,8 +100,8 @@ def decode_template(text: msgspec.Raw, *, cluster: str, namespace: str) -> JSON:
 
 def find_template(value: JSON) -> CachedTemplate | None:
     """Return the entry of a template that `decode_template` returned, None if it is not cached."""
-    found = _cached.get(id(value))
-    return found if found is not None and found.value is value else None
+    template = _cached.get(id(value))
+    return template if template is not None and template.value is value else None
 
 
 __all__ = [

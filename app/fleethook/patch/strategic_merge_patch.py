@@ -184,10 +184,10 @@ def order_list(
     def identify(element: JSON) -> Hashable:
         return identify_element(element, key, path)
 
-    wanted = [identify(element) for element in _require_list(order, path)]
-    _check_order([identify(element) for element in named], wanted, path)
+    identities = [identify(element) for element in _require_list(order, path)]
+    _check_order([identify(element) for element in named], identities, path)
     before = [identify(element) for element in (present if server is None else server)]
-    ordered = order_elements(present, order=wanted, server=before, identify=identify)
+    ordered = order_elements(present, order=identities, server=before, identify=identify)
     same = all(left is right for left, right in zip(ordered, present, strict=True))
     return present if same else ordered
 

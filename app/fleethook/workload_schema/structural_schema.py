@@ -77,8 +77,8 @@ def read_defaults(text: bytes | msgspec.Raw) -> JSONObject | None:
     if b'"default"' not in bytes(text):
         return None
     try:
-        found = _decode_definition(text).schema
-        return _reduce(_decode_schema(text) if found is None else found)
+        schema = _decode_definition(text).schema
+        return _reduce(_decode_schema(text) if schema is None else schema)
     except (msgspec.DecodeError, RecursionError):
         return None  # kube-apiserver refuses such a schema.
 

@@ -57,8 +57,8 @@ def _parse_quantity(text: str) -> QuantityValue:
         return QuantityValue(0)
     exponent, power = _read_suffix(suffix)
     whole, fraction = whole or "0", fraction or ""
-    found = _build_small(sign, whole, fraction, exponent, power)
-    return found or _build_decimal(sign, (zeros + whole, fraction), exponent, power)
+    small = _build_small(sign, whole, fraction, exponent, power)
+    return small or _build_decimal(sign, (zeros + whole, fraction), exponent, power)
 
 
 def _read_suffix(suffix: str) -> tuple[int, int]:

@@ -256,11 +256,11 @@ class _Parser:
         """Parse expressions up to a closing parenthesis."""
         if self._skip(end):
             return []
-        found = [self._parse_expression()]
+        nodes = [self._parse_expression()]
         while self._skip(","):
-            found.append(self._parse_expression())
+            nodes.append(self._parse_expression())
         self._expect(end)
-        return found
+        return nodes
 
     def _expand(self, offset: int, function: str, arguments: list[Node], target: Node | None = None) -> Node:
         macro = MACROS.get((function, len(arguments), target is not None))

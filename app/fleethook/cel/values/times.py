@@ -217,12 +217,12 @@ def _find_offset(time: Timestamp, zone: str) -> int:
     if zone in {"", "UTC", "Local"}:
         return 0
     try:
-        found = ZoneInfo(zone)
+        info = ZoneInfo(zone)
     except (ValueError, OSError, KeyError):
         raise ValueError(f"unknown time zone {zone}") from None
     # No zone changes at the limits of the calendar, where Python cannot convert.
     instant = min(max(time.seconds, _MIN_SECONDS + _DAYS), _MAX_SECONDS - _DAYS)
-    offset = (_EPOCH + timedelta(seconds=instant)).astimezone(found).utcoffset()
+    offset = (_EPOCH + timedelta(seconds=instant)).astimezone(info).utcoffset()
     return int(offset.total_seconds()) if offset is not None else 0
 
 

@@ -59,7 +59,7 @@ async def examine_kcp(connection: Connection, cache: Connection | None) -> list[
 
 async def _examine_lists(connection: Connection, resources: Sequence[WatchedResource], prefix: str) -> list[Diagnosis]:
     """Return the findings about lists and watches of resources."""
-    tried = await asyncio.gather(*(_try(connection, resource, prefix) for resource in resources))
+    tried = await asyncio.gather(*(_try(connection, one, prefix) for one in resources))
     unread = [one for one in tried if one.code not in (0, _FORBIDDEN)]
     if len(unread) == len(tried):
         text = f"{connection.host} serves no list below {prefix}, so it is no kcp, or no cache server of one"
@@ -105,7 +105,7 @@ async def _examine_shards(connection: Connection) -> Diagnosis:
     except APIError:
         text = f"{connection.host} does not serve Shards in root: it may be one of several shards, the only one read"
         return Diagnosis("warning", "shards", text, _CACHE_REMEDY)
-    names = ", ".join(str(as_object(item.get("metadata")).get("name")) for item in list_objects(found.get("items")))
+    names = ", ".join(str(as_object(one.get("metadata")).get("name")) for one in list_objects(found.get("items")))
     if ", " in names:
         text = f"the kcp has the shards {names}, and fleethook reads only the one of {connection.host}"
         return Diagnosis("warning", "shards", text, _CACHE_REMEDY)

@@ -126,10 +126,10 @@ def read_cluster(
     """
     prefix = EVERY_CLUSTER if kcp else ""
     cached = [resource for resource in resources if resource in CACHED] if cache is not None else []
-    found = read_lists([ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context)
+    lists = read_lists([ListRequest(one, prefix) for one in resources if one not in cached], kubeconfig, context)
     if cached:
-        found += read_lists([ListRequest(watched_resource, EVERY_SHARD) for watched_resource in cached], cache, None)
-    return found
+        lists += read_lists([ListRequest(watched_resource, EVERY_SHARD) for watched_resource in cached], cache, None)
+    return lists
 
 
 def read_lists(lists: Sequence[ListRequest], kubeconfig: Path | None, context: str | None) -> list[Document]:

@@ -90,7 +90,7 @@ class SourceOptions(NamedTuple):
 
         Without files, the source is the cluster that kubectl would use, and a note names its kubeconfig.
         """
-        given = self._replace(files=[path for some in files for path in some or ()], reading=reading)
+        given = self._replace(files=[one for some in files for one in some or ()], reading=reading)
         check_options(given, files_option)
         if given.files or given.in_cluster:
             return given
@@ -180,7 +180,7 @@ def read_source(
     """
     read = [read_manifests(files, options.reading) for files in (options.files, options.change or ())]
     # The same file may be given twice.
-    errors = tuple({str(error): error for manifest in read for error in manifest.errors}.values())
+    errors = tuple({str(error): error for one in read for error in one.errors}.values())
     if errors and not partial:
         fail_input(errors)
     if not every_kind:
@@ -225,7 +225,7 @@ def select_namespace(documents: Sequence[Document], namespace: str) -> list[Docu
 def _note_other_namespaces(every: Sequence[Document], selected: Sequence[Document], namespace: str) -> None:
     """Report that no selected object is in the namespace, and where the others are."""
     found, others = (
-        {document.object["metadata"].get("namespace") for document in some} - {None, ""} for some in (selected, every)
+        {one.object["metadata"].get("namespace") for one in some} - {None, ""} for some in (selected, every)
     )
     if others and not found:
         write_error(f"note: -n {namespace}: there is no object in this namespace, but in {list_some(others)}")
@@ -245,7 +245,7 @@ def note_unused(files: Sequence[Path], documents: Sequence[Document], resources:
         kinds.setdefault(document.source, set()).add(key_of(document.object).group_kind)
     for source in map(name_source, files):
         if source in kinds and kinds[source].isdisjoint(read):
-            names = ", ".join(sorted(group_kind.kind for group_kind in kinds[source]))
+            names = ", ".join(sorted(one.kind for one in kinds[source]))
             write_error(f"note: {source}: this command does not read any {names}")
 
 
@@ -255,7 +255,7 @@ def select_dispatching(*, kcp: bool) -> tuple[WatchedResource, ...]:
     Without ``kcp``, the result lacks the resources of kcp, so that users do not need the right to read them.
     `read_source` reads those that a CustomResourceDefinition of the cluster defines.
     """
-    return tuple(resource for resource in DISPATCHING if kcp or resource not in KCP)
+    return tuple(one for one in DISPATCHING if kcp or one not in KCP)
 
 
 def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) -> list[Document]:
@@ -278,9 +278,9 @@ def _read_cluster(options: SourceOptions, resources: Sequence[WatchedResource]) 
         return found
     # An apiserver that is no kcp may have logical clusters by annotation, and these kinds as custom resources.
     defined = {one.object["metadata"]["name"] for one in found if key_of(one.object).group_kind == DEFINITION}
-    further = [resource for resource in KCP if resource.name in defined and resource not in resources]
+    further = [one for one in KCP if one.name in defined and one not in resources]
     if not options.kcp and any(cluster_of(one.object) for one in found if key_of(one.object)[1:] == _MARKED):
-        further = [resource for resource in (APIBINDINGS, LOGICAL_CLUSTERS) if resource not in resources]
+        further = [one for one in (APIBINDINGS, LOGICAL_CLUSTERS) if one not in resources]
     if further:
         found += read_cluster(further, options.kubeconfig, context=options.context)
     return found

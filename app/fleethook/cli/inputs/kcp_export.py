@@ -83,10 +83,10 @@ async def stream_consumers(
 def find_provider(documents: Iterable[Document], export: str) -> str:
     """Return the logical cluster of an APIExport, ``""`` outside kcp. Exits with a message if it is unknown."""
     keys = (key_of(document.object) for document in documents)
-    found = next((key for key in keys if (key.group_kind, key.name) == (API_EXPORT, export)), None)
-    if found is None:
+    object_key = next((key for key in keys if (key.group_kind, key.name) == (API_EXPORT, export)), None)
+    if object_key is None:
         fail(f"--kcp-export: the workspace of the kubeconfig has no APIExport {export}")
-    return found.cluster
+    return object_key.cluster
 
 
 def set_cluster(document: Document, cluster: str) -> Document:

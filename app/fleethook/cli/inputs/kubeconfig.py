@@ -28,11 +28,11 @@ def find_kubeconfig(given: Path | None, *, hint: str = "") -> Path:
     if given is not None:
         return given if list_files(given) else fail(f"--kubeconfig: there is no file {given}")
     listed = os.environ.get(VARIABLE)
-    found = Path(listed) if listed else Path.home() / ".kube" / "config"
-    if not list_files(found):
-        reason = f"names {listed}, which does not exist" if listed else f"is not set, and there is no file {found}"
+    path = Path(listed) if listed else Path.home() / ".kube" / "config"
+    if not list_files(path):
+        reason = f"names {listed}, which does not exist" if listed else f"is not set, and there is no file {path}"
         fail(f"there is no kubeconfig: ${VARIABLE} {reason}{hint}")
-    return found
+    return path
 
 
 def list_files(kubeconfig: Path) -> list[Path]:

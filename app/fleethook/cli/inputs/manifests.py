@@ -38,10 +38,10 @@ def write_input_errors(errors: Sequence[ManifestError]) -> None:
 
 def read_objects(paths: Sequence[Path], options: InputOptions = InputOptions()) -> list[Document]:
     """Return the Kubernetes objects in files and directories. Ends the command if a document cannot be read."""
-    found = read_manifests(paths, options)
-    if found.errors:
-        fail_input(found.errors)
-    return found.documents
+    manifests = read_manifests(paths, options)
+    if manifests.errors:
+        fail_input(manifests.errors)
+    return manifests.documents
 
 
 def read_manifests(
@@ -59,18 +59,18 @@ def read_manifests(
         testdata: Whether to include ``testdata`` directories. They hold fixtures of interpreters, not manifests.
         select: Whether the caller asks for a document that is no Kubernetes object, such as a fixture.
     """
-    found = Manifest([], [], [], [])
+    manifest = Manifest([], [], [], [])
     for file in list_files(paths, options.exclude or (), testdata=testdata):
-        found.extend(_read_manifest(file, select))
+        manifest.extend(_read_manifest(file, select))
     if options.strict:
-        errors = [ManifestError(*one) for one in found.skipped]
-        return Manifest(found.documents, [], [*found.errors, *errors], found.selected)
-    if found.skipped:
+        errors = [ManifestError(*one) for one in manifest.skipped]
+        return Manifest(manifest.documents, [], [*manifest.errors, *errors], manifest.selected)
+    if manifest.skipped:
         given = {name_source(path) for path in paths}
-        names = [str(one) for one in found.skipped if options.verbose or one.source in given]
-        hint = "" if len(names) == len(found.skipped) else " (--verbose names them)"
-        write_error(f"note: {describe_skipped(found.skipped)}{hint}", *(f"note: {name}" for name in names))
-    return found
+        names = [str(one) for one in manifest.skipped if options.verbose or one.source in given]
+        hint = "" if len(names) == len(manifest.skipped) else " (--verbose names them)"
+        write_error(f"note: {describe_skipped(manifest.skipped)}{hint}", *(f"note: {name}" for name in names))
+    return manifest
 
 
 def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | None) -> Manifest:

@@ -85,14 +85,14 @@ def print_lines(rows: Sequence[FindingRow]) -> None:
 def select_new(rows: Sequence[FindingRow], before: Sequence[FindingRow]) -> list[FindingRow]:
     """Return the findings that a change causes: those that were not there before, wherever their lines are."""
     known = Counter(structs.replace(finding_row, place="") for finding_row in before)
-    found = []
+    finding_rows = []
     for row in rows:
         same = structs.replace(row, place="")
         if known[same]:
             known[same] -= 1
         else:
-            found.append(row)
-    return found
+            finding_rows.append(row)
+    return finding_rows
 
 
 def has_failures(rows: Sequence[FindingRow], *, strict: bool) -> bool:

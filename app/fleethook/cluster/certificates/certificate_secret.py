@@ -225,10 +225,10 @@ class SecretStore:
         for _ in range(_MAX_TRIES):
             stored = await self._read()
             held = self._parse(stored)
-            wanted = issue_credentials(self._policy, now=self._now()) if held is None else self._advance(held)
-            if wanted is held or await self._write(stored, wanted):
-                self._publish(wanted)
-                return wanted
+            certificates = issue_credentials(self._policy, now=self._now()) if held is None else self._advance(held)
+            if certificates is held or await self._write(stored, certificates):
+                self._publish(certificates)
+                return certificates
         raise APIError(409, "Conflict", f"other writers changed Secret {'/'.join(self._secret)} {_MAX_TRIES} times")
 
     async def run(self) -> None:

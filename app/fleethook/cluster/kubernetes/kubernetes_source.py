@@ -233,13 +233,13 @@ class KubernetesSource:
             if error.code == NOT_FOUND and informer.absent:
                 return
             raise
-        found: set[ObjectKey] = set()
+        keys: set[ObjectKey] = set()
         for number, item in enumerate(page.items):
             if number % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)  # a namespace may have thousands of objects
-            found.add(informer.learn(resource.decode(item)))
+            keys.add(informer.learn(resource.decode(item)))
         for key in stored():
-            if key not in found and informer.stored_version(key) <= as_number(page.resource_version):
+            if key not in keys and informer.stored_version(key) <= as_number(page.resource_version):
                 self._store.remove(key)
 
     def scope(self, cluster: str) -> str:

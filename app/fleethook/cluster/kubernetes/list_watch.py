@@ -155,8 +155,8 @@ def version_of(text: bytes | msgspec.Raw) -> str:
 
 def failure_of(text: msgspec.Raw) -> tuple[int, str, str]:
     """Return code, reason and message of the ``metav1.Status`` in an ERROR event."""
-    found = _decode_failure(text)
-    return found.code, found.reason, found.message
+    failure = _decode_failure(text)
+    return failure.code, failure.reason, failure.message
 
 
 def as_number(resource_version: str) -> int:

@@ -188,14 +188,14 @@ def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
     YurtAppOverriders is kept, because an older one prunes fields of overriders
     (`fleethook.engines.overrider.controller.openyurt_conflicts`).
     """
-    found = _decode_definition(text)
-    kept = (found.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name
-    for version in (found.get("spec") or {}).get("versions") or ():
+    definition = _decode_definition(text)
+    kept = (definition.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name
+    for version in (definition.get("spec") or {}).get("versions") or ():
         schema = version.pop("schema", None)
         read = None if schema is None else (msgspec.json.decode if kept else read_defaults)(schema)
         if read is not None:
             version["schema"] = read
-    return found
+    return definition
 
 
 # Permission claims do not decide which webhooks are called.

@@ -68,11 +68,11 @@ def list_directory(
     """
     suffixes = {suffix} if suffix else _SUFFIXES
     errors: list[OSError] = []
-    found: list[Path] = []
+    paths: list[Path] = []
     for parent, directories, files in os.walk(directory, onerror=errors.append):
         directories[:] = [one for one in directories if _is_visible(one) and (testdata or one != _TESTDATA)]
-        found += (Path(parent, file) for file in files if _is_visible(file) and Path(file).suffix in suffixes)
-    for path in sorted(found):
+        paths += (Path(parent, file) for file in files if _is_visible(file) and Path(file).suffix in suffixes)
+    for path in sorted(paths):
         if not is_excluded(path, exclude, below=directory):
             yield _check_type(path)
     yield from (make_error(Path(str(error.filename)), error) for error in errors)
@@ -202,22 +202,22 @@ def read_manifest(content: bytes, *, source: str, select: Callable[[JSON], bool]
         source: The name of the file in errors.
         select: Whether the caller asks for a document that is no Kubernetes object, such as a fixture.
     """
-    found = Manifest([], [], [], [])
+    manifest = Manifest([], [], [], [])
     try:
         text = decode_text(content, source=source)
     except ManifestError as error:
-        found.errors.append(error)
-        return found
+        manifest.errors.append(error)
+        return manifest
     for value in scan_values(text, source=source):
         if isinstance(value, ManifestError):
-            found.errors.append(value)
+            manifest.errors.append(value)
         elif not _is_named(value.value) and select is not None and select(value.value):
-            found.selected.append(_make_document(value, source))
+            manifest.selected.append(_make_document(value, source))
         elif reason := _find_reason_to_skip(value.value):
-            found.skipped.append(Skipped(source, value.line, reason))
+            manifest.skipped.append(Skipped(source, value.line, reason))
         else:
-            _add_objects(value, source, found)
-    return found
+            _add_objects(value, source, manifest)
+    return manifest
 
 
 def read_documents(text: str, *, source: str) -> list[Document]:
@@ -226,12 +226,12 @@ def read_documents(text: str, *, source: str) -> list[Document]:
     Raises:
         ManifestError: The first document that is no object.
     """
-    found = read_manifest(text.encode(), source=source)
-    skipped = (ManifestError(*one) for one in found.skipped)
-    first = min((*found.errors, *skipped), key=lambda one: one.line, default=None)
+    manifest = read_manifest(text.encode(), source=source)
+    skipped = (ManifestError(*one) for one in manifest.skipped)
+    first = min((*manifest.errors, *skipped), key=lambda one: one.line, default=None)
     if first is not None:
         raise first
-    return found.documents
+    return manifest.documents
 
 
 def _find_reason_to_skip(value: JSON) -> str:
@@ -420,7 +420,7 @@ def check_objects(documents: Iterable[Document], definitions: Definitions) -> It
     """
     lines = FieldLines()
     for document in (one for one in documents if one.line):
-        found = check_object(document.object, definitions)
-        located = sorted((lines.line(document, finding.field), finding) for finding in found)
+        findings = check_object(document.object, definitions)
+        located = sorted((lines.line(document, finding.field), finding) for finding in findings)
         for line, one in located:
             yield ObjectFinding(key_of(document.object), one, document._replace(line=line).place)

@@ -137,9 +137,9 @@ def judge_bindings(bindings: Iterable[JSONObject], covered: Collection[str]) -> 
     by_cluster: dict[str, list[JSONObject]] = {}
     for binding in bindings:
         by_cluster.setdefault(cluster_of(binding), []).append(binding)
-    found = sorted(filter(None, map(read_consumer, by_cluster.values())), key=lambda one: one.name)
+    consumers = sorted(filter(None, map(read_consumer, by_cluster.values())), key=lambda one: one.name)
     unwritten = "it has no webhook configuration: run the server with --register, and read its /readyz"
-    return [(one, describe_state(one, ())[1] or ("" if one.cluster in covered else unwritten)) for one in found]
+    return [(one, describe_state(one, ())[1] or ("" if one.cluster in covered else unwritten)) for one in consumers]
 
 
 def _describe_claim(consumer: Consumer, claim: ResourceName) -> str:
@@ -176,16 +176,16 @@ def list_writes(consumer: Consumer, wanted: Sequence[JSONObject], present: Mappi
         wanted: The configurations with ``caBundle``; one without webhooks must not exist.
         present: Those of the consumer with the same names, by kind.
     """
-    found = []
+    writes = []
     for one in wanted:
         resource = find_resource(one["kind"])
         stored = present.get(one["kind"])
         metadata = {**one["metadata"], "ownerReferences": [dict(owner) for owner in consumer.owners]}
         if not one["webhooks"]:
             if stored is not None:
-                found.append(Write("DELETE", resource.in_namespace("", metadata["name"]), None))
+                writes.append(Write("DELETE", resource.in_namespace("", metadata["name"]), None))
         elif stored is None:
-            found.append(Write("POST", resource.path, {**one, "metadata": metadata}))
+            writes.append(Write("POST", resource.path, {**one, "metadata": metadata}))
         elif not _matches(stored, one, metadata):
             former = stored["metadata"]
             merged = {
@@ -194,8 +194,8 @@ def list_writes(consumer: Consumer, wanted: Sequence[JSONObject], present: Mappi
             }
             # kcp replaces only an object of which the request has the resourceVersion, and has labels of its own.
             body = {**one, "metadata": {**former, **metadata, **merged}}
-            found.append(Write("PUT", resource.in_namespace("", metadata["name"]), body))
-    return found
+            writes.append(Write("PUT", resource.in_namespace("", metadata["name"]), body))
+    return writes
 
 
 def find_resource(kind: str) -> WatchedResource:

@@ -105,13 +105,13 @@ def describe_rule(rule: Rule) -> JSONObject:
     The Service is that of the chart.
     """
     webhook = make_webhook(rule, exempt=[_EXAMPLE.namespace])
-    found = build_configuration(rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=())
+    configuration = build_configuration(rule.name, webhook.configuration, [webhook], _EXAMPLE, exempt=())
     texts = {
         DESCRIPTION_ANNOTATION: inspect.cleandoc(rule.__doc__ or ""),
         EXPRESSION_ANNOTATION: "" if rule.expression is None else rule.expression.expression,
     }
-    found["metadata"]["annotations"] = {name: text for name, text in texts.items() if text}
-    return found
+    configuration["metadata"]["annotations"] = {name: text for name, text in texts.items() if text}
+    return configuration
 
 
 def read_webhook(kind: str, webhook: JSONObject) -> OwnWebhook:

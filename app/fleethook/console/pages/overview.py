@@ -50,7 +50,7 @@ async def find_stopped(context: ConsoleContext) -> list[StoppedServer]:
     """Return the servers that webhook configurations name, and whose Lease no leader holds."""
     if context.lease is None:
         return []
-    found = []
+    servers = []
     for namespace, configurations in sorted(_find_servers(context).items()):
         state = await context.lease.watch(namespace).find()
         leader = describe_lease(state.lease, now=datetime.now(UTC))
@@ -58,8 +58,8 @@ async def find_stopped(context: ConsoleContext) -> list[StoppedServer]:
         is_unled = leader.state == "absent" and not any(map(read_server_namespace, configurations))
         if state.is_read and not state.problem and leader.state != "leads" and not is_unled:
             reason = leader.explain_end(namespace)
-            found.append(StoppedServer(namespace, reason, configurations, len(context.list_covered())))
-    return found
+            servers.append(StoppedServer(namespace, reason, configurations, len(context.list_covered())))
+    return servers
 
 
 class KindCount(NamedTuple):
@@ -190,9 +190,9 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     # A provider reads no definitions of consumers, without which lint has wrong findings.
     pages = (one for one in engine_pages() if context.settings.kcp_export is None or one.section.path == "/rules")
     parts = [await page.attention(request) for page in pages if page.attention is not None]
-    found = join_attention([Attention(lines), *parts])
+    attention_list = join_attention([Attention(lines), *parts])
     seen: FirstSeen = request.app.state.first_seen
-    return {**leader, "attention": found._replace(lines=seen.fill(found.lines, now))}
+    return {**leader, "attention": attention_list._replace(lines=seen.fill(attention_list.lines, now))}
 
 
 _METRICS_OPTIONS: Final = ("--metrics-url", "https://localhost:9443/metrics", "--metrics-ca-file", "certs/ca.crt")

@@ -370,9 +370,9 @@ async def show_replay(request: Request, context: Context, resume: bool = False) 
 def _find_related(store: Store, summary: ReviewSummary) -> list[Hit]:
     """Return the pages of a review's object, and of the objects that decide about it; none of an unknown object."""
     key = ObjectKey(summary.cluster, summary.group_kind, summary.namespace, summary.name)
-    finders = [page.related[key.group_kind] for page in engine_pages() if key.group_kind in page.related]
+    finders = [one.related[key.group_kind] for one in engine_pages() if key.group_kind in one.related]
     found = [key, *(other for find in finders if (other := find(store, key)) is not None)]
-    return [hit for object_key in found if (hit := _find_page(store, object_key)) is not None]
+    return [hit for one in found if (hit := _find_page(store, one)) is not None]
 
 
 def _find_configurations(store: Store, summary: ReviewSummary, calls: Sequence[ShownCall]) -> list[Hit | None]:

@@ -39,15 +39,15 @@ class Hits(NamedTuple):
 async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResponse:
     """Show the objects whose name contains a text, and the number of reviews of such objects."""
     text = q[:MAX_TEXT].strip()
-    found: list[Hits] = []
+    groups: list[Hits] = []
     reviews = 0
     if text:
         for kind, find_address in list_addresses().items():
             if (hits := find_hits(context.store, kind, text, find_address)).total:
-                found.append(hits)
+                groups.append(hits)
         for title, list_names in [one for page in engine_pages() for one in page.names.items()]:
             if (of_title := find_names(title, await list_names(request), text)).total:
-                found.append(of_title)
+                groups.append(of_title)
         if context.reviews is not None:
             indexed = await context.reviews.find()
             reviews = len(await context.worker.run("", find_reviews, indexed.reviews, ReviewQuery(text=text)))
@@ -55,7 +55,7 @@ async def show_hits(request: Request, context: Context, q: str = "") -> HTMLResp
         request,
         "search.html",
         text=text,
-        found=found,
+        found=groups,
         reviews=reviews,
         reviews_url=f"/reviews?{urlencode({'text': text})}",
     )

@@ -237,8 +237,8 @@ class ReviewIndex:
     def locate(self, file: str, line: int) -> ReviewSummary | None:
         """Return the review at a line of a file; None if there is none, or the file is not in the directory."""
         facts = self._facts.get(file)
-        found = () if facts is None else facts.reviews
-        return next((summary for summary in found if summary.line == line), None)
+        summaries = () if facts is None else facts.reviews
+        return next((summary for summary in summaries if summary.line == line), None)
 
     async def _read(self) -> None:
         newest_first, known = await self._worker.run("", _list_files, self._directory), dict[str, FileFacts]()

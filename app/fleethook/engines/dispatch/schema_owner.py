@@ -211,7 +211,7 @@ def _find_bound_owner(
     schema = next((text for group, resource, text in _list_bound(binding) if (group, resource) == named), "")
     where = f" ({path})" if path else ""
     phase = as_text(as_object(binding.get("status")).get("phase")) or "no phase"
-    found = Ownership(
+    ownership = Ownership(
         OwnerStatus.BOUND,
         owner,
         (
@@ -224,9 +224,9 @@ def _find_bound_owner(
     )
     if not owner:
         problem = f"APIBinding {name} of {cluster} does not name the cluster of its APIExport (apiExportClusterName)"
-        return _refuse_unless(as_kcp, found, OwnerStatus.NAMELESS, problem)
+        return _refuse_unless(as_kcp, ownership, OwnerStatus.NAMELESS, problem)
     if owner == cluster or store.get(owner, API_EXPORT, "", export) is not None:
-        return found
+        return ownership
     if not store.knows(owner):
         unknown = f"logical cluster {owner} of the APIExport of APIBinding {name} of {cluster}"
         if _sees_one_workspace(store):
@@ -234,13 +234,13 @@ def _find_bound_owner(
                 f"the webhooks of {owner}, which APIBinding {name} binds, cannot be seen with the rights of a "
                 "workspace: ask the provider, who runs this command with --kcp-export, or use --kcp"
             )
-            return found._replace(
-                status=OwnerStatus.UNSEEN, cluster=None, problem=problem, trace=(*found.trace, problem)
+            return ownership._replace(
+                status=OwnerStatus.UNSEEN, cluster=None, problem=problem, trace=(*ownership.trace, problem)
             )
         problem = f"{unknown} is unknown{hint_at_shards(store, cached=True)}"
-        return _refuse_unless(as_kcp, found, OwnerStatus.UNKNOWN, problem)
+        return _refuse_unless(as_kcp, ownership, OwnerStatus.UNKNOWN, problem)
     problem = f"APIExport {export or '?'} of {owner} is gone; the webhooks of {owner} are still called"
-    return found._replace(status=OwnerStatus.DANGLING, problem=problem, trace=(*found.trace, problem))
+    return ownership._replace(status=OwnerStatus.DANGLING, problem=problem, trace=(*ownership.trace, problem))
 
 
 def _refuse_unless(as_kcp: bool, found: Ownership, status: OwnerStatus, problem: str) -> Ownership:  # noqa: FBT001 - private

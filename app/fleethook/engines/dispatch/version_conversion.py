@@ -193,11 +193,11 @@ def read_converted_objects(
         ConversionError: The webhook refused, or its response is invalid.
     """
     webhook = f"conversion webhook to {api_version}"
-    found = _parse_review(text, uid=uid, version=version, failed=f"{webhook} failed")
-    if len(found) != len(documents):
-        raise ConversionError(f"{webhook} returned {len(found)} objects, expected {len(documents)}")
+    objects = _parse_review(text, uid=uid, version=version, failed=f"{webhook} failed")
+    if len(objects) != len(documents):
+        raise ConversionError(f"{webhook} returned {len(objects)} objects, expected {len(documents)}")
     made = []
-    for index, (original, answer) in enumerate(zip(documents, found, strict=True)):
+    for index, (original, answer) in enumerate(zip(documents, objects, strict=True)):
         problem = next(_find_problems(original, answer, api_version), None)
         if problem is not None:
             raise ConversionError(f"{webhook} returned invalid object at index {index}: {problem}")

@@ -152,7 +152,7 @@ async def _explain_phase(
     """Explain the webhooks of one phase."""
     webhooks = await dispatcher.find_webhooks(target, phase)
     context = context._replace(namespace=await dispatcher.find_namespace(target.attributes, webhooks))
-    relevant = {relevant_webhook.webhook.uid: relevant_webhook for relevant_webhook in target.relevant}
+    relevant = {one.webhook.uid: one for one in target.relevant}
     equivalents = EquivalentIndex(target.equivalents)
     deciders = _Deciders(CallDecider(context), CallDecider(context), equivalents, has_defaults)
     found: list[ExplainedWebhook] = []
@@ -306,8 +306,8 @@ def _describe_nearest_miss(
         return ""
     # Conditions may have another result on the object in the version of an equivalent resource.
     known = [answer for answer in answers if nearest.equivalent is None or answer.stage != Stage.CONDITIONS]
-    skipping = [verdict.stage for verdict in known if not verdict.ok and verdict.error is None]
-    failing = [verdict.stage for verdict in known if verdict.error is not None]
+    skipping = [one.stage for one in known if not one.ok and one.error is None]
+    failing = [one.stage for one in known if one.error is not None]
     if not skipping and not failing:
         return str(nearest)
     return f"{nearest}, but then {' and '.join(skipping or failing)} would {'skip it' if skipping else 'fail'}"
@@ -397,9 +397,9 @@ async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tupl
         return ()
     return tuple(
         [
-            f"{phase}: {relevant_webhook.webhook.uid}"
+            f"{phase}: {one.webhook.uid}"
             for phase in PHASES
-            for relevant_webhook in await run_work(dispatcher.find_relevant(target, attributes.cluster, phase))
+            for one in await run_work(dispatcher.find_relevant(target, attributes.cluster, phase))
         ]
     )
 

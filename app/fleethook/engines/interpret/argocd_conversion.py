@@ -193,9 +193,9 @@ def convert_checks(
     # The tests of a replaced script do not apply to the script that replaces it.
     replaced = {check.pattern for check in duplicates}
     tests = [test for test in tests if _is_valid(test.kind) and format_pattern(test.kind.group_kind) not in replaced]
-    found = _Converter(selected, tests, list(filter(_is_valid, dict.fromkeys(kinds))), remarks)
-    converted = [one for check in selected for one in found.convert(check)]
-    found.check_tests()
+    converter = _Converter(selected, tests, list(filter(_is_valid, dict.fromkeys(kinds))), remarks)
+    converted = [one for check in selected for one in converter.convert(check)]
+    converter.check_tests()
     if converted:
         remarks.append(ConversionRemark("note", "mapping", "all kinds", _MAPPING, ScriptPlace("", 0)))
     return Conversion(converted, remarks)

@@ -98,14 +98,14 @@ class _Member(NamedTuple):
 
 def read_checks(document: Document, lines: FieldLines) -> Checks:
     """Return the health checks in an object: those in a ConfigMap with the keys of ``argocd-cm``."""
-    found = Checks([], [])
+    checks = Checks([], [])
     if key_of(document.object).group_kind == CONFIG_MAP:
         data = as_object(document.object.get("data"))
-        customizations = _read_map(found, document, (data.get(_KEY), f"data.{_KEY}"), lines)
-        _read_keys(found, document, customizations, lines)
+        customizations = _read_map(checks, document, (data.get(_KEY), f"data.{_KEY}"), lines)
+        _read_keys(checks, document, customizations, lines)
         for pattern, members in customizations.items():
-            _read_members(found, pattern, members)
-    return found
+            _read_members(checks, pattern, members)
+    return checks
 
 
 def _read_map(

@@ -233,9 +233,9 @@ class InterpretServer(EngineServer):
             select_from_store,
         )
 
-        found = select_from_store(self.context.store, self.chain.answers(), self._settings.chosen_registration)
-        if found.left_out != self._left_out:
-            self._left_out = found.left_out
-            for one in found.left_out:
+        from_store = select_from_store(self.context.store, self.chain.answers(), self._settings.chosen_registration)
+        if from_store.left_out != self._left_out:
+            self._left_out = from_store.left_out
+            for one in from_store.left_out:
                 _log.warning("%s", one)
-        return [build_configuration(found.rules, find_reference(self.context.settings).client_config(INTERPRET))]
+        return [build_configuration(from_store.rules, find_reference(self.context.settings).client_config(INTERPRET))]

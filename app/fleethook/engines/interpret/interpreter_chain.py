@@ -150,29 +150,29 @@ class Chain:
         steps: list[ChainStep] = []
         calls: list[AskedCall] = []
         for layer in self._layers:
-            found = layer.find(question)
-            if found is None:
+            handler = layer.find(question)
+            if handler is None:
                 steps.append(ChainStep(layer.name, "", "none"))
                 continue
             try:
-                final = yield from _final(found, question, off_loop if question.large else None)
+                final = yield from _final(handler, question, off_loop if question.large else None)
             except IgnoredError as error:
-                steps.append(ChainStep(layer.name, found.hook, "ignored", str(error)))
+                steps.append(ChainStep(layer.name, handler.hook, "ignored", str(error)))
                 if self._traces:
-                    calls += _note_call(found, question, error=error)
+                    calls += _note_call(handler, question, error=error)
                 continue
             except InterpretError as error:
                 if layer.name in _OWN_LAYERS and type(error) is InterpretError:
                     # Our own interpreters only fail if the object is malformed, apart from errors of Lua.
                     error.code = 422
-                steps.append(ChainStep(layer.name, found.hook, "failed", str(error)))
+                steps.append(ChainStep(layer.name, handler.hook, "failed", str(error)))
                 if self._traces:
-                    calls += _note_call(found, question, error=error)
+                    calls += _note_call(handler, question, error=error)
                 raise ChainError(error, tuple(steps), tuple(calls)) from error
             if self._traces:
-                calls += _note_call(found, question, answer=final)
-            step = ChainStep(layer.name, found.hook, "answered", final.rule or "")
-            return Explained(final, (*steps, step), tuple(calls), found.place)
+                calls += _note_call(handler, question, answer=final)
+            step = ChainStep(layer.name, handler.hook, "answered", final.rule or "")
+            return Explained(final, (*steps, step), tuple(calls), handler.place)
         group, version, kind = question.kind
         place = f"{group}/{version}" if group else version
         message = f'default {question.operation} interpreter for "{place}, Kind={kind}" not found'

@@ -67,7 +67,7 @@ def list_resources(export: str) -> list[WatchedResource]:
         document = decode_object(text)
         return document if document["metadata"]["name"] == name else {**document, "webhooks": []}
 
-    return [CONSUMERS, *(resource._replace(decode=decode) for resource in CONFIGURATIONS)]
+    return [CONSUMERS, *(one._replace(decode=decode) for one in CONFIGURATIONS)]
 
 
 class Consumers:
@@ -128,7 +128,7 @@ class Consumers:
 
     def _list(self) -> list[Consumer]:
         clusters = sorted({key.cluster for key in self._store.keys(CONSUMERS.group_kind)})
-        return [consumer for consumer in map(self.find, clusters) if consumer is not None]
+        return [one for one in map(self.find, clusters) if one is not None]
 
     def make_lookup(self, caller: str, request: AdmissionRequest) -> Lookup:
         """Return the objects that the rule for a review may see.
@@ -163,12 +163,12 @@ class Consumers:
 
     def _judge(self) -> Iterator[tuple[Consumer, str, str]]:
         """Yield each consumer with its state, and the reason if no configuration covers it."""
-        for consumer in self._list():
-            state, problem = describe_state(consumer, ())
-            failure = self._failures.get(consumer.cluster, "")
-            if not problem and not self._present(consumer.cluster):
+        for one in self._list():
+            state, problem = describe_state(one, ())
+            failure = self._failures.get(one.cluster, "")
+            if not problem and not self._present(one.cluster):
                 state, problem = "unwritten", failure or "the leader has not written its configuration yet"
-            yield consumer, state, problem or failure
+            yield one, state, problem or failure
 
     def count_states(self) -> Iterator[tuple[dict[str, str], float]]:
         """Yield the number of workspaces in each state."""
@@ -197,7 +197,7 @@ class Consumers:
         await self._key_known.wait()
         await self._cluster.source.wait_synced()
         queue = WorkQueue[str](backoff=_BACKOFF_SECONDS)
-        kinds = {CONSUMERS.group_kind, *(resource.group_kind for resource in CONFIGURATIONS)}
+        kinds = {CONSUMERS.group_kind, *(one.group_kind for one in CONFIGURATIONS)}
 
         def note(key: ObjectKey, _before: Stored | None, _after: JSONObject | None) -> None:
             if key.group_kind in kinds:

@@ -130,15 +130,15 @@ def compare_outcomes(before: Outcome, after: Outcome, review: bytes) -> list[Out
         after: The outcome of a replay.
         review: The body of the review, whose object the patches change.
     """
-    found: list[OutcomeDifference] = []
+    differences: list[OutcomeDifference] = []
     for aspect in ASPECTS:
         if aspect == "object":
             left, right = _patch_both(before, after, review)
         else:
             left, right = getattr(before, aspect), getattr(after, aspect)
         if not identical(_drop_places(aspect, left), _drop_places(aspect, right)):
-            found.append(OutcomeDifference(aspect, left, right))
-    return found
+            differences.append(OutcomeDifference(aspect, left, right))
+    return differences
 
 
 # The message of a rule that failed names a file and a line, which an edit of the file moves.

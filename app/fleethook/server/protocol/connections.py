@@ -183,12 +183,12 @@ def choose_victims(connections: Iterable[ClientConnection], *, newcomer: str, co
         newcomer: The client of the new connection.
         count: The maximum number of returned connections.
     """
-    found = list(connections)
-    held = Counter(connection.client for connection in found)
+    client_connections = list(connections)
+    held = Counter(connection.client for connection in client_connections)
     held[newcomer] += 1
-    share = len(found) / len(held)
+    share = len(client_connections) / len(held)
     victims = []
-    for place, connection in enumerate(found):
+    for place, connection in enumerate(client_connections):
         stage, size = connection.stage(), held[connection.client]
         if (
             stage is ConnectionStage.UNPROVEN

@@ -42,7 +42,7 @@ Conclude = Callable[[AdmissionRequest, Response], Awaitable[Response | None]]
 def change_response(decided: Immediate, change: Callable[[Response], Response]) -> Immediate:
     """Return the answer of a handler with a change of its response."""
     if not isinstance(decided, Response):
-        return lambda: None if (found := decided()) is None else change(found)
+        return lambda: None if (response := decided()) is None else change(response)
     return change(decided)
 
 

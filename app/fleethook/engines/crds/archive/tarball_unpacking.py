@@ -282,7 +282,7 @@ def unpack(
     """
     data, names = _read_bytes(tarball, limits), Names()
     content = _inflate(data, limits)
-    found = _verify_entries(data, content, limits, names, content=Content(limits), strict=strict)
+    manifest = _verify_entries(data, content, limits, names, content=Content(limits), strict=strict)
     try:
         if os.path.lexists(into / TOP):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -291,7 +291,7 @@ def unpack(
         _sync_tree(into)
     except OSError as error:
         raise CRDsError(Exit.DISK, f"cannot unpack into {into}: {error.strerror or error}") from error
-    return found
+    return manifest
 
 
 def read_tree(

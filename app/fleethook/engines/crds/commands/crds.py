@@ -305,11 +305,11 @@ def render(
 
 
 def _read_manifest(manifest: Path) -> JSONObject:
-    found = [document for document in read_objects([manifest]) if document.object["kind"] == KARMADA.kind]
-    if len(found) != 1:
-        raise CRDsError(Exit.USAGE, f"{manifest} must have one {KARMADA.kind}, and has {len(found)}")
-    warn_about(found, {KARMADA})
-    return found[0].object
+    documents = [document for document in read_objects([manifest]) if document.object["kind"] == KARMADA.kind]
+    if len(documents) != 1:
+        raise CRDsError(Exit.USAGE, f"{manifest} must have one {KARMADA.kind}, and has {len(documents)}")
+    warn_about(documents, {KARMADA})
+    return documents[0].object
 
 
 def _select_source(url: str | None, instance: JSONObject | None, options: DownloadOptions) -> SelectedSource:

@@ -103,15 +103,15 @@ def select_sources(url: str | None, karmada: list[Path] | None, options: Downloa
     if karmada:
         if url is not None:
             raise CRDsError(Exit.USAGE, "give a URL or --karmada, not both")
-        found = [document for document in read_objects(karmada) if document.object["kind"] == KARMADA.kind]
+        documents = [document for document in read_objects(karmada) if document.object["kind"] == KARMADA.kind]
         if version:
             parse_release(version)
-        if not found:
+        if not documents:
             raise CRDsError(Exit.USAGE, f"there is no {KARMADA.kind} in {', '.join(map(str, karmada))}")
-        for unused in find_unused(karmada, {document.source for document in found}, KARMADA.kind):
+        for unused in find_unused(karmada, {document.source for document in documents}, KARMADA.kind):
             raise CRDsError(Exit.USAGE, str(unused))
-        warn_about(found, {KARMADA})
-        for document in found:
+        warn_about(documents, {KARMADA})
+        for document in documents:
             yield select_source(
                 document.object, version=version or "", follow_instance=options.follow_instance, strict=strict
             )

@@ -90,14 +90,14 @@ def classify_error(error: Exception) -> AttemptError:
 
 def _list_causes(error: BaseException) -> list[BaseException]:
     """Return an exception and its causes: by chain, by argument, or as urllib3 keeps the original."""
-    found: list[BaseException] = []
+    causes: list[BaseException] = []
     waiting: list[object] = [error]
-    while waiting and len(found) < 16:
+    while waiting and len(causes) < 16:
         cause = waiting.pop(0)
-        if isinstance(cause, BaseException) and cause not in found:
-            found.append(cause)
+        if isinstance(cause, BaseException) and cause not in causes:
+            causes.append(cause)
             waiting += [*cause.args, getattr(cause, "original_error", None), cause.__cause__, cause.__context__]
-    return found
+    return causes
 
 
 def _classify_final(cause: BaseException) -> AttemptError | None:

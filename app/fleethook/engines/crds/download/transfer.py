@@ -219,10 +219,10 @@ def _check_host(url: str, allowed: tuple[str, ...]) -> None:
 
 def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, known: Validators) -> TransferResult:
     headers, status = response.headers, response.status
-    found = Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")).usable()
+    validators = Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")).usable()
     if status == 304 and any(known):
         # A 304 may omit the validators of the unchanged body (RFC 9110, 15.4.5).
-        merged = Validators(found.etag or known.etag, found.last_modified or known.last_modified)
+        merged = Validators(validators.etag or known.etag, validators.last_modified or known.last_modified)
         return TransferResult(changed=False, validators=merged, url=hop.url)
     if status != 200:
         raise make_status_error(status, _read_retry_after(response))
@@ -234,7 +234,7 @@ def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, known: Validators)
         raise make_timeout_error(job.source.seconds)
     if total not in (None, job.file.size):
         raise make_retryable("the body is cut off")
-    return TransferResult(changed=True, validators=found, url=hop.url)
+    return TransferResult(changed=True, validators=validators, url=hop.url)
 
 
 def _read_retry_after(response: BaseHTTPResponse) -> float | None:

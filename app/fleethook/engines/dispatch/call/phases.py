@@ -168,13 +168,13 @@ async def run_validating_phase(
         StatusError: The filters of a webhook have no result, or too many webhooks match. No webhook is called then.
     """
     decider = CallDecider(context)
-    wanted: list[RelevantWebhook] = []
+    webhooks: list[RelevantWebhook] = []
     for webhook in relevant:
         if await decider.should_call(webhook, attributes):
-            wanted.append(webhook)
-        if len(wanted) > MAX_CALLS:
+            webhooks.append(webhook)
+        if len(webhooks) > MAX_CALLS:
             raise _refuse_calls(attributes)
-    versioned = [await decider.build_versioned(webhook, attributes) for webhook in wanted]
+    versioned = [await decider.build_versioned(webhook, attributes) for webhook in webhooks]
     if versioned:
         context.deadline.require_time()
     async with asyncio.TaskGroup() as tasks:

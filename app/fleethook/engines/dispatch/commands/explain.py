@@ -225,7 +225,7 @@ async def _explain_all(dispatcher: Dispatcher, requests: Sequence[InputRequest])
     for planned in requests:
         deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
         try:
-            found = await explain_request(
+            explanation = await explain_request(
                 dispatcher,
                 planned.request,
                 validating=planned.validating,
@@ -235,7 +235,7 @@ async def _explain_all(dispatcher: Dispatcher, requests: Sequence[InputRequest])
             )
         except StatusError as error:
             fail(f"{planned.source.place}: {error}")
-        explained.append(found)
+        explained.append(explanation)
     return explained
 
 

@@ -93,10 +93,10 @@ def _name(path: Path) -> str:
 
 def read_old(path: Path) -> JSONObject:
     """Return the only object in a file. Exits with a message if it holds several."""
-    found = list(read_inputs(path, None))
-    if len(found) != 1:
-        fail(f"{path} holds {len(found)} objects, expected one")
-    return found[0].document
+    documents = list(read_inputs(path, None))
+    if len(documents) != 1:
+        fail(f"{path} holds {len(documents)} objects, expected one")
+    return documents[0].document
 
 
 # For a resource without definition, such as one of an aggregated API; the first one that is served is read.
@@ -140,11 +140,11 @@ def resolve_cluster(store: Store, cluster: str) -> str:
     """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found."""
     if cluster and not is_cluster(cluster):
         fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
-    found = resolve(store, cluster)
-    if found.problem and store.has(API_EXPORT) and not store.has(WORKSPACE):
+    path = resolve(store, cluster)
+    if path.problem and store.has(API_EXPORT) and not store.has(WORKSPACE):
         hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
         fail(f"--cluster: {cluster} cannot be followed, because no Workspace was read: {hint}")
-    return found.cluster
+    return path.cluster
 
 
 def read_schema(store: Store, request: InputRequest, options: SourceOptions) -> JSONObject | None:
@@ -247,7 +247,7 @@ def _find_clusters(store: Store, name: ResourceName) -> list[str]:
 def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
     """Return the versions to try: that of the name, then those of the definition."""
     schema = find_owner(store, cluster=cluster, group=name.group, resource=name.plural).schema
-    found = find_equivalents(
+    equivalents = find_equivalents(
         store,
         cluster=cluster,
         resource=GroupVersionResource(name.group, name.version, name.plural),
@@ -255,7 +255,7 @@ def _find_versions(store: Store, name: ResourceName, cluster: str) -> list[str]:
         kind=GroupVersionKind(name.group, name.version, ""),
         schema=schema,
     )
-    versions = dict.fromkeys([name.version, *(equivalent.resource.version for equivalent in found)])
+    versions = dict.fromkeys([name.version, *(equivalent.resource.version for equivalent in equivalents)])
     return [version for version in versions if version] or list(_USUAL_VERSIONS)
 
 

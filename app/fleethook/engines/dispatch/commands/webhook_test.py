@@ -204,23 +204,23 @@ def _read_configurations(files: Sequence[Path], location: LocationOptions, readi
     """Return the configurations with their new URLs. Exits with a message if there are none, or one is invalid."""
     if not files:
         fail("give the webhook configurations: -f FILE")
-    found = read_manifests(files, reading)
+    manifests = read_manifests(files, reading)
     if location.url and (urlsplit(location.url).scheme != "https" or not urlsplit(location.url).hostname):
         fail(f"--url {location.url}: give an https URL")
     bundle = _read_bundle(location.ca_file)
-    wanted = [document for document in found.documents if key_of(document.object).group_kind in PHASES.values()]
-    others = len(found.documents) - len(wanted)
+    documents = [document for document in manifests.documents if key_of(document.object).group_kind in PHASES.values()]
+    others = len(manifests.documents) - len(documents)
     if others:
         write_error(
             f"note: {others:,} objects of -f are no webhook configurations, and not sent: give them by --objects"
         )
-    warn_about(wanted, set(PHASES.values()), strict=reading.strict)
-    configurations = [_move(one, location.url, bundle) for one in wanted]
+    warn_about(documents, set(PHASES.values()), strict=reading.strict)
+    configurations = [_move(one, location.url, bundle) for one in documents]
     for configuration in configurations:
         if location.kcp and not location.cluster and not cluster_of(configuration.object):
             fail(f"{configuration.place}: the logical cluster is unknown: give --cluster NAME")
     errors = [
-        *found.errors,
+        *manifests.errors,
         *(problem for configuration in configurations for problem in _list_problems(configuration)),
     ]
     if errors:
@@ -284,8 +284,8 @@ def _read_cluster(
     )  # fmt: skip
     check_options(options, "--objects")
     if not options.files and not options.in_cluster:
-        found = find_default_cluster(location.kubeconfig, location.context, files_option="--objects")
-        options = options._replace(kubeconfig=found)
+        default_cluster = find_default_cluster(location.kubeconfig, location.context, files_option="--objects")
+        options = options._replace(kubeconfig=default_cluster)
     read = read_source(options, select_dispatching(kcp=location.is_kcp), every_kind=True)
     others = [document for document in read.documents if key_of(document.object).group_kind not in PHASES.values()]
     cluster = _find_cluster(InputObjects(others, others, frozenset()), location)

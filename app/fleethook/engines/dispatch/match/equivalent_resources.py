@@ -67,10 +67,10 @@ def find_equivalents(
         schema: Cluster and name of the APIResourceSchema of a bound resource.
     """
     storage = _find_storage(store, cluster=cluster, group=resource.group, resource=resource.resource, schema=schema)
-    found = storage.equivalents.get(subresource, ()) if storage is not None else ()
-    if any(equivalent.resource == resource for equivalent in found):
-        return found
-    return (*found, Equivalent(resource, kind))
+    equivalents = storage.equivalents.get(subresource, ()) if storage is not None else ()
+    if any(equivalent.resource == resource for equivalent in equivalents):
+        return equivalents
+    return (*equivalents, Equivalent(resource, kind))
 
 
 def is_namespaced(

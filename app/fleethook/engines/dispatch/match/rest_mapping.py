@@ -58,7 +58,7 @@ def map_kind(store: Store, *, cluster: str, kind: GroupVersionKind) -> KindMappi
     A CRD or a bound APIResourceSchema names its plural. The plural of another kind is guessed as apimachinery's
     UnsafeGuessKindToResource does (pkg/api/meta/restmapper.go).
     """
-    found = [
+    destinations = [
         *(
             Destination(_name_resource(spec, kind.version))
             for spec in _list_served(store, cluster)
@@ -69,8 +69,8 @@ def map_kind(store: Store, *, cluster: str, kind: GroupVersionKind) -> KindMappi
             for subresource, one in list_builtins(kind.group_kind)
         ),
     ]
-    if found:
-        return KindMapping(tuple({str(one): one for one in reversed(found)}.values())[::-1], is_known=True)
+    if destinations:
+        return KindMapping(tuple({str(one): one for one in reversed(destinations)}.values())[::-1], is_known=True)
     guess = guess_plural(kind.kind.lower())
     bound = bool(store.find(BINDINGS_BY_RESOURCE, cluster, (kind.group, guess)))
     return KindMapping((Destination(GroupVersionResource(kind.group, kind.version, guess)),), is_known=bound)

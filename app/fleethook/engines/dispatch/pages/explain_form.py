@@ -85,7 +85,7 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     planned = plan_form(store, form)
     deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
     try:
-        found = await explain(
+        explanation = await explain(
             dispatcher,
             planned.request,
             validating=planned.validating,
@@ -97,8 +97,8 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
         raise FormFieldError("document", str(error)) from None
     return VerdictTree(
         subject=planned.subject,
-        explanation=found,
-        notes=tuple(_list_notes(store, planned, found)),
+        explanation=explanation,
+        notes=tuple(_list_notes(store, planned, explanation)),
     )
 
 

@@ -83,10 +83,10 @@ def _read_addresses(entries: list[str] | None) -> FixedAddresses:
 def _read_object(path: Path | None) -> JSON:
     if path is None:
         return None
-    found = read_values(path)
-    if len(found) != 1:
-        fail(f"{path} holds {len(found)} documents, expected one")
-    return found[0].value
+    values = read_values(path)
+    if len(values) != 1:
+        fail(f"{path} holds {len(values)} documents, expected one")
+    return values[0].value
 
 
 def _read_status_items(path: Path | None) -> list[JSON]:
@@ -256,16 +256,16 @@ def _read_subjects(
 ) -> FixtureSet:
     """Return the fixtures, and the interpreters under test. Exits with a message without fixtures and errors."""
     rules = read_rules(karmada)
-    found = find_fixtures(paths, reading)
+    fixtures = find_fixtures(paths, reading)
     read = read_manifests(manifests, reading)
     used = {document.source for document in read.documents if is_interpreter(document)} | {
         error.source for error in read.errors
     }
-    errors = [*found.errors, *read.errors, *find_unused(manifests, used, INTERPRETERS, reading)]
-    if not found.cases and not errors:
+    errors = [*fixtures.errors, *read.errors, *find_unused(manifests, used, INTERPRETERS, reading)]
+    if not fixtures.cases and not errors:
         fail(f"no fixtures in {', '.join(map(str, paths))}")
-    write_error(*warn_untested(found.objects, {case.fixture.question.kind for case in found.cases}))
-    return found._replace(objects=replace_objects(rules, [*found.objects, *read.documents]), errors=errors)
+    write_error(*warn_untested(fixtures.objects, {case.fixture.question.kind for case in fixtures.cases}))
+    return fixtures._replace(objects=replace_objects(rules, [*fixtures.objects, *read.documents]), errors=errors)
 
 
 interpret = CommandGroup(

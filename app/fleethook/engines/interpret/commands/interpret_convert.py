@@ -60,16 +60,16 @@ def read_input(paths: Sequence[Path], reading: InputOptions, kinds: Sequence[Gro
     scripts = [path for path in paths if path.suffix == ".lua"]
     manifests = [path for path in paths if path not in scripts]
     beside = [path.with_name(_TESTS) for path in scripts if path.with_name(_TESTS).is_file()]
-    found = HealthChecks([], [], [*kinds], [], [])
-    _read_manifests(found, [*manifests, *beside], reading)
+    checks = HealthChecks([], [], [*kinds], [], [])
+    _read_manifests(checks, [*manifests, *beside], reading)
     directories = [path for path in manifests if is_directory(path)]
     listed = list_files(directories, reading.exclude or (), testdata=True, suffix=".lua")
     for file in dict.fromkeys((*scripts, *listed)):
         if isinstance(file, ManifestError):
-            found.errors.append(file)
+            checks.errors.append(file)
         elif file.name == SCRIPT or file in scripts:
-            _read_script(found, file, kinds)
-    return found
+            _read_script(checks, file, kinds)
+    return checks
 
 
 def _read_manifests(found: HealthChecks, paths: Sequence[Path], reading: InputOptions) -> None:
@@ -115,11 +115,11 @@ def _read_tests(document: Document, lines: FieldLines) -> Iterator[tuple[Path | 
             continue
         path = Path(document.source).parent / name
         try:
-            found = _read_test_object(path)
+            test_object = _read_test_object(path)
         except ManifestError as error:
             yield path, ConversionRemark("error", "test", name, f"the test's object cannot be read: {error}", place)
         else:
-            yield path, HealthTest(name, gvk_of(found), found, str(status or ""), place)
+            yield path, HealthTest(name, gvk_of(test_object), test_object, str(status or ""), place)
 
 
 def _read_test_object(path: Path) -> JSONObject:
@@ -218,15 +218,15 @@ def convert(
     write_input_errors(given.errors)
     if not given.checks and not given.remarks and not given.errors:
         fail(f"nothing to convert: {', '.join(map(str, paths))} has no {SCRIPT} and no resource.customizations")
-    found = convert_checks(given.checks, given.tests, given.kinds)
-    results = _run_fixtures(found.converted)
-    remarks = [*given.remarks, *found.remarks, *_report_failures(results)]
+    checks = convert_checks(given.checks, given.tests, given.kinds)
+    results = _run_fixtures(checks.converted)
+    remarks = [*given.remarks, *checks.remarks, *_report_failures(results)]
     if output_dir is not None:
-        remarks += _write_files(output_dir, found.converted)
-    _print(found.converted, remarks, output, is_written=output_dir is not None)
+        remarks += _write_files(output_dir, checks.converted)
+    _print(checks.converted, remarks, output, is_written=output_dir is not None)
     passed = sum(result.passed for _, result in results)
     write_error(
-        f"health checks: {len(given.checks)}, customizations: {len(found.converted)}, "
+        f"health checks: {len(given.checks)}, customizations: {len(checks.converted)}, "
         f"fixtures that pass: {passed} of {len(results)}"
     )
     if given.errors:

@@ -82,8 +82,8 @@ def judge_health(document: JSONObject, rule: HealthRule = STANDARD) -> HealthVer
     generation, observed = metadata.get("generation"), status.get("observedGeneration")
     conditions = _read_conditions(status)
     for kind in (*FAILURES, *rule.must_not_be_true):
-        if (found := conditions.get(kind)) is not None and found.status == "True":
-            return HealthVerdict(False, _describe(found))
+        if (condition := conditions.get(kind)) is not None and condition.status == "True":
+            return HealthVerdict(False, _describe(condition))
     if pause := _find_pause(document, rule, conditions):
         failure = _find_failure(document, rule, conditions)
         return HealthVerdict(not failure, failure or pause)
@@ -96,9 +96,9 @@ def judge_health(document: JSONObject, rule: HealthRule = STANDARD) -> HealthVer
 def _find_failure(document: JSONObject, rule: HealthRule, conditions: Mapping[str, _Condition]) -> str:
     """Return the failure of an object that is paused, ``""`` if there is none."""
     for kind in (*(rule.must_be_true if rule.decides else ("Ready",)), *rule.must_not_be_false):
-        found = conditions.get(kind)
-        if found is not None and found.status == "False" and not _HOLDING.search(found.reason):
-            return _describe(found)
+        condition = conditions.get(kind)
+        if condition is not None and condition.status == "False" and not _HOLDING.search(condition.reason):
+            return _describe(condition)
     for pointer in rule.values:
         for value in find_values(document, pointer):
             if isinstance(value, str) and _FAILING.search(value):
@@ -136,8 +136,8 @@ def _judge_standard_conditions(conditions: Mapping[str, _Condition], generation:
     if reconciling is not None and reconciling.status == "True":
         return HealthVerdict(False, _describe(reconciling))
     for kind in ("Ready", "Available"):
-        if (found := conditions.get(kind)) is not None:
-            return _judge_condition(found, generation)
+        if (condition := conditions.get(kind)) is not None:
+            return _judge_condition(condition, generation)
     progressing = conditions.get("Progressing")
     if progressing is not None:
         # As for a Deployment: the first reason means that the rollout is complete, the second one that it failed.
@@ -177,8 +177,8 @@ def _find_pause(document: JSONObject, rule: HealthRule, conditions: Mapping[str,
                 return f"{pointer} is set"
             resumed = True
     for kind in () if resumed else ("Paused", "Suspended"):
-        if (found := conditions.get(kind)) is not None and found.status == "True":
-            return _describe(found)
+        if (condition := conditions.get(kind)) is not None and condition.status == "True":
+            return _describe(condition)
     return ""
 
 
@@ -302,14 +302,14 @@ def _merge(shown: JSONObject, statuses: Sequence[JSONObject], is_counter: Callab
 
 def _aggregate_generation(template: JSONObject, statuses: Sequence[JSONObject], clusters: int) -> JSON:
     """Return the template's generation once every cluster has observed it; until then, the stored number or 0."""
-    wanted = _read_number(as_object(template.get("metadata")), "generation")
+    number = _read_number(as_object(template.get("metadata")), "generation")
     seen = sum(
         _read_number(status, "observedGeneration") >= _read_number(status, "generation")
-        and _read_number(status, "resourceTemplateGeneration") >= wanted
+        and _read_number(status, "resourceTemplateGeneration") >= number
         for status in statuses
     )
     if seen == clusters:
-        return wanted
+        return number
     return _read_number(as_object(template.get("status")), "observedGeneration")
 
 

@@ -181,12 +181,12 @@ class ConventionalKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     @cached_property
     def answered(self) -> frozenset[Operation]:
         """The operations that the kind answers."""
-        found = {Operation.STATUS, Operation.AGGREGATE_STATUS, Operation.HEALTH}
+        operations = {Operation.STATUS, Operation.AGGREGATE_STATUS, Operation.HEALTH}
         if self.replicas is not None:
-            found |= {Operation.REPLICA, Operation.REVISE_REPLICA}
+            operations |= {Operation.REPLICA, Operation.REVISE_REPLICA}
         if self.pods is not None or self.references is not None:
-            found.add(Operation.DEPENDENCY)
-        return frozenset(found if self.operations is None else found & self.operations)
+            operations.add(Operation.DEPENDENCY)
+        return frozenset(operations if self.operations is None else operations & self.operations)
 
     def answer(self, question: Question) -> Answer:
         """Return the answer of the conventions; raises InterpretError if the number of replicas is not an integer."""
@@ -216,10 +216,10 @@ def _revise_replicas(kind: ConventionalKind, question: Question) -> Answer:
 
 def _find_count(document: JSONObject, scale: Scale) -> int | None:
     """Return the desired number of replicas, None if there is none; raises InterpretError if it is not an integer."""
-    found = _find_member(document, scale.path)
-    if found is not None and type(found) is not int:
+    member = _find_member(document, scale.path)
+    if member is not None and type(member) is not int:
         raise InterpretError(f"{scale.spec} is not an integer")
-    return found
+    return member
 
 
 def _find_member(document: JSON, path: list[str]) -> JSON:

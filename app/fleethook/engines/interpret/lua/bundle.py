@@ -115,10 +115,10 @@ def _list_folders(group: Traversable) -> list[str]:
 
 def _read_rules(folder: str) -> list[CustomizationRule]:
     text = _ROOT.joinpath(folder, "customization.yaml").read_text("utf-8")
-    found = read_customization(yaml.load(text, yaml.CSafeLoader))
-    if found.problems:
-        raise ValueError(f"bundle {folder}: {found.problems[0].field}: {found.problems[0].text}")
-    return [rule._replace(source=f"bundle {folder}") for rule in found.rules]
+    customization = read_customization(yaml.load(text, yaml.CSafeLoader))
+    if customization.problems:
+        raise ValueError(f"bundle {folder}: {customization.problems[0].field}: {customization.problems[0].text}")
+    return [rule._replace(source=f"bundle {folder}") for rule in customization.rules]
 
 
 def _read_conventions(group: Traversable) -> dict[str, ConventionalKind]:

@@ -182,24 +182,24 @@ _MAX_REASON_LENGTH: Final = 1_000
 
 def read_config_map(document: JSONObject) -> ParsedRules:
     """Return the rules of a ``karmada-config`` ConfigMap."""
-    found = ParsedRules([], [])
+    rules = ParsedRules([], [])
     text = as_object(document.get("data")).get(RETENTION_KEY)
     if text is None:
-        return found
+        return rules
     place = f"data[{RETENTION_KEY}]"
     if not isinstance(text, str):
-        found.problems.append(FieldError(place, "Invalid value: must be a string"))
-        return found
+        rules.problems.append(FieldError(place, "Invalid value: must be a string"))
+        return rules
     try:
         values = [document.value for document in read_values(text, source=place)]
     except ManifestError as error:
-        found.problems.append(FieldError(place, f"line {error.line}: {error.reason[:_MAX_REASON_LENGTH]}"))
-        return found
+        rules.problems.append(FieldError(place, f"line {error.line}: {error.reason[:_MAX_REASON_LENGTH]}"))
+        return rules
     entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
     first: dict[GroupVersionKind, str] = {}
     for index, entry in enumerate(entry for entry in entries if entry is not None):
-        _read_retention(found, entry, f"{place}[{index}]", first)
-    return found
+        _read_retention(rules, entry, f"{place}[{index}]", first)
+    return rules
 
 
 def _read_retention(found: ParsedRules, entry: JSON, place: str, first: dict[GroupVersionKind, str]) -> None:

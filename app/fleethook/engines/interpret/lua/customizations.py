@@ -210,11 +210,11 @@ class Customizations:
             self._refused.pop(key, None)
             self._rules = None
             return
-        found = read_object(after)
-        if found.problems:
-            self._refuse(key, after, found)
+        parsed_rules = read_object(after)
+        if parsed_rules.problems:
+            self._refuse(key, after, parsed_rules)
             return
-        self._good[key] = found.rules
+        self._good[key] = parsed_rules.rules
         self._rules = None
         self._refused.pop(key, None)
 
@@ -301,9 +301,9 @@ def validate_scripts(
 
 def _judge_scripts(document: JSONObject, others: Iterable[JSONObject], runner: Runner) -> Response:
     """Return the answer to the review of an object with scripts. It compiles them, and reads nothing that changes."""
-    found = read_object(document)
-    problems = [*list_problems(found, runner), *find_conflicts(document, found, others)]
-    warnings = [f"{rule.place}: {text}" for rule in found.rules for text in list_findings(rule)]
+    parsed_rules = read_object(document)
+    problems = [*list_problems(parsed_rules, runner), *find_conflicts(document, parsed_rules, others)]
+    warnings = [f"{rule.place}: {text}" for rule in parsed_rules.rules for text in list_findings(rule)]
     return refuse_problems(problems, warnings=warnings)
 
 

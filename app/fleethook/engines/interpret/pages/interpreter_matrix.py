@@ -193,11 +193,11 @@ def find_cell(interpreters: Interpreters, kind: GroupVersionKind, operation: Ope
     """Return the layer that answers an operation on a kind."""
     metadata = {"name": "x", "namespace": "default"}
     document: JSONObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-    found = interpreters.chain.list_handlers(Question(operation, kind, document))
-    if not found:
+    handlers = interpreters.chain.list_handlers(Question(operation, kind, document))
+    if not handlers:
         return Cell(operation, "", "", ())
-    layer, handler = found[0]
-    return Cell(operation, layer, handler.hook, tuple(name for name, _ in found[1:]))
+    layer, handler = handlers[0]
+    return Cell(operation, layer, handler.hook, tuple(name for name, _ in handlers[1:]))
 
 
 def build_matrix(interpreters: Interpreters, selection: MatrixFilter) -> Matrix:

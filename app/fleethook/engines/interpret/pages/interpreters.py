@@ -130,11 +130,11 @@ async def show(
     kinds: str = "",
 ) -> HTMLResponse:
     """Show the matrix."""
-    wanted = MatrixFilter(q.strip(), layer, operation, page, shows_all=kinds == "all")
+    matrix_filter = MatrixFilter(q.strip(), layer, operation, page, shows_all=kinds == "all")
     found = await INTERPRETERS.find(request).interpreters.get()
     if found.value is None or found.problem:
         raise HTTPException(500, found.problem)
-    matrix = await context.worker.run("", build_matrix, found.value, wanted)
+    matrix = await context.worker.run("", build_matrix, found.value, matrix_filter)
     asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
     return render(
         request,
@@ -143,7 +143,7 @@ async def show(
         command_title="One answer on the command line, with the object in object.yaml",
         fill_command=context.fill_command("resourceinterpretercustomizations"),
         matrix=matrix,
-        wanted=wanted,
+        wanted=matrix_filter,
         query={"q": q, "layer": layer, "operation": operation, "kinds": kinds},
         layers=(*LAYERS, NONE),
         operations=_OPERATIONS,

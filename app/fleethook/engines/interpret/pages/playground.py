@@ -173,18 +173,18 @@ def run_form(form: PlaygroundForm) -> PlaygroundResult:
         customization = build_customization(code, question)
     except FormFieldError as problem:
         return PlaygroundResult(error=problem.error)
-    found = run_script(customization, question)
-    if found.error is not None:
-        return found
-    text = write_yaml(found.results)
+    result = run_script(customization, question)
+    if result.error is not None:
+        return result
+    text = write_yaml(result.results)
     return replace(
-        found,
+        result,
         text=text[:MAX_SHOWN],
         is_cut=len(text) > MAX_SHOWN,
-        diff=compare(question, found.results),
+        diff=compare(question, result.results),
         files={
             CUSTOMIZATION_FILE: write_yaml(customization),
-            FIXTURE_FILE: write_yaml(fixture | {"output": found.results}),
+            FIXTURE_FILE: write_yaml(fixture | {"output": result.results}),
         },
     )
 
@@ -303,11 +303,11 @@ class _MeasuredRunner(Runner):
 
 def run_script(customization: JSONObject, question: Question) -> PlaygroundResult:
     """Return the results of a script, or its error, by the chain that the server asks, with the server's limits."""
-    found = read_customization(customization)
-    if found.problems:
-        return PlaygroundResult(error=_make_error(found.problems[0].text))
+    parsed_rules = read_customization(customization)
+    if parsed_rules.problems:
+        return PlaygroundResult(error=_make_error(parsed_rules.problems[0].text))
     runner = _MeasuredRunner()
-    chain = Chain([LuaLayer("lua", lambda: index_rules(found.rules), runner)])
+    chain = Chain([LuaLayer("lua", lambda: index_rules(parsed_rules.rules), runner)])
     error, results, dropped, started = None, {}, list[str](), time.perf_counter()
     try:
         explained = chain.begin(question)
@@ -320,7 +320,7 @@ def run_script(customization: JSONObject, question: Question) -> PlaygroundResul
     seconds = time.perf_counter() - started
     if len(msgspec.json.encode(results)) > MAX_RESULT_BYTES:
         error, results = _make_error(f"the result has more than {MAX_RESULT_BYTES >> 20} MiB"), {}
-    warnings = (*dropped, *(text for rule in found.rules for text in _list_warnings(rule)))[:_MAX_LISTED]
+    warnings = (*dropped, *(text for rule in parsed_rules.rules for text in _list_warnings(rule)))[:_MAX_LISTED]
     return PlaygroundResult(error, results, seconds, runner.usage, runner.lines, warnings)
 
 

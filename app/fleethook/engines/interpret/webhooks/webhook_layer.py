@@ -84,7 +84,7 @@ class WebhookLayer:
     def list_webhooks(self) -> list[InterpreterWebhook]:
         """Return the webhooks by name, without those of this server."""
         if self._webhooks is None:
-            found = [
+            webhooks = [
                 webhook
                 for group_kind in CONFIGURATIONS
                 for configuration in self._store.each("", group_kind)
@@ -92,7 +92,7 @@ class WebhookLayer:
                 # Otherwise this server would call itself.
                 if not is_own(webhook)
             ]
-            self._webhooks = sorted(found, key=lambda webhook: webhook.uid)
+            self._webhooks = sorted(webhooks, key=lambda webhook: webhook.uid)
         return self._webhooks
 
     def _find_definition(self, group_kind: GroupKind) -> JSONObject | None:

@@ -248,12 +248,12 @@ class LiveAdmission(NamedTuple):
         subject = find_subject(overrider, cluster=cluster_of(overrider), namespace=namespace, store=self.store)
         if subject is None:
             return None
-        found = await self._check(overrider, subject)
-        warnings = (*response.warnings, *(finding.text for finding in found if finding.level == "warning"))
-        errors = [finding.cause() for finding in found if finding.level == "error"]
+        findings = await self._check(overrider, subject)
+        warnings = (*response.warnings, *(finding.text for finding in findings if finding.level == "warning"))
+        errors = [finding.cause() for finding in findings if finding.level == "error"]
         if errors:
             return refuse_overrider(overrider, namespace, errors, warnings)
-        return msgspec.structs.replace(response, warnings=warnings) if found else None
+        return msgspec.structs.replace(response, warnings=warnings) if findings else None
 
     async def check_subject(self, request: AdmissionRequest, response: Response) -> Response | None:
         """Return the answer to the review of a subject that the rules admit, None if it stays the same."""
@@ -271,8 +271,8 @@ class LiveAdmission(NamedTuple):
         edited = read_subject(key, document, node_pools, bound[0]) if bound else None
         if edited is None:
             return None
-        found = await self._check(bound[0], edited[0])
-        texts = [describe_finding(bound[0], finding) for finding in found]
+        findings = await self._check(bound[0], edited[0])
+        texts = [describe_finding(bound[0], finding) for finding in findings]
         return msgspec.structs.replace(response, warnings=(*response.warnings, *texts)) if texts else None
 
     async def _check(self, overrider: JSONObject, subject: Subject) -> Sequence[Finding]:

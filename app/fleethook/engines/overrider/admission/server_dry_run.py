@@ -65,7 +65,7 @@ def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, 
         limit: The number of workloads.
     """
     plans = SubjectPlans(subject.group_kind, subject.document, overrider)
-    found: list[DryRunWorkload] = []
+    workloads: list[DryRunWorkload] = []
     seen: set[object] = set()
     for pool in pools.names:
         for kind in workload_kinds(subject.document):
@@ -74,11 +74,11 @@ def select_trials(overrider: JSONObject, subject: Subject, pools: SubjectPools, 
             except (RenderError, SubjectError):
                 continue  # The rules have reported it.
             if of_pool.applies and of_pool.shared not in seen:
-                if len(found) >= limit:
-                    return Trials(tuple(found), are_all=False)
+                if len(workloads) >= limit:
+                    return Trials(tuple(workloads), are_all=False)
                 seen.add(of_pool.shared)
-                found.append(DryRunWorkload(pool, kind, of_pool.full))
-    return Trials(tuple(found), are_all=True)
+                workloads.append(DryRunWorkload(pool, kind, of_pool.full))
+    return Trials(tuple(workloads), are_all=True)
 
 
 class ServerDryRun:
@@ -107,11 +107,11 @@ class ServerDryRun:
         if _scope_of(subject) in self._refused:
             return []
         answers = await asyncio.gather(*(self._try(trial, subject) for trial in selected.trials))
-        found = list(dict.fromkeys(finding for answer in answers for finding in answer))
+        findings = list(dict.fromkeys(finding for answer in answers for finding in answer))
         if not selected.are_all:
             text = f"kube-apiserver checked {len(selected.trials)} distinct workloads, and not the others"
-            found.append(Finding("not-checked", "", text))
-        return found
+            findings.append(Finding("not-checked", "", text))
+        return findings
 
     async def _try(self, trial: DryRunWorkload, subject: Subject) -> list[Finding]:
         refused = await self._ask(trial, trial.plan.create.rendered, subject)

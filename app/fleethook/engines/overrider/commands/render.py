@@ -325,9 +325,9 @@ def _print_changes(before: _Matrix, after: _Matrix, changed: Collection[ObjectKe
 def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str | None) -> _Matrix:
     """Return the workloads of one node pool and one subject, or of all if these are None."""
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
-    found = cells(store, sorted({key_of(document.object).cluster for document in documents}))
+    workloads = cells(store, sorted({key_of(document.object).cluster for document in documents}))
     name = None if subject is None else parse_subject(subject)
-    every = {cell_key(cell): cell for cell in found}
+    every = {cell_key(cell): cell for cell in workloads}
     wanted = {
         key: cell
         for key, cell in every.items()

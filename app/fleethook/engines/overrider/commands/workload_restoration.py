@@ -130,11 +130,11 @@ async def restore_all(uninstaller: Uninstaller) -> None:
     """Restore workloads, and remove the annotations of their subjects and the status of overriders."""
     inputs: list[JSONObject] = []
     for resource in (YURT_APP_SETS, YURT_APP_DAEMONS, NODE_POOLS):
-        found = await uninstaller.list_objects(resource)
-        if found is None:
+        objects = await uninstaller.list_objects(resource)
+        if objects is None:
             write_note(f"workloads are not restored: their templates need all {resource.name}")
             return
-        inputs += found
+        inputs += objects
     restorer = Restorer(inputs)
     slots = asyncio.Semaphore(_AT_ONCE)
 

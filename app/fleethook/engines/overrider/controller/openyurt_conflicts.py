@@ -54,13 +54,13 @@ def find_render_webhooks(configurations: Iterable[JSONObject]) -> tuple[RenderWe
     Args:
         configurations: MutatingWebhookConfigurations of any shape.
     """
-    found = [
+    webhooks = [
         RenderWebhook(_get_name(configuration), str(webhook.get("name") or ""))
         for configuration in configurations
         for webhook in list_objects(configuration.get("webhooks"))
         if _renders(_get_name(configuration), webhook)
     ]
-    return tuple(sorted(found))
+    return tuple(sorted(webhooks))
 
 
 def _renders(configuration: str, webhook: JSONObject) -> bool:

@@ -209,12 +209,12 @@ class OverriderController:
         """Compare all workloads at intervals."""
         while True:
             pause = _RETRY_SECONDS
-            found = await self._compare_workloads()
-            if found is not None:
+            keys = await self._compare_workloads()
+            if keys is not None:
                 pause = RESYNC_SECONDS
                 self._prune(bindings := self._handlers.bindings())
                 # The start queues all subjects anyway, so the first resync queues only those with differences.
-                for binding in bindings if self.resyncs else bindings & found:
+                for binding in bindings if self.resyncs else bindings & keys:
                     self.queue.add_retry(binding)
                 self.resyncs += 1
             await sleep(self._clock, pause)
@@ -225,15 +225,15 @@ class OverriderController:
         Returns:
             The subjects of workloads that drifted; None if the workloads cannot be read.
         """
-        found: set[Binding] = set()
+        keys: set[Binding] = set()
         try:
             async for key, binding in self.workloads.look_at_all():
                 if self.workloads.drift(key) is not None:
-                    found.add(binding)
+                    keys.add(binding)
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
             _log.warning("cannot compare all workloads, retrying: %s", error)
             return None
-        return found
+        return keys
 
     def _prune(self, bindings: set[Binding]) -> None:
         self._backoff.prune(self._clock.time())

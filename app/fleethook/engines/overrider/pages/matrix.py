@@ -72,8 +72,8 @@ class SubjectRow(NamedTuple):
 
 def list_subject_keys(store: FleetView) -> list[ObjectKey]:
     """Return the keys of all subjects, sorted by namespace, name, kind and cluster."""
-    found = [key for group_kind in SUBJECT_KINDS for key in store.keys(group_kind)]
-    return sorted(found, key=lambda key: (key.namespace, key.name, key.group_kind, key.cluster))
+    keys = [key for group_kind in SUBJECT_KINDS for key in store.keys(group_kind)]
+    return sorted(keys, key=lambda key: (key.namespace, key.name, key.group_kind, key.cluster))
 
 
 def make_row(store: StoreView, key: ObjectKey) -> SubjectRow | None:
@@ -233,9 +233,9 @@ class MatrixPage(NamedTuple):
 
 def select(rows: Sequence[SubjectRow], query: MatrixQuery) -> MatrixPage:
     """Return the cells that a query shows; ``rows`` are all subjects, in order."""
-    found = filter_rows(rows, query)
-    paging = paginate(len(found), query.page, ROWS_ON_A_PAGE)
-    shown = found[paging.start : paging.start + ROWS_ON_A_PAGE]
+    subject_rows = filter_rows(rows, query)
+    paging = paginate(len(subject_rows), query.page, ROWS_ON_A_PAGE)
+    shown = subject_rows[paging.start : paging.start + ROWS_ON_A_PAGE]
     names = sorted({pool for row in shown for pool in row.pools})
     column_paging = paginate(len(names), query.columns, COLUMNS_ON_A_PAGE)
     columns = names[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
@@ -249,15 +249,15 @@ def select(rows: Sequence[SubjectRow], query: MatrixQuery) -> MatrixPage:
 def filter_rows(rows: Sequence[SubjectRow], query: MatrixQuery) -> list[SubjectRow]:
     """Return the rows whose subject matches, each with its matching node pools."""
     text, pool_text = query.subject.casefold(), query.pool.casefold()
-    found = []
+    subject_rows = []
     for row in rows:
         if text and text not in row.title.casefold() and text not in row.overrider.casefold():
             continue
         pools = [pool for pool in row.pools if pool_text in pool.casefold()] if pool_text else row.pools
         # A subject without node pools is shown, because that is usually a mistake.
         if pools or not pool_text:
-            found.append(row._replace(pools=pools))
-    return found
+            subject_rows.append(row._replace(pools=pools))
+    return subject_rows
 
 
 # The time of a comparison grows with the square of the lines in the worst case: 4,000 lines take less than a second.

@@ -68,8 +68,8 @@ LEVELS: Final = ("error", "warning")
 def collect_documents(context: ConsoleContext) -> list[Document]:
     """Return the objects that findings are about, with their files. No finding is about a workload."""
     if context.manifests is not None:
-        found = context.manifests.documents()
-        return [document for document in found if key_of(document.object).group_kind not in PARTIAL_KINDS]
+        documents = context.manifests.documents()
+        return [document for document in documents if key_of(document.object).group_kind not in PARTIAL_KINDS]
     kinds = [kind for kind in context.store.counts() if kind not in PARTIAL_KINDS]
     stored = (context.store.get(*key) for kind in kinds for key in list(context.store.keys(kind)))
     return [Document(one, CLUSTER, 0) for one in stored if one is not None]

@@ -122,20 +122,20 @@ def find_subjects(before: StoreView, after: StoreView, changed: Iterable[ObjectK
         after: The same objects after the edit.
         changed: Keys of the added, changed and removed objects.
     """
-    found: set[ObjectKey] = set()
+    keys: set[ObjectKey] = set()
     for key in changed:
         if key.group_kind in SUBJECT_KINDS:
-            found.add(key)
+            keys.add(key)
         elif key.group_kind == YURT_APP_OVERRIDER:
             bound = (subject_of(one) for store in (before, after) if (one := store.get(*key)) is not None)
-            found.update(
+            keys.update(
                 ObjectKey(key.cluster, GroupKind(GROUP, one[0]), key.namespace, one[1])
                 for one in bound
                 if one is not None and GroupKind(GROUP, one[0]) in SUBJECT_KINDS
             )
         elif key.group_kind == NODE_POOL:
-            found.update(_find_dependents(key.cluster, after), _find_dependents(key.cluster, before))
-    return sorted(found)
+            keys.update(_find_dependents(key.cluster, after), _find_dependents(key.cluster, before))
+    return sorted(keys)
 
 
 def _find_dependents(cluster: str, store: StoreView) -> Iterator[ObjectKey]:

@@ -197,10 +197,10 @@ def compare_previews(
         after: The workloads after the change.
         failed: Workloads that cannot be rendered after the change. They are not gone.
     """
-    found = [_compare(before.get(key), now) for key, now in after.items()]
+    changes = [_compare(before.get(key), now) for key, now in after.items()]
     remaining = after.keys() | set(failed)
-    found += [PoolChange(former, None, ()) for key, former in before.items() if key not in remaining]
-    return [change for change in found if change.changes or change.before is None or change.after is None]
+    changes += [PoolChange(former, None, ()) for key, former in before.items() if key not in remaining]
+    return [change for change in changes if change.changes or change.before is None or change.after is None]
 
 
 def _compare(before: Preview | None, after: Preview) -> PoolChange:

@@ -232,8 +232,8 @@ def _render(subject: JSONObject, kind: str, numbers: tuple[int, ...]) -> list[Fi
         bare = compile_bare(YURT_APP_SET, subject, kind=kind, pool="pool", node_pool=None, settings=settings)
     except SubjectError as error:
         return [Finding("does-not-fit", "", str(error))]
-    found = check_decoded(bare.parts.document, kind_of(bare.written))
-    return [Finding("refused", "", f"{finding.message}, at {finding.pointer}") for finding in found]
+    findings = check_decoded(bare.parts.document, kind_of(bare.written))
+    return [Finding("refused", "", f"{finding.message}, at {finding.pointer}") for finding in findings]
 
 
 def check_topology(topology: Mapping[str, JSON]) -> Iterator[Finding]:

@@ -106,8 +106,8 @@ def check_each(documents: Sequence[Document], store: StoreView) -> Iterator[list
     for document in documents:
         key = key_of(document.object)
         first = seen.setdefault(key, document)
-        found = [*_check_document(document.object, key, store), *_check_duplicate(document, first)]
-        yield _locate(document, found, lines, subjects=subjects)
+        findings = [*_check_document(document.object, key, store), *_check_duplicate(document, first)]
+        yield _locate(document, findings, lines, subjects=subjects)
 
 
 def locate_findings(document: Document, findings: Sequence[Finding]) -> list[ManifestFinding]:
@@ -147,11 +147,11 @@ def _check_document(manifest: JSONObject, key: ObjectKey, store: StoreView) -> I
     if _is_of_openyurt(manifest) and api_schema.check_kind(manifest) is not None:
         return
     if key.group_kind == YURT_APP_OVERRIDER:
-        found = check_overrider(
+        findings = check_overrider(
             manifest, cluster=key.cluster, namespace=key.namespace, store=store, every_namespace=True
         )
         # The files have the subject, so its own findings say more.
-        yield from (finding for finding in found if finding.code not in _OF_SUBJECTS)
+        yield from (finding for finding in findings if finding.code not in _OF_SUBJECTS)
     elif key.group_kind in SUBJECT_KINDS:
         yield from _check_subject(Subject(key.group_kind, manifest, key.cluster), store)
         if selects_node_pools(key.group_kind, manifest) and not knows_node_pools(store, key.cluster):
@@ -214,17 +214,17 @@ class ManifestReport:
         """
         import asyncio  # noqa: PLC0415 - commands about files start faster without it
 
-        found: list[ManifestFinding] = []
+        findings: list[ManifestFinding] = []
         for of_document in check_each(documents, self._store):
-            found += of_document
+            findings += of_document
             await asyncio.sleep(0)
         # The line is not compared: an inserted comment must not make the findings below it new.
         known = {(finding.source, finding.level, finding.text) for finding in self.findings}
-        for one in found:
+        for one in findings:
             if (one.source, one.level, one.text) not in known:
                 fields = {"file": one.source, "line": one.line, "code": one.finding.code}
                 _log.log(_LEVELS[one.level], "%s: %s", one.place, one.text, extra={"fields": fields})
-        self.findings = found
+        self.findings = findings
 
     def detail(self) -> str:
         """Return the findings as one text, ``""`` if there are none."""

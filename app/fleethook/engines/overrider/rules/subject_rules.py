@@ -140,10 +140,10 @@ def check_template(group_kind: GroupKind, subject: JSONObject) -> Iterator[Findi
     name = f"{group_kind.kind} {subject['metadata']['name']}"
     for kind in workload_kinds(subject):
         try:
-            found = _find_in(compile_template(group_kind, subject, kind=kind), subject)
+            findings = _find_in(compile_template(group_kind, subject, kind=kind), subject)
         except SubjectError:
             continue  # The dry run reports that nothing could be rendered.
-        for finding in found:
+        for finding in findings:
             yield Finding("template", "subject.name", f"the template of {name} is not valid: {finding}")
 
 

@@ -349,12 +349,12 @@ class Announcer:
             registered = await self._client.read()
             if registered is None:
                 return ""
-            wanted = self._select(registered, announcement.subject)
-            if announcement in registered.announcements and registered.selects(wanted):
+            subjects = self._select(registered, announcement.subject)
+            if announcement in registered.announcements and registered.selects(subjects):
                 return ""
             announcements = [*(one for one in registered.announcements if one != announcement), announcement]
             try:
-                return await self._client.write(registered, wanted, announcements=announcements)
+                return await self._client.write(registered, subjects, announcements=announcements)
             except APIError as error:
                 if error.code not in _CONFLICTS:
                     raise
