@@ -1,7 +1,11 @@
 """The forms of objects that commands take: files as options and arguments, and forms of the last release."""
 
+from pathlib import Path
+
 import pytest
 
+from fleethook.cli.options import load_settings
+from fleethook.server_settings import CONFIG_VARIABLE
 from tests.cli.commands import invoke
 from tests.serving import EXAMPLES
 
@@ -31,3 +35,46 @@ def test_one_subject_is_chosen_by_its_name() -> None:
     missing = invoke(["render", STORY, "--subject", "YurtAppSet/other"])
     assert missing.exit_code == 2
     assert "the files have no YurtAppSet/other with a node pool" in missing.stderr
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CONFIG_VARIABLE, raising=False)
+    monkeypatch.delenv("FLEETHOOK_PORT", raising=False)
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_flags_precede_the_environment_and_the_environment_precedes_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "port: 1001\n")
+    assert load_settings({}, file).port == 1001
+    monkeypatch.setenv("FLEETHOOK_PORT", "1002")
+    assert load_settings({}, file).port == 1002
+    assert load_settings({"port": 1003}, file).port == 1003
+
+
+def test_a_missing_file_and_an_invalid_setting_end_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        load_settings({}, tmp_path / "none.yaml")
+    assert "none.yaml is not a file" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        load_settings({}, write(tmp_path, "port: nowhere\n"))
+    assert "settings: port: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "word", "port: \xe9"])
+def test_a_file_without_settings_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(SystemExit) as left:
+        load_settings({}, file)
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith(f"fleethook: --config: {file}: not YAML with settings: ")

@@ -12,7 +12,6 @@ import uvloop
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.input_objects import SourceOptions
-from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
     ContextOption,
     ExcludeOption,
@@ -25,6 +24,7 @@ from fleethook.cli.options import (
     KcpOption,
     KubeconfigOption,
     RulesOption,
+    load_settings,
 )
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import bind

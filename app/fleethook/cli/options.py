@@ -1,10 +1,21 @@
-"""Options that several commands share, so that each has one help text."""
+"""Options that several commands share, and the settings that flags, the environment and the file of --config give."""
 
+# ruff: noqa: PLC0415 - commands without the settings of a server start faster
+
+import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import yaml
 
 from fleethook.cli.command_line import Argument, Option
+from fleethook.cli.exit_codes import fail
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from fleethook.settings import Settings
 
 FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
 FilenameOption = Annotated[
@@ -93,3 +104,38 @@ class InputOptions(NamedTuple):
     exclude: ExcludeOption = None
     verbose: Annotated[bool, Option("--verbose", "-v", help="Show more, such as each skipped document.")] = False
     strict: Annotated[bool, Option(help="Treat warnings, and documents that are no objects, as errors.")] = False
+
+
+def load_settings(flags: dict[str, Any], config: Path | None) -> "Settings":
+    """Return the settings. Exits with a message if one of them is invalid.
+
+    Args:
+        flags: Settings that override the environment and the file.
+        config: The file; None for the one that ``FLEETHOOK_CONFIG`` names, if any.
+    """
+    from pydantic import ValidationError
+
+    from fleethook.server_settings import CONFIG_VARIABLE
+    from fleethook.settings import Settings
+
+    if config is not None:
+        if not config.is_file():
+            fail(f"--config: {config} is not a file")
+        # `Settings` takes the file from there.
+        os.environ[CONFIG_VARIABLE] = str(config)
+    try:
+        return Settings(**flags)
+    except ValidationError as error:
+        fail("; ".join(_describe(details, flags) for details in error.errors()))
+    # Errors of YAML and of its encoding, and of a file that is no mapping.
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        fail(f"--config: {os.environ.get(CONFIG_VARIABLE)}: not YAML with settings: {reason}")
+
+
+def _describe(error: "ErrorDetails", flags: dict[str, Any]) -> str:
+    """Return the reason why settings are invalid, after the flag or the name of the setting."""
+    name, reason = ".".join(map(str, error["loc"])), error["msg"].removeprefix("Value error, ")
+    if not name:
+        return f"settings: {reason}"
+    return f"--{name.replace('_', '-')}: {reason}" if name in flags else f"settings: {name}: {reason}"

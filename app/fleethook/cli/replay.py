@@ -11,8 +11,7 @@ from fleethook.app import Fleethook, find_followed
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, read_source
-from fleethook.cli.load_settings import load_settings
-from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption
+from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption, load_settings
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.watched_resources import KCP, WatchedResource
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT

@@ -16,7 +16,6 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import UNREADABLE, fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig
-from fleethook.cli.load_settings import load_settings
 from fleethook.cli.options import (
     ContextOption,
     ExcludeOption,
@@ -24,6 +23,7 @@ from fleethook.cli.options import (
     KcpCacheOption,
     ResolveOption,
     RulesOption,
+    load_settings,
 )
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import GracefulServer, bind

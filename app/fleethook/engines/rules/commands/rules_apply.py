@@ -24,6 +24,7 @@ from fleethook.cli.options import (
     NamespaceOption,
     Output,
     TrialsOutputOption,
+    load_settings,
 )
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trial_report import TrialReport
@@ -102,8 +103,8 @@ def load_or_fail(files: Sequence[Path]) -> Sequence[Rule]:
 def _read_settings(rules: Iterable[Rule], config: Path | None) -> Mapping[str, Any]:
     if not any(rule.reads_settings for rule in rules):
         return {}
-    from fleethook.cli.load_settings import load_settings  # noqa: PLC0415 - rules without settings start faster
-    from fleethook.engines.rules.rules_settings import RulesSettings  # noqa: PLC0415 - as above
+    # Imported here because rules without settings start faster.
+    from fleethook.engines.rules.rules_settings import RulesSettings  # noqa: PLC0415
 
     return load_settings({}, config).section(RulesSettings).rule_settings
 
