@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.admission.rule_options import DEFAULT_TIMEOUT, RuleError, compile_cel, declare
+from fleethook.admission.rule_options import RuleError, compile_cel, declare
 from fleethook.admission.served_rule import Function
 from fleethook.admission.tested_rule import Rule
 from fleethook.cel.program import Program
@@ -16,6 +16,7 @@ from fleethook.python_files import run_file
 
 Decorator = Callable[[Function], Rule]
 
+DEFAULT_TIMEOUT: Final = 5
 COLLECTED: Final[ContextVar[list[Rule] | None]] = ContextVar("COLLECTED", default=None)
 """The rules of the file that is being loaded. Python keeps only the last function of a name."""
 
@@ -31,7 +32,7 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     namespace_selector: Mapping[str, Any] | None = None,
     object_selector: Mapping[str, Any] | None = None,
     match_conditions: Mapping[str, str] | None = None,
-    failure_policy: str | None = None,
+    failure_policy: str = "Fail",
     side_effects: str = "None",
     timeout: int = DEFAULT_TIMEOUT,
     order: int = 0,
@@ -91,7 +92,7 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     namespace_selector: Mapping[str, Any] | None = None,
     object_selector: Mapping[str, Any] | None = None,
     match_conditions: Mapping[str, str] | None = None,
-    failure_policy: str | None = None,
+    failure_policy: str = "Ignore",
     side_effects: str = "None",
     timeout: int = DEFAULT_TIMEOUT,
     order: int = 0,

@@ -16,7 +16,6 @@ SideEffects = Literal["None", "NoneOnDryRun"]
 ScopeOfRule = Literal["*", "Namespaced", "Cluster"]
 Existing = Literal["admit", "refuse"]
 
-DEFAULT_TIMEOUT: Final = 5
 # k8s.io/kubernetes/pkg/apis/admissionregistration/validation: 1 to 30 seconds, at most 64 matchConditions.
 _MAX_TIMEOUT: Final = 30
 _MAX_CONDITIONS: Final = 64
@@ -124,7 +123,6 @@ class Declaration(NamedTuple):
 
 def declare(given: Mapping[str, Any], function_name: str, *, mutates: bool) -> Declaration:
     """Check the arguments of a decorator, of which each may have any type; raises RuleError."""
-    given = {**given, "failure_policy": given["failure_policy"] or ("Ignore" if mutates else "Fail")}
     _check_values(given)
     group, version, kind, resource = _read_kind(given)
     operations = _read_operations(given["on"], mutates=mutates)
