@@ -14,7 +14,7 @@ FILES = ("DIRECTORY",)
     [
         ((), "give -f FILE, --kubeconfig FILE or --in-cluster"),
         (("-f", "DIRECTORY", "DIRECTORY/none"), "-f: there is no file or directory DIRECTORY/none"),
-        *(((*FILES, option, "x"), "are for --metrics-url") for option in ("--metrics-ca-file", "--metrics-token-file")),
+        ((*FILES, "--metrics-ca-file", "x"), "is for --metrics-url"),
         (("--kubeconfig", "DIRECTORY/none", "--port", "0"), "none"),
         ((*FILES, "--metrics-url", "https://user:secret@h/metrics"), "--metrics-url: it must have no credentials"),
     ],

@@ -5,8 +5,6 @@ import pytest
 
 from fleethook.console.review_rates import (
     MAX_BINS,
-    MAX_VERDICTS,
-    OTHER,
     Increase,
     Sample,
     estimate_quantile,
@@ -80,13 +78,6 @@ def test_increases_of_one_time_span_are_averaged() -> None:
 def test_a_time_without_samples_is_a_gap_and_not_zero() -> None:
     increases = [Increase(495, 500, {"allowed": 5}, {}), Increase(595, 600, {"allowed": 5}, {})]
     assert rate_increases(increases, window=WINDOW, now=600).times == [500, 600]
-
-
-def test_rare_verdicts_are_added_up() -> None:
-    verdicts = {f"v{number:02}": float(100 - number) for number in range(MAX_VERDICTS + 2)}
-    rates = rate_increases([Increase(0, 1, verdicts, {})], window=WINDOW, now=1)
-    assert list(rates.verdicts) == [*sorted(verdicts)[:MAX_VERDICTS], OTHER]
-    assert rates.verdicts[OTHER] == [100 - MAX_VERDICTS + 100 - MAX_VERDICTS - 1]
 
 
 def test_recordings_give_the_series_before_the_newest_review() -> None:

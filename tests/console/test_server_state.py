@@ -123,26 +123,6 @@ async def test_a_slow_answer_is_a_problem(server: MetricsServer) -> None:
     assert sampler.find().problem == "no complete answer within 0 s"
 
 
-async def test_the_token_is_read_for_each_sample_and_never_part_of_a_problem(
-    server: MetricsServer, tmp_path: Path
-) -> None:
-    token = tmp_path / "token"
-    token.write_text("first\n")
-    sampler = MetricsSampler(MetricsTarget(server.url, token_file=token))
-    await sampler.sample()
-    token.write_text("second")
-    await sampler.sample()
-    assert [one["Authorization"] for one in server.headers] == ["Bearer first", "Bearer second"]
-    token.write_text("secret\nsecret")
-    await sampler.sample()
-    assert "invalid in an HTTP header" in sampler.find().problem
-    assert "secret" not in sampler.find().problem
-    token.write_text("")
-    await sampler.sample()
-    assert sampler.find().problem == f"{token} has no token"
-    assert len(server.headers) == 2
-
-
 async def test_a_redirect_is_not_followed(server: MetricsServer, tmp_path: Path) -> None:
     with serving_metrics() as other:
         server.status, server.location = 302, other.url
@@ -167,23 +147,21 @@ async def test_the_authority_of_the_server_is_verified(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "token_file", "reason"),
+    ("url", "reason"),
     [
-        ("https://h:9443/metrics", None, ""),
-        ("http://h/metrics", None, ""),
-        ("http://127.0.0.1/metrics", Path("t"), ""),
-        ("http://h/metrics", Path("t"), "over https only"),
-        ("ftp://h/metrics", None, "the form https://"),
-        ("h:9443", None, "the form https://"),
-        ("https:///metrics", None, "the form https://"),
-        ("https://h:0/", None, "the form https://"),
-        ("https://h:x/", None, "no valid URL"),
-        ("https://user:secret@h/metrics", None, "no credentials"),
-        ("https://h/metrics?token=secret", None, "no credentials"),
+        ("https://h:9443/metrics", ""),
+        ("http://h/metrics", ""),
+        ("ftp://h/metrics", "the form https://"),
+        ("h:9443", "the form https://"),
+        ("https:///metrics", "the form https://"),
+        ("https://h:0/", "the form https://"),
+        ("https://h:x/", "no valid URL"),
+        ("https://user:secret@h/metrics", "no credentials"),
+        ("https://h/metrics?token=secret", "no credentials"),
     ],
 )
-def test_only_urls_without_secrets_are_taken(url: str, token_file: Path | None, reason: str) -> None:
-    found = check_target(MetricsTarget(url, None, token_file))
+def test_only_urls_without_secrets_are_taken(url: str, reason: str) -> None:
+    found = check_target(url)
     assert reason in found if reason else found == ""
     assert "secret" not in found
 

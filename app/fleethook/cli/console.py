@@ -59,7 +59,6 @@ def console(
     token: Annotated[bool, Option(help="Ask a browser for the token of the printed address.")] = True,
     metrics_url: Annotated[str | None, Option(help="URL of a server's /metrics, for the overview.")] = None,
     metrics_ca_file: Annotated[Path | None, Option(help="CAs that verify --metrics-url, in PEM.")] = None,
-    metrics_token_file: Annotated[Path | None, Option(help="File with a bearer token for --metrics-url.")] = None,
     port: Annotated[int, Option(help="Port to listen on; 0 chooses a free port.")] = 9444,
 ) -> None:
     """Serve web pages about overriders, webhooks, interpreters, CRD tarballs and recorded reviews.
@@ -93,7 +92,7 @@ def console(
     settings = load_settings({name: value for name, value in flags.items() if value is not None}, None)
     _check_files("-f", given.files)
     _check_files("--rules", rules or ())
-    metrics = _read_target(metrics_url, metrics_ca_file, metrics_token_file)
+    metrics = _read_target(metrics_url, metrics_ca_file)
     secret = secrets.token_urlsafe(32) if token else ""
     options = ConsoleOptions(tuple(given.files), records, crd_cache, secret, metrics, tuple(rules or ()))
     configure_logging(LogLines(convert=choose_format(settings.log_format)))
@@ -114,16 +113,13 @@ def _check_files(option: str, paths: Sequence[Path]) -> None:
             fail(f"{option}: there is no file or directory {path}")
 
 
-def _read_target(url: str | None, ca_file: Path | None, token_file: Path | None) -> MetricsTarget | None:
+def _read_target(url: str | None, ca_file: Path | None) -> MetricsTarget | None:
     """Return the server whose metrics are shown; exit with a message if its options cannot be used."""
     if url is None:
-        if ca_file is not None or token_file is not None:
-            fail("--metrics-ca-file and --metrics-token-file are for --metrics-url; give it, too")
-        return None
-    target = MetricsTarget(url, ca_file, token_file)
-    if reason := check_target(target):
+        return None if ca_file is None else fail("--metrics-ca-file is for --metrics-url; give it, too")
+    if reason := check_target(url):
         fail(f"--metrics-url: {reason}")  # The URL itself may contain a password.
-    return target
+    return MetricsTarget(url, ca_file)
 
 
 def _announce(token: str, port: int) -> None:

@@ -16,10 +16,6 @@ _K = TypeVar("_K", bound=Hashable)
 
 MAX_BINS: Final = 60
 """Points of a series."""
-MAX_VERDICTS: Final = 8
-"""Verdicts with a line of their own; a chart with more lines cannot be read. The others are added up."""
-OTHER: Final = "other"
-"""The sum of further verdicts."""
 WINDOWS: Final[Mapping[str, int]] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 """Lengths of the shown time in seconds, by their name in the URL."""
 DEFAULT_WINDOW: Final = "15m"
@@ -36,13 +32,11 @@ class Sample(NamedTuple):
         time: Seconds since the epoch.
         reviews: Answered reviews, by route, operation and outcome.
         buckets: Reviews that took at most some seconds, by route and that bound; the last bound is infinite.
-        certificate_end: End of the serving certificate in seconds since the epoch, None if the server gives none.
     """
 
     time: float
     reviews: Mapping[tuple[str, str, str], float]
     buckets: Mapping[tuple[str, float], float]
-    certificate_end: float | None = None
 
 
 class Increase(NamedTuple):
@@ -140,13 +134,12 @@ def rate_increases(increases: Iterable[Increase], *, window: int, now: float) ->
         if now - window < increase.end <= now:
             bins[math.ceil(increase.end / width)].append(increase)
     rows = [(number * width, *_join_increases(members)) for number, members in sorted(bins.items())]
-    names = _name_verdicts(row[2] for row in rows)
     return Rates(
         [min(end, now) for end, *_ in rows],
         [sum(verdicts.values()) / seconds for _, seconds, verdicts, _ in rows],
         [estimate_quantile(_MEDIAN, buckets) for *_, buckets in rows],
         [estimate_quantile(_TAIL, buckets) for *_, buckets in rows],
-        _split_verdicts(names, [(seconds, verdicts) for _, seconds, verdicts, _ in rows]),
+        _split_verdicts([(seconds, verdicts) for _, seconds, verdicts, _ in rows]),
     )
 
 
@@ -189,7 +182,7 @@ def rate_recordings(reviews: Iterable[ReviewSummary], *, window: int) -> Rates:
         [len(members) / width for members in bins.values()],
         [_select_quantile(_MEDIAN, duration) for duration in durations],
         [_select_quantile(_TAIL, duration) for duration in durations],
-        _split_verdicts(_name_verdicts(totals for _, totals in counts), counts),
+        _split_verdicts(counts),
     )
 
 
@@ -207,25 +200,7 @@ def _select_quantile(rank: float, ordered: Sequence[float]) -> float | None:
     return ordered[max(0, math.ceil(rank * len(ordered)) - 1)] if ordered else None
 
 
-def _name_verdicts(rows: Iterable[Mapping[str, float]]) -> list[str]:
-    """Return the most frequent verdicts in the order of their names."""
-    totals: defaultdict[str, float] = defaultdict(float)
-    for row in rows:
-        for name, total in row.items():
-            totals[name] += total
-    frequent = sorted((name for name in totals if totals[name] > 0), key=lambda name: (-totals[name], name))
-    return sorted(frequent[:MAX_VERDICTS])
-
-
-def _split_verdicts(
-    names: Sequence[str], rows: Sequence[tuple[float, Mapping[str, float]]]
-) -> dict[str, Sequence[float]]:
-    """Return the reviews per second of each named verdict, and the sum of the others if there are any."""
-    series: dict[str, Sequence[float]] = {
-        name: [totals.get(name, 0.0) / seconds for seconds, totals in rows] for name in names
-    }
-    rest = [sum(total for name, total in totals.items() if name not in names) / seconds for seconds, totals in rows]
-    if any(rest):
-        known = series.get(OTHER, [0.0] * len(rest))
-        series[OTHER] = [one + more for one, more in zip(known, rest, strict=True)]
-    return series
+def _split_verdicts(rows: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, Sequence[float]]:
+    """Return the reviews per second of each verdict."""
+    names = sorted({name for _, totals in rows for name, total in totals.items() if total > 0})
+    return {name: [totals.get(name, 0.0) / seconds for seconds, totals in rows] for name in names}

@@ -19,8 +19,6 @@ from fleethook.console.review_rates import Increase, Sample, measure_increase
 from fleethook.model.json import JSONObject, as_object
 from fleethook.outbound.certificate_trust import TrustError, create_context
 from fleethook.outbound.http_exchange import ResponseBodyError, read_body
-from fleethook.outbound.webhook_endpoint import Credential, CredentialError
-from fleethook.server_settings import is_loopback
 from fleethook.work.threads_and_gc import Worker
 
 REVIEWS: Final = "fleethook_reviews_total"
@@ -86,7 +84,7 @@ MAX_BODY_BYTES: Final = 8 << 20
 TIMEOUT_SECONDS: Final = 10.0
 """Until the answer of a server is complete."""
 MAX_FILE_BYTES: Final = 1 << 20
-"""The largest file with a token or authorities."""
+"""The largest file with authorities."""
 _HEADERS: Final = {"Accept": "text/plain; version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "fleethook"}
 
 
@@ -96,12 +94,10 @@ class MetricsTarget(NamedTuple):
     Attributes:
         url: Its URL with the scheme http or https.
         ca_file: PEM file of the authorities to trust, None for those of the system.
-        token_file: File with a bearer token, which is read for each sample; None for no credentials.
     """
 
     url: str
     ca_file: Path | None = None
-    token_file: Path | None = None
 
 
 class SamplerState(NamedTuple):
@@ -120,10 +116,10 @@ class SamplerState(NamedTuple):
     reviews: Mapping[tuple[str, str, str], float] = {}
 
 
-def check_target(target: MetricsTarget) -> str:
+def check_target(url: str) -> str:
     """Return the reason why a server cannot be sampled, ``""`` if it can. No secret is part of the text."""
     try:
-        parts = urlsplit(target.url)
+        parts = urlsplit(url)
         port = parts.port
     except ValueError:
         return "it is no valid URL"
@@ -132,9 +128,7 @@ def check_target(target: MetricsTarget) -> str:
     if (
         parts.username is not None or parts.query or parts.fragment
     ):  # a password comes after a username, if an empty one
-        return "it must have no credentials, query or fragment; a bearer token comes from --metrics-token-file"
-    if target.token_file is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
-        return "a bearer token is sent over https only, or to a loopback address"
+        return "it must have no credentials, query or fragment"
     return ""
 
 
@@ -189,7 +183,7 @@ class MetricsSampler:
         except TimeoutError:
             self._problem = f"no complete answer within {self._timeout:.0f} s"
             return
-        except (MetricsError, ResponseBodyError, CredentialError, TrustError, aiohttp.ClientError, OSError) as error:
+        except (MetricsError, ResponseBodyError, TrustError, aiohttp.ClientError, OSError) as error:
             self._problem = str(error) or type(error).__name__
             return
         before, self._last, self._problem = self._last, sample, ""
@@ -197,14 +191,13 @@ class MetricsSampler:
             self._increases.append(increase)
 
     async def _fetch(self) -> bytes:
-        """Return the body of an answer. No redirect is followed: it could lead the token elsewhere."""
+        """Return the body of an answer. No redirect is followed."""
         context = await asyncio.to_thread(_make_tls_context, self._target)
-        headers = await asyncio.to_thread(_make_headers, self._target)
         limits = aiohttp.ClientTimeout(total=self._timeout)
         connector = aiohttp.TCPConnector(ssl=context, force_close=True)
         async with (
             aiohttp.ClientSession(connector=connector, timeout=limits, auto_decompress=False) as session,
-            session.get(self.url, headers=headers, allow_redirects=False) as response,
+            session.get(self.url, headers=_HEADERS, allow_redirects=False) as response,
         ):
             if response.status != 200:
                 raise MetricsError(f"the server answers {response.status} instead of 200")
@@ -222,15 +215,6 @@ def _make_tls_context(target: MetricsTarget) -> ssl.SSLContext:
     if not bundle:  # An empty bundle would mean the authorities of the system.
         raise TrustError(f"{target.ca_file} has no certificate")
     return create_context(base64.b64encode(bundle).decode())
-
-
-def _make_headers(target: MetricsTarget) -> dict[str, str]:
-    if target.token_file is None:
-        return _HEADERS
-    credential = Credential(token=_read(target.token_file))
-    if not credential.authorization:
-        raise CredentialError(f"{target.token_file} has no token")
-    return {**_HEADERS, "Authorization": credential.authorization}
 
 
 def _read(path: Path) -> bytes:

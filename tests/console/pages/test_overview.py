@@ -18,6 +18,7 @@ from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads
 from tests.console.visits import console_of, make_context, visit
+from tests.waiting import NET
 
 NOW = datetime(2026, 1, 1, 12, 0, 20, tzinfo=UTC)
 SPEC = {
@@ -99,8 +100,8 @@ async def test_without_a_server_and_recordings_the_overview_names_the_options() 
 
 async def test_recordings_give_charts_and_a_table(tmp_path: Path) -> None:
     await record_workloads(tmp_path)
-    reviews = ReviewIndex(tmp_path)
-    await reviews.wait()
+    reviews = ReviewIndex(tmp_path, patience=NET)
+    await reviews.find()
     app = console_of(reviews=reviews)
     body = (await visit(app, "/", query="window=1h")).body.decode()
     charts = read_charts(body)

@@ -35,6 +35,7 @@ from tests.engines.dispatch.builders import review as widget_review
 from tests.recordings.builders import to_patch
 from tests.recordings.recordings import line, write
 from tests.recordings.replaying import recording
+from tests.waiting import NET
 
 ENTRY = entry_of(asked(name="web"))
 CALL = CallName("webhook", "hooks", "w.example.org")
@@ -82,7 +83,7 @@ class Bench:
         self.store = Store(list_indexes())
         context = ConsoleContext(
             self.store, records=directory, command_source="-f objects",
-            reviews=ReviewIndex(directory), replay=ReviewReplay(self.store), **fields,
+            reviews=ReviewIndex(directory, patience=NET), replay=ReviewReplay(self.store), **fields,
         )  # fmt: skip
         self.context = context
         self.app = create_console(context)
@@ -95,7 +96,7 @@ class Bench:
 
     async def get(self, path: str, status: int = 200, **query: Any) -> str:
         assert self.context.reviews is not None
-        await self.context.reviews.wait()
+        await self.context.reviews.find()
         answer = await visit(self.app, path, query=urlencode(query))
         assert answer.status == status
         return answer.body.decode()
@@ -103,7 +104,7 @@ class Bench:
     async def start(self, action: str = "start", **query: Any) -> str:
         """Send the form of the page, and return the page that it leads to."""
         assert self.context.reviews is not None
-        await self.context.reviews.wait()
+        await self.context.reviews.find()
         visitor = self.visitor
         sent = await visitor.post("/reviews/replay", {"action": action}, **query)
         assert sent.status == 303
@@ -127,8 +128,8 @@ async def test_without_recordings_the_page_names_the_option() -> None:
 
 
 async def test_an_empty_directory_names_the_command_that_fills_it(tmp_path: Path) -> None:
-    reviews = ReviewIndex(tmp_path)
-    await reviews.wait()
+    reviews = ReviewIndex(tmp_path, patience=NET)
+    await reviews.find()
     body = (await visit(console_of(reviews=reviews, records=tmp_path), "/reviews")).body.decode()
     assert f"fleethook serve --record {tmp_path}" in body
     assert "No review matches." not in body

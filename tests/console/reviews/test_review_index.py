@@ -19,7 +19,7 @@ from fleethook.console.reviews.review_index import (
 from fleethook.model.gvk import GroupKind
 from fleethook.recordings.recording_format import RecordEntry, read_entries
 from tests.recordings.recordings import MUTATE, TIME, header, line, write
-from tests.waiting import until
+from tests.waiting import NET, until
 from tests.watched_calls import watch_calls
 
 
@@ -36,28 +36,32 @@ async def test_files_are_read_in_the_order_of_their_names(tmp_path: Path) -> Non
     write(tmp_path / "pod" / "b.jsonl.gz", *reviews("third"))
     write(tmp_path / "a.jsonl", *reviews("first", "second"))
     (tmp_path / "readme.txt").write_text("no recording")
-    indexed = await ReviewIndex(tmp_path).wait()
+    indexed = await ReviewIndex(tmp_path, patience=NET).find()
     assert names(indexed) == ["first", "second", "third"]
     assert [indexed.files[one.file] for one in indexed.reviews] == ["a.jsonl", "a.jsonl", "pod/b.jsonl.gz"]
     assert (indexed.problems, indexed.is_reading, indexed.left_out) == ([], False, 0)
 
 
 async def test_changed_new_and_deleted_files_are_noticed(tmp_path: Path) -> None:
-    index, kept, gone = ReviewIndex(tmp_path), tmp_path / "b.jsonl", write(tmp_path / "a.jsonl", *reviews("gone"))
+    index, kept, gone = (
+        ReviewIndex(tmp_path, patience=NET),
+        tmp_path / "b.jsonl",
+        write(tmp_path / "a.jsonl", *reviews("gone")),
+    )
     write(kept, *reviews("one"))
-    assert names(await index.wait()) == ["gone", "one"]
+    assert names(await index.find()) == ["gone", "one"]
     gone.unlink()
     write(kept, *reviews("one", "two"))
-    assert names(await index.wait()) == ["one", "two"]
+    assert names(await index.find()) == ["one", "two"]
 
 
 async def test_unchanged_files_are_not_read_again(tmp_path: Path) -> None:
     with watch_calls(review_index._read_facts) as seen:
-        index = ReviewIndex(tmp_path)
+        index = ReviewIndex(tmp_path, patience=NET)
         write(tmp_path / "a.jsonl", *reviews("one"))
-        await index.wait()
+        await index.find()
         write(tmp_path / "b.jsonl", *reviews("two"))
-        assert names(await index.wait()) == ["one", "two"]
+        assert names(await index.find()) == ["one", "two"]
     assert len(seen["_read_facts"]) == 2
 
 
@@ -78,7 +82,7 @@ async def test_damaged_and_foreign_files_are_reported_and_the_rest_is_used(tmp_p
     whole.write_bytes(whole.read_bytes()[:-12])
     (tmp_path / "b.jsonl").write_text("{}\n")
     write(tmp_path / "c.jsonl", b"no JSON", *reviews("three"))
-    indexed = await ReviewIndex(tmp_path).wait()
+    indexed = await ReviewIndex(tmp_path, patience=NET).find()
     assert names(indexed)[-1] == "three"
     assert indexed.problem_count == len(indexed.problems) == 3
     assert [one.place for one in indexed.problems][1:] == ["b.jsonl:1", "c.jsonl:2"]
@@ -86,8 +90,8 @@ async def test_damaged_and_foreign_files_are_reported_and_the_rest_is_used(tmp_p
 
 async def test_records_are_loaded_by_their_place(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", *reviews("one", "two", "three"))
-    index = ReviewIndex(tmp_path)
-    indexed = await index.wait()
+    index = ReviewIndex(tmp_path, patience=NET)
+    indexed = await index.find()
     entries = await index.load([indexed.reviews[2], indexed.reviews[0]])
     assert [(one.file, one.line) for one in entries] == [("a.jsonl", 2), ("a.jsonl", 4)]
     assert index.locate("a.jsonl", 3) == indexed.reviews[1]
@@ -97,8 +101,8 @@ async def test_only_files_of_the_directory_have_a_place(tmp_path: Path) -> None:
     inside, outside = tmp_path / "records", tmp_path / "secret.jsonl"
     inside.mkdir()
     write(outside, *reviews("secret"))
-    index = ReviewIndex(inside)
-    await index.wait()
+    index = ReviewIndex(inside, patience=NET)
+    await index.find()
     assert index.locate("../secret.jsonl", 2) is None
     assert index.locate(str(outside), 2) is None
 

@@ -30,14 +30,15 @@ from tests.builders import workload
 from tests.console.recorded import objects, record_workloads
 from tests.recordings.replaying import kinds
 from tests.recordings.replaying import replay as replay_records
+from tests.waiting import NET
 
 
 @pytest.fixture
 async def entries(tmp_path: Path) -> list[RecordEntry]:
     """Records of a workload of the subject, and of one without an owner."""
     await record_workloads(tmp_path, workload(owners=[]))
-    index = ReviewIndex(tmp_path)
-    return await index.load((await index.wait()).reviews)
+    index = ReviewIndex(tmp_path, patience=NET)
+    return await index.load((await index.find()).reviews)
 
 
 async def test_the_outcome_follows_the_objects_of_the_store(entries: list[RecordEntry]) -> None:
@@ -62,7 +63,7 @@ class Bench(NamedTuple):
     worker: Worker
 
     async def begin(self) -> ReplayJob:
-        reviews = (await self.index.wait()).reviews
+        reviews = (await self.index.find()).reviews
         return ReplayJob(ReviewQuery(), reviews, self.replay.version, self.index.each(reviews))
 
     async def finish(self, job: ReplayJob) -> int:
@@ -80,7 +81,7 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     monkeypatch.setattr(search_and_replay, "REVIEWS_IN_A_REQUEST", 4)
     await record_workloads(tmp_path, *(workload() for _ in range(9)), workload(owners=[]))
     store = Store(list_indexes())
-    made = Bench(tmp_path, ReviewIndex(tmp_path), ReviewReplay(store), Worker())
+    made = Bench(tmp_path, ReviewIndex(tmp_path, patience=NET), ReviewReplay(store), Worker())
     for document in objects("3.0"):
         store.put(document)
     yield made

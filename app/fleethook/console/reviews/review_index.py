@@ -216,13 +216,6 @@ class ReviewIndex:
         await asyncio.wait([self._reading], timeout=self._patience)
         return self._indexed._replace(is_reading=not self._reading.done())
 
-    async def wait(self) -> Indexed:
-        """Return the facts about all files as they are now."""
-        if self._reading is not None and not self._reading.done():
-            await self._reading
-        await self._read()
-        return self._indexed
-
     async def load(self, reviews: Iterable[ReviewSummary]) -> list[RecordEntry]:
         """Return the records of reviews, in the order of their files and lines; those that are gone are left out."""
         return await self._worker.run("", list, self.each(reviews))

@@ -37,6 +37,7 @@ from tests.console.recorded import record_workloads
 from tests.console.visitor import Visitor
 from tests.console.visits import make_context
 from tests.serving import EXAMPLES
+from tests.waiting import NET
 
 SET = yurt_app_set()
 POOL = {"namespace": "default", "name": "demo", "subject": "YurtAppSet", "pool": "hangzhou", "kind": "Deployment"}
@@ -143,8 +144,8 @@ async def test_findings_are_marked_at_their_overrider(make_client: MakeClient) -
 
 async def test_the_page_of_a_pool_shows_the_last_reviews(make_client: MakeClient, tmp_path: Path) -> None:
     await record_workloads(tmp_path / "records")
-    reviews = ReviewIndex(tmp_path / "records")
-    await reviews.wait()
+    reviews = ReviewIndex(tmp_path / "records", patience=NET)
+    await reviews.find()
     client = make_client(SET, NEW_IMAGE, workload(), reviews=reviews)
     page = (await client.get("/overriders/pool", **POOL)).text
     assert [one for one in links(page) if one.startswith("/reviews/review?")] == [
