@@ -106,12 +106,11 @@ def test_reviews_without_a_decision_have_a_line_for_each_route_and_verdict() -> 
 
 
 def found(level: str, about: str, text: str, code: str = "c") -> LintFinding:
-    return LintFinding(level, code, "O", about, text)
+    return LintFinding(level, code, "O", about, text, f"/{about}/{code}")
 
 
 def list_lines(*findings: LintFinding) -> list[AttentionLine]:
-    addresses = {one.about: f"/{one.about}" for one in findings}
-    return list_object_lines(findings, addresses, lambda code, kind: f"/{code}/{kind}")
+    return list_object_lines(findings)
 
 
 def test_findings_about_one_object_are_one_line_with_the_worst_one() -> None:
@@ -124,9 +123,9 @@ def test_findings_about_one_object_are_one_line_with_the_worst_one() -> None:
         found("warning", "c", "six"),
         found("warning", "c", "seven", "d"),
     ) == [
-        AttentionLine("error", "a", "one (and 1 more error, 1 warning)", "/a"),
-        AttentionLine("error", "b", "four", "/b"),
-        AttentionLine("warning", "c", "five (and 2 more warnings)", "/c"),
+        AttentionLine("error", "a", "one (and 1 more error, 1 warning)", "/a/c"),
+        AttentionLine("error", "b", "four", "/b/c"),
+        AttentionLine("warning", "c", "five (and 2 more warnings)", "/c/c"),
     ]
 
 
@@ -136,9 +135,9 @@ def test_a_warning_that_many_objects_have_is_one_line() -> None:
     other = found("warning", "3", "other")
     few = found("error", "4", "wrong")
     assert list_lines(*repeated, other, few) == [
-        AttentionLine("error", "4", "wrong", "/4"),
-        AttentionLine("warning", "3", "other", "/3"),
-        AttentionLine("warning", "6 Os", "text 0 (and 5 more warnings like it)", "/c/O"),
+        AttentionLine("error", "4", "wrong", "/4/c"),
+        AttentionLine("warning", "3", "other", "/3/c"),
+        AttentionLine("warning", "6 Os", "text 0 (and 5 more warnings like it)", "/0/c"),
     ]
     assert len(list_lines(*repeated[1:])) == MAX_OBJECTS
 

@@ -103,6 +103,16 @@ class ObjectKey(NamedTuple):
     namespace: str
     name: str
 
+    @property
+    def path(self) -> str:
+        """``NAMESPACE/NAME``, or the name of a cluster-scoped object."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def text(self) -> str:
+        """The kind, the path and the logical cluster, as findings begin."""
+        return f"{self.group_kind.kind} {self.path}{f' of {self.cluster}' if self.cluster else ''}"
+
 
 class Index(NamedTuple):
     """A secondary index over one kind.

@@ -1,7 +1,7 @@
 """The list "Needs attention" of the overview: its lines from the frame and the engines, the worst first."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -218,6 +218,7 @@ class LintFinding(NamedTuple):
         kind: The kind of its object.
         about: The object, by kind and name.
         text: Its text.
+        address: The page that explains it.
     """
 
     level: str
@@ -225,20 +226,14 @@ class LintFinding(NamedTuple):
     kind: str
     about: str
     text: str
+    address: str
 
 
-def list_object_lines(
-    findings: Iterable[LintFinding], addresses: Mapping[str, str], address_of_code: Callable[[str, str], str]
-) -> list[AttentionLine]:
+def list_object_lines(findings: Iterable[LintFinding]) -> list[AttentionLine]:
     """Return a line for each object with findings, with the worst finding.
 
     A warning that more than `MAX_OBJECTS` objects of a kind have is one line for all of them, even if numbers in its
     text differ.
-
-    Args:
-        findings: The findings.
-        addresses: The address of the page with the findings, by object.
-        address_of_code: Returns the address of the warnings with a code about objects of a kind.
     """
     by_object: dict[str, list[LintFinding]] = {}
     repeated: dict[tuple[str, str, str], list[LintFinding]] = {}
@@ -248,18 +243,18 @@ def list_object_lines(
         else:
             repeated.setdefault((finding.code, finding.kind, _NUMBER.sub("", finding.text)), []).append(finding)
     lines: list[AttentionLine] = []
-    for (code, kind, _), found in repeated.items():
+    for (_, kind, _), found in repeated.items():
         objects = len({one.about for one in found})
         if objects > MAX_OBJECTS:
             reason = f"{found[0].text} (and {len(found) - 1} more warnings like it)"
-            lines.append(AttentionLine("warning", f"{objects} {kind}s", reason, address_of_code(code, kind)))
+            lines.append(AttentionLine("warning", f"{objects} {kind}s", reason, found[0].address))
             continue
         for one in found:
             by_object.setdefault(one.about, []).append(one)
-    return [*(_sum_up(about, found, addresses[about]) for about, found in by_object.items()), *lines]
+    return [*(_sum_up(about, found) for about, found in by_object.items()), *lines]
 
 
-def _sum_up(about: str, found: Sequence[LintFinding], address: str) -> AttentionLine:
+def _sum_up(about: str, found: Sequence[LintFinding]) -> AttentionLine:
     """Return the line of an object; its errors come first in `found`."""
     errors = sum(one.level == "error" for one in found)
     rest = [
@@ -271,4 +266,4 @@ def _sum_up(about: str, found: Sequence[LintFinding], address: str) -> Attention
         if number
     ]
     reason = f"{found[0].text} (and {', '.join(rest)})" if rest else found[0].text
-    return AttentionLine("error" if errors else "warning", about, reason, address)
+    return AttentionLine("error" if errors else "warning", about, reason, found[0].address)

@@ -406,9 +406,7 @@ class ObjectFinding(NamedTuple):
     @property
     def text(self) -> str:
         """The object, field and message on one line, without place and level."""
-        name = f"{self.key.namespace}/{self.key.name}" if self.key.namespace else self.key.name
-        inside = f" of {self.key.cluster}" if self.key.cluster else ""
-        return f"{self.key.group_kind.kind} {name}{inside}: {self.finding.field}: {self.finding.message}"
+        return f"{self.key.text}: {self.finding.field}: {self.finding.message}"
 
 
 def check_objects(documents: Iterable[Document], definitions: Definitions) -> Iterator[ObjectFinding]:

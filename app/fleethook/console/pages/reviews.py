@@ -393,8 +393,7 @@ def _find_page(store: Store, key: ObjectKey) -> Hit | None:
     find_address = list_addresses().get(key.group_kind)
     if find_address is None or store.get(*key) is None:
         return None
-    name = f"{key.namespace}/{key.name}" if key.namespace else key.name
-    return Hit(f"{key.group_kind.kind} {name}", key.cluster, find_address(store, key))
+    return Hit(f"{key.group_kind.kind} {key.path}", key.cluster, find_address(store, key))
 
 
 async def _begin(

@@ -71,9 +71,9 @@ def find_hits(store: Store, kind: GroupKind, text: str, find_address: FindAddres
         find_address: Returns the page of an object.
     """
     part = text.casefold()
-    matching = [key for key in store.keys(kind) if part in _make_title(key).casefold()]
+    matching = [key for key in store.keys(kind) if part in key.path.casefold()]
     shown = heapq.nsmallest(MAX_HITS, matching, key=_rank)
-    hits = [Hit(_make_title(key), key.cluster, find_address(store, key)) for key in shown]
+    hits = [Hit(key.path, key.cluster, find_address(store, key)) for key in shown]
     return Hits(kind.kind, hits, len(matching))
 
 
@@ -86,7 +86,3 @@ def find_names(kind: str, names: Iterable[Hit], text: str) -> Hits:
 def _rank(key: ObjectKey) -> tuple[int, str, str, str]:
     """Return the place of a hit: short names first, because they contain little besides the text."""
     return len(key.name), key.name, key.namespace, key.cluster
-
-
-def _make_title(key: ObjectKey) -> str:
-    return f"{key.namespace}/{key.name}" if key.namespace else key.name

@@ -25,7 +25,6 @@ from fleethook.engines.overrider.pages.overriders import (
     find_all,
     list_condition_lines,
     needs_attention,
-    prepare_findings,
 )
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.manifest_findings import ManifestFinding
@@ -292,7 +291,7 @@ def test_the_findings_are_those_of_the_command() -> None:
     source.load()
     rows = json.loads(invoke(["lint", "-f", str(EXAMPLES), "--output", "json"]).stdout)
     expected = [(row["level"], row["code"], row["place"]) for row in rows if row["kind"].startswith("Yurt")]
-    found = prepare_findings(make_context(manifests=source))()
+    found = find_all(collect_documents(make_context(manifests=source)))
     assert expected
     assert sorted((one.level, one.finding.code, one.place) for one in found) == sorted(expected)
 
@@ -319,17 +318,18 @@ def test_conditions_that_need_attention_are_a_line_each() -> None:
         condition("Other", "False", "Foreign"),
         None,
     ]
-    found = list_condition_lines([(KEY, overrider(status={"conditions": conditions}))], lambda key: f"/{key.name}")
+    found = list_condition_lines([(KEY, overrider(status={"conditions": conditions}))])
     about, since = "YurtAppOverrider default/o", "2026-01-01 12:00:00"
+    address = "/overriders/overrider?namespace=default&name=o"
     assert found == [
-        AttentionLine("waiting", about, "WaitingForOwner: m", "/o", since),
-        AttentionLine("warning", about, "OpenYurtInterferes: m", "/o", since),
+        AttentionLine("waiting", about, "WaitingForOwner: m", address, since),
+        AttentionLine("warning", about, "OpenYurtInterferes: m", address, since),
     ]
 
 
 @pytest.mark.parametrize("status", [None, 1, {"conditions": "x"}, {"conditions": [1]}])
 def test_a_status_of_another_shape_has_no_line(status: Any) -> None:
-    assert list_condition_lines([(KEY, overrider(status=status))], lambda _: "/") == []
+    assert list_condition_lines([(KEY, overrider(status=status))]) == []
 
 
 def test_a_part_of_an_overrider_that_changes_nothing_needs_no_attention() -> None:

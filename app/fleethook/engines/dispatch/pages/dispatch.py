@@ -90,9 +90,15 @@ async def find_attention(request: Request) -> Attention:
     found = DISPATCH.find(request).findings.find()
     shown = found.value or ()
     lines = list_object_lines(
-        (LintFinding(one.level, one.code, one.kind, _describe(one), _name_webhook(one)) for one in shown),
-        {_describe(finding): object_url(find_key(finding)) for finding in shown},
-        lambda code, kind: next(object_url(find_key(one)) for one in shown if (one.code, one.kind) == (code, kind)),
+        LintFinding(
+            finding.level,
+            finding.code,
+            finding.kind,
+            _describe(finding),
+            _name_webhook(finding),
+            object_url(find_key(finding)),
+        )
+        for finding in shown
     )
     counts = Counter((finding.level, finding.code, finding.kind) for finding in shown)
     first = {(finding.level, finding.code, finding.kind): object_url(find_key(finding)) for finding in reversed(shown)}

@@ -183,9 +183,8 @@ def list_choices(store: Store, kinds: Collection[GroupKind], *, text: str = "") 
 
 
 def _make_title(key: ObjectKey) -> str:
-    name = f"{key.namespace}/{key.name}" if key.namespace else key.name
     kind = f"{key.group_kind.kind}.{key.group_kind.group}" if key.group_kind.group else key.group_kind.kind
-    return f"{kind} {name}" + (f" in {key.cluster}" if key.cluster else "")
+    return f"{kind} {key.path}" + (f" in {key.cluster}" if key.cluster else "")
 
 
 def write_choice(key: ObjectKey) -> str:

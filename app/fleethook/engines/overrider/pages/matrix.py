@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, intern_text
@@ -28,13 +28,6 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, YURT_APP_OVERRIDER
 from fleethook.patch import apply, format_pointer
-
-
-class FleetView(StoreView, Protocol):
-    """The store, with the keys of a kind over all clusters."""
-
-    def keys(self, group_kind: GroupKind) -> Iterator[ObjectKey]:
-        """Yield the keys of the objects of one kind, over all clusters."""
 
 
 class SubjectRow(NamedTuple):
@@ -70,7 +63,7 @@ class SubjectRow(NamedTuple):
         return len(self.pools) * len(self.kinds)
 
 
-def list_subject_keys(store: FleetView) -> list[ObjectKey]:
+def list_subject_keys(store: Store) -> list[ObjectKey]:
     """Return the keys of all subjects, sorted by namespace, name, kind and cluster."""
     keys = [key for group_kind in SUBJECT_KINDS for key in store.keys(group_kind)]
     return sorted(keys, key=lambda key: (key.namespace, key.name, key.group_kind, key.cluster))

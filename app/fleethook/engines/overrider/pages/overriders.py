@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -83,20 +83,9 @@ def find_all(documents: Sequence[Document]) -> tuple[ManifestFinding, ...]:
     return tuple(sorted(check_documents(documents, store), key=lambda one: LEVELS.index(one.level)))
 
 
-def prepare_findings(context: ConsoleContext) -> Callable[[], tuple[ManifestFinding, ...]]:
-    """Return the work that finds all mistakes in the present objects."""
-    return partial(find_all, collect_documents(context))
-
-
 def select_findings(findings: Iterable[ManifestFinding] | None, *keys: ObjectKey | None) -> list[ManifestFinding]:
     """Return the findings about some objects; ``findings`` is None before the first check."""
     return [finding for finding in findings or () if finding.key in keys]
-
-
-def describe_key(key: ObjectKey) -> str:
-    """Return the kind, namespace and name of an object, as findings begin."""
-    name = f"{key.namespace}/{key.name}" if key.namespace else key.name
-    return f"{key.group_kind.kind} {name}{f' of {key.cluster}' if key.cluster else ''}"
 
 
 def needs_attention(finding: Finding) -> bool:
@@ -108,35 +97,24 @@ def needs_attention(finding: Finding) -> bool:
     return finding.code != "no-effect"
 
 
-def list_finding_lines(
-    findings: Iterable[ManifestFinding], address_of: Callable[[ObjectKey, str], str]
-) -> list[AttentionLine]:
-    """Return the lines about findings; ``address_of`` returns the address of an object at the part of a finding."""
-    shown = [finding for finding in findings if needs_attention(finding.finding)]
-    addresses = {describe_key(one.key): address_of(one.key, one.finding.field) for one in reversed(shown)}
+def list_finding_lines(findings: Iterable[ManifestFinding]) -> list[AttentionLine]:
+    """Return the lines about findings."""
     return list_object_lines(
-        (
-            LintFinding(one.level, one.finding.code, one.key.group_kind.kind, describe_key(one.key), one.finding.text)
-            for one in shown
-        ),
-        addresses,
-        lambda code, kind: next(
-            addresses[describe_key(manifest_finding.key)]
-            for manifest_finding in shown
-            if (manifest_finding.finding.code, manifest_finding.key.group_kind.kind) == (code, kind)
-        ),
+        LintFinding(
+            one.level,
+            one.finding.code,
+            one.key.group_kind.kind,
+            one.key.text,
+            one.finding.text,
+            object_url(one.key, one.finding.field),
+        )
+        for one in findings
+        if needs_attention(one.finding)
     )
 
 
-def list_condition_lines(
-    overriders: Iterable[tuple[ObjectKey, JSONObject]], address_of: Callable[[ObjectKey], str]
-) -> list[AttentionLine]:
-    """Return the lines about conditions that the controller wrote.
-
-    Args:
-        overriders: The overriders.
-        address_of: Returns the address of the cells of an overrider.
-    """
+def list_condition_lines(overriders: Iterable[tuple[ObjectKey, JSONObject]]) -> list[AttentionLine]:
+    """Return the lines about conditions that the controller wrote."""
     return [
         AttentionLine(
             "failing"
@@ -144,9 +122,9 @@ def list_condition_lines(
             else "waiting"
             if condition.get("status") == "Unknown"
             else "warning",
-            describe_key(key),
+            key.text,
             f"{condition.get('reason')}: {condition.get('message')}",
-            address_of(key),
+            overrider_url(key),
             read_since(condition.get("lastTransitionTime")),
         )
         for key, overrider in overriders
@@ -183,7 +161,7 @@ _SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
 
 _MAX_REVIEWS: Final = 10
 _SERVICE: Final = KeptValue(make_service)
-FINDINGS: Final = KeptValue(lambda context: Watch(context.store, partial(prepare_findings, context)))
+FINDINGS: Final = KeptValue(lambda context: Watch(context.store, lambda: partial(find_all, collect_documents(context))))
 """The findings of lint about the present objects."""
 
 
@@ -193,9 +171,9 @@ async def find_attention(request: Request) -> Attention:
     shown = found.value or ()
     counts = Counter((one.level, one.finding.code, one.key.group_kind.kind) for one in shown)
     listed = [FindingCount(level, code, kind, total, "/overriders") for (level, code, kind), total in counts.items()]
-    lines = list_finding_lines(shown, object_url)
+    lines = list_finding_lines(shown)
     overriders = [(key, context.store.get(*key)) for key in context.store.keys(YURT_APP_OVERRIDER)]
-    lines += list_condition_lines([(key, one) for key, one in overriders if isinstance(one, dict)], overrider_url)
+    lines += list_condition_lines([(key, one) for key, one in overriders if isinstance(one, dict)])
     return Attention(lines, listed, found.is_current, (found.problem,) if found.problem else ())
 
 
@@ -314,7 +292,7 @@ async def show_overrider(request: Request, context: Context) -> HTMLResponse:
         lines=[(line.text, bool(place) and line.path[: len(place)] == place) for line in lines],
         findings=found,
         found=select_findings(found.value, key),
-        conditions=list_condition_lines([(key, stored)], overrider_url),
+        conditions=list_condition_lines([(key, stored)]),
         here=overrider_url(key, at),
         **LINKS,
     )

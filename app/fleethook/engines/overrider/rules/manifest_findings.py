@@ -64,9 +64,7 @@ class ManifestFinding(NamedTuple):
     @property
     def text(self) -> str:
         """The object, field and message on one line, without file and level."""
-        name = f"{self.key.namespace}/{self.key.name}" if self.key.namespace else self.key.name
-        inside = f" of {self.key.cluster}" if self.key.cluster else ""
-        return f"{self.key.group_kind.kind} {name}{inside}: {self.finding.text}"
+        return f"{self.key.text}: {self.finding.text}"
 
     @property
     def place(self) -> str:
