@@ -12,8 +12,8 @@ To write a rule, put it into a file and pass it to ``fleethook serve --rules FIL
 
 from fleethook.admission.attribute_access import Members
 from fleethook.admission.decorators_and_files import mutate, validate
-from fleethook.admission.invocation import Denied
 from fleethook.admission.request import Objects, Request
+from fleethook.admission.rule_invocation import Denied
 from fleethook.admission.rule_options import RuleError
 from fleethook.admission.tested_rule import Review, Rule
 

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fleethook.admission.existing_violations import REFUSALS, judge_update
-from fleethook.admission.invocation import (
+from fleethook.admission.parameters import read_signature
+from fleethook.admission.pod_templates import find_template, has_controller, place_patch, place_refusal, show_template
+from fleethook.admission.request import Lookup
+from fleethook.admission.rule_invocation import (
     Denied,
     Invocation,
     respond_to_denial,
     shorten_text,
     write_warning,
 )
-from fleethook.admission.parameters import read_signature
-from fleethook.admission.pod_templates import find_template, has_controller, place_patch, place_refusal, show_template
-from fleethook.admission.request import Lookup
 from fleethook.admission.rule_matching import bind_variables
 from fleethook.admission.rule_options import Declaration, RuleError
 from fleethook.cel.program import Program

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from fleethook.admission.invocation import Invocation
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.request import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.result_check import TOLERATED, list_added_faults
+from fleethook.admission.rule_invocation import Invocation
 from fleethook.admission.rule_matching import choose_resource, find_mismatch
 from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_at_once
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
