@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fleethook.admission import Denied, Request, RuleError, mutate, validate
-from fleethook.admission.parameters import read_signature
+from fleethook.admission.rule_parameters import read_signature
 from fleethook.model.admission import StatusCause
 
 POD = {

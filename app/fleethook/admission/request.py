@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from fleethook.admission.attribute_access import view
-from fleethook.admission.parameters import PLAIN
+from fleethook.admission.rule_parameters import PLAIN
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
 from fleethook.model.json import as_object, as_text

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fleethook.admission.attribute_access import to_plain, view
-from fleethook.admission.parameters import PLAIN, Codec, Signature, describe_misfit, follow_changes
 from fleethook.admission.request import FIND_NOTHING, Lookup, Objects, Request
+from fleethook.admission.rule_parameters import PLAIN, Codec, Signature, describe_misfit, follow_changes
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched, read_cluster
 from fleethook.model.gvk import (
     GroupKind,

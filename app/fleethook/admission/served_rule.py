@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fleethook.admission.existing_violations import REFUSALS, judge_update
-from fleethook.admission.parameters import read_signature
 from fleethook.admission.pod_templates import find_template, has_controller, place_patch, place_refusal, show_template
 from fleethook.admission.request import Lookup
 from fleethook.admission.rule_invocation import (
@@ -21,6 +20,7 @@ from fleethook.admission.rule_invocation import (
 )
 from fleethook.admission.rule_matching import bind_variables
 from fleethook.admission.rule_options import Declaration, RuleError
+from fleethook.admission.rule_parameters import read_signature
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.admission.attribute_access import Members
-from fleethook.admission.parameters import PLAIN, carry_over, describe_misfit, find_codec, follow_changes
+from fleethook.admission.rule_parameters import PLAIN, carry_over, describe_misfit, find_codec, follow_changes
 from tests.hypothesis_profiles import examples
 
 
