@@ -96,7 +96,7 @@ class RulesServer(EngineServer):
         self.registration_owner = self._name if settings.in_cluster else ""
         self._paths: Final = settings.rules
         self._followed: Final = {} if context.cluster is None else context.cluster.resources
-        self._texts = _read_texts(self._paths)
+        self._versions = _read_versions(self._paths)
         try:
             self.rules = self._load()
         except RuleError as error:
@@ -227,10 +227,10 @@ class RulesServer(EngineServer):
     async def reload(self) -> None:
         """Load the files if they have changed. With an error, the former rules stay."""
         async with self._reloading:
-            texts = await asyncio.to_thread(_read_texts, self._paths)
-            if texts == self._texts:
+            versions = await asyncio.to_thread(_read_versions, self._paths)
+            if versions == self._versions:
                 return
-            self._texts = texts
+            self._versions = versions
             try:
                 self.rules = await asyncio.to_thread(self._load)
             except RuleError as error:
@@ -261,10 +261,12 @@ def find_path(rule: Rule) -> str:
     return build_rule_path(rule.name, mutates=rule.declaration.mutates)
 
 
-def _read_texts(paths: Sequence[Path]) -> Mapping[Path, bytes]:
-    """Return the texts of the files that can be read, and of the modules beside them, which they may import."""
+def _read_versions(paths: Sequence[Path]) -> Mapping[Path, tuple[int, ...]]:
+    """Return the identity, the time and the size of each file that exists, and of the modules beside them."""
     found = {}
-    for one in {*paths, *(beside for path in paths for beside in find_modules(path))}:
+    for file in {*paths, *(beside for path in paths for beside in find_modules(path))}:
         with contextlib.suppress(OSError):
-            found[one] = one.read_bytes()
+            status = file.stat()
+            # The time of the last change of contents or rights.
+            found[file] = (status.st_ino, status.st_ctime_ns, status.st_size)
     return found
