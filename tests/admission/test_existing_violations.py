@@ -126,6 +126,37 @@ def no_x_in_list(pod: Any) -> None:
             raise Denied(LATEST, field=f"metadata.finalizers[{index}]")
 
 
+def baseline(pod: Any) -> None:
+    spec = pod.spec
+    contexts = [spec, *spec.containers, *spec.get("ephemeralContainers", [])]
+    if spec.get("hostPID") or any(one.get("securityContext", {}).get("privileged") for one in contexts):
+        raise Denied(LATEST)
+
+
+def no_secret_entry(widget: Any) -> None:
+    for name, one in widget.spec.entries.items():
+        if one.get("secret"):
+            raise Denied(LATEST, field=f"spec.entries.{name}.secret")
+
+
+def no_secrets(widget: Any) -> None:
+    if any(one.get("secret") for one in widget.spec.entries.values()):
+        raise Denied(LATEST)
+
+
+def widget(**entries: bool) -> dict[str, Any]:
+    made = {name: {"secret": one} for name, one in entries.items()}
+    return {**pod(), "apiVersion": "example.org/v1", "kind": "Widget", "spec": {"entries": made}}
+
+
+def privileged_debug() -> dict[str, Any]:
+    return with_spec(hostPID=True, ephemeralContainers=[{"name": "d", "securityContext": {"privileged": True}}])
+
+
+def for_widgets(function: Any) -> Rule:
+    return validate("example.org/v1", "Widget")(function)
+
+
 def no_x_in_annotation(request: Any) -> None:
     if request.annotations.get("a", "").startswith("x"):
         raise Denied(LATEST, field="metadata.annotations.a")
@@ -203,6 +234,9 @@ ALL_FIXED = "object.spec.containers.all(one, !one.image.endsWith(':latest'))"
         (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"a": "x", "b": "y"})),
         (make(needs_probe), pod("a:1"), pod("a:2")),
         (make(no_x_in_list), pod(finalizers=["x/a"]), pod(finalizers=["a/b", "x/a"])),
+        (make(baseline), with_spec(hostPID=True), with_spec(hostPID=True, ephemeralContainers=[{"name": "d"}])),
+        (for_widgets(no_secret_entry), widget(a=True), widget(a=True, b=False)),
+        (for_widgets(no_secrets), widget(a=True), widget(a=True, b=False)),
         (make(no_x_in_annotation), pod(annotations={"a": "x"}), pod(annotations={"a": "x", "b": "x"})),
         (make(two_labels_somewhere), with_spec(activeDeadlineSeconds=9, hostIPC=True, nodeSelector={"a": "b"}), with_spec()),
         (make(no_latest_at_all), pod("a:latest"), {**pod("a:latest"), "spec": {**pod("a:latest")["spec"], "ttl": 1}}),
@@ -254,6 +288,10 @@ def test_an_update_does_not_answer_for_a_violation_that_the_object_had(rule: Rul
         (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"a": "x", "b": "x"}), f"spec.nodeSelector: {LATEST}"),
         (make(no_x_in_selector), with_spec(nodeSelector={"a": "x"}), with_spec(nodeSelector={"b": "x"}), f"spec.nodeSelector: {LATEST}"),
         (make(no_x_in_list), pod(finalizers=["x/a"]), pod(finalizers=["x/b", "x/a"]), f"metadata.finalizers[0]: {LATEST}"),
+        (make(baseline), with_spec(hostPID=True), privileged_debug(), LATEST),
+        (for_widgets(no_secret_entry), widget(a=True), widget(a=True, b=True), f"spec.entries.b.secret: {LATEST}"),
+        (for_widgets(no_secret_entry), widget(a=True, b=False), widget(a=True, b=True), f"spec.entries.b.secret: {LATEST}"),
+        (for_widgets(no_secrets), widget(a=True), widget(a=True, b=True), LATEST),
         (make(no_x_in_list), pod(finalizers=["x/a"]), pod(finalizers=["x/a", "x/b"]), f"metadata.finalizers[0]: {LATEST}"),
         (make(needs_probe), pod("a:1"), pod("a:1", "b:1"), f"spec.containers[1]: {LATEST}"),
         (make(no_x_in_annotation), pod(annotations={"a": "x"}), pod(annotations={"a": "xx"}), f"metadata.annotations.a: {LATEST}"),

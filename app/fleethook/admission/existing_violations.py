@@ -7,6 +7,7 @@ a violation that the update does not add would keep the object as it is for ever
 import itertools
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -135,9 +136,11 @@ class Change(NamedTuple):
 def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Iterator[Change]:
     """Yield the elements that an update adds to lists of objects, or changes, and then other changed members.
 
-    A changed element comes a second time with nothing but its changed members.
+    Each comes a second time without the unchanged members of the element and of the objects around it: these may have
+    the violation, too. The first time is for rules that need these members.
     """
     former = dict(_list_lists(stored))
+    after, before = (_keep(one, (), []) for one in (updated, stored))
     for path, elements in _list_lists(updated):
         others = former.get(path, [])
         known, named = _write(others), {as_text(as_object(other).get("name")): other for other in others}
@@ -149,14 +152,16 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
             if not name and len(others) == len(elements):
                 same = [others[index]]
             kept = _keep(updated, path, [_share(element, same[0])]) if same else None
-            yield Change(_keep(updated, path, [element]), _keep(stored, path, same[:1]), kept, ".".join(path), index)
-            if same:
-                new, old = _differ(element, same[0]), _differ(same[0], element)
-                yield Change(_keep(updated, path, [new]), _keep(stored, path, [old]), None, ".".join(path), index)
+            field = ".".join(path)
+            yield Change(_keep(updated, path, [element]), _keep(stored, path, same), kept, field, index)
+            changed = {path[-1]: [_differ(element, same[0]) if same else element]}
+            replaced = {path[-1]: [_differ(one, element) for one in same]}
+            part = partial(_replace, place=path[:-1], alone=True)
+            yield Change(part(after, members=changed), part(before, members=replaced), None, field, index)
     for place, new, old in _list_members(updated, stored):
-        after, before = (_keep(one, (), []) for one in (updated, stored))
-        kept = _replace(after, place, {})
-        yield Change(_replace(after, place, new), _replace(before, place, old), kept, "", 0)
+        for alone in (False, True):
+            part = partial(_replace, place=place, alone=alone)
+            yield Change(part(after, members=new), part(before, members=old), part(after, members={}), "", 0)
 
 
 def list_kept(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Iterator[Change]:
@@ -236,11 +241,16 @@ def _list_members(
             yield from _list_members(value, as_object(former.get(name)), (*path, name))
 
 
-def _replace(node: Mapping[str, JSON], path: tuple[str, ...], members: JSONObject) -> JSONObject:
-    """Return an object whose part at a path has these members, and otherwise only objects and names."""
-    if path:
-        return {**node, path[0]: _replace(as_object(node.get(path[0])), path[1:], members)}
-    kept = {name: one for name, one in node.items() if isinstance(one, dict) or one == [] or name in _NAMES}
+def _replace(node: Mapping[str, JSON], place: tuple[str, ...], members: JSONObject, *, alone: bool) -> JSONObject:
+    """Return an object whose part at a place has these members, and otherwise only objects and names.
+
+    With ``alone``, the other objects are missing, except those of the uppermost level, such as ``metadata``.
+    """
+    drops = alone and "apiVersion" not in node
+    others = {name: one for name, one in node.items() if not (drops and isinstance(one, dict))}
+    if place:
+        return {**others, place[0]: _replace(as_object(node.get(place[0])), place[1:], members, alone=alone)}
+    kept = {name: one for name, one in others.items() if isinstance(one, dict) or one == [] or name in _NAMES}
     return {**kept, **members}
 
 
