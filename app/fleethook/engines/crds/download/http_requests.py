@@ -1,4 +1,4 @@
-"""Sends requests for tarballs by urllib3: addresses, proxies, TLS and credentials.
+"""Sends requests for tarballs by urllib3: addresses, proxies, TLS, credentials and redirects.
 
 A download has a time limit of its own. A socket's timeout is for one read, so an origin that sends one byte of a header
 or of a handshake every few seconds never reaches it. Shutting the connection down from another thread ends each wait.
@@ -12,9 +12,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
 from urllib.parse import unquote, urljoin, urlsplit
 
 import urllib3
@@ -200,6 +200,7 @@ def refuse_private_literal(host: str) -> None:
         raise PrivateAddressError(host)
 
 
+MAX_REDIRECTS: Final = 5
 _REDIRECTING: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -243,6 +244,45 @@ def find_redirect(status: int, headers: Mapping[str, str], url: str) -> str | No
     if urlsplit(url).scheme == "https" and address.origin[0] == "http":
         raise AttemptError(Exit.HTTP, f"redirected from https to http, which is refused: {redact(address.url)[:300]}")
     return address.url
+
+
+class Hop(NamedTuple):
+    """One request of an attempt: the first one, or that of a redirect."""
+
+    url: str
+    headers: Mapping[str, str]
+    trusted: bool
+    """Whether the source's credentials may be sent to it."""
+
+
+_Answer = TypeVar("_Answer")
+
+
+def follow_redirects(
+    source: TarballSource, address: RequestAddress, headers: Mapping[str, str], send: Callable[[Hop], _Answer | str]
+) -> _Answer:
+    """Return the answer of an address after its redirects; raises AttemptError if they are too many.
+
+    Args:
+        source: The source, whose credentials go only to its own origin.
+        address: The address of the first request.
+        headers: The headers of each request beside the credentials.
+        send: Sends a request, and returns its answer, or the target of a redirect as `find_redirect` does.
+    """
+    own_origin = parse_address(source.url)
+    own = own_origin is not None and address.origin == own_origin.origin
+    hop = Hop(address.url, {**build_credential_headers(source, address, own=own), **headers}, own)
+    for _ in range(MAX_REDIRECTS + 1):
+        answer = send(hop)
+        if not isinstance(answer, str):
+            return answer
+        before, after = parse_address(hop.url), parse_address(answer)
+        if before is not None and after is not None and before.origin == after.origin:
+            hop = hop._replace(url=answer)
+        else:
+            # A redirect back to the first origin does not restore the credentials.
+            hop = Hop(answer, headers, trusted=False)
+    raise AttemptError(Exit.HTTP, f"{redact(address.url)}: more than {MAX_REDIRECTS} redirects")
 
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

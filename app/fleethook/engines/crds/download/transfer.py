@@ -26,12 +26,12 @@ from fleethook.engines.crds.download.download_errors import (
 from fleethook.engines.crds.download.http_requests import (
     DownloadDeadline,
     DownloadRequest,
+    Hop,
     RequestAddress,
     Validators,
-    build_credential_headers,
     build_tls_context,
     find_redirect,
-    parse_address,
+    follow_redirects,
     refuse_private_literal,
     send_request,
 )
@@ -44,7 +44,6 @@ ATTEMPTS: Final = 4
 """Attempts for one URL before the next mirror."""
 # The jitter keeps a fleet of operators from retrying at the same moment.
 RETRY: Final = Retry(total=ATTEMPTS - 1, backoff_factor=1, backoff_max=30, backoff_jitter=1, retry_after_max=120)
-REDIRECTS: Final = 5
 _CHUNK: Final = 65536
 _HEADERS: Final = {
     "User-Agent": "fleethook",
@@ -150,33 +149,14 @@ class TransferResult(NamedTuple):
     """URL after redirects, not redacted."""
 
 
-class _Hop(NamedTuple):
-    url: str
-    headers: Mapping[str, str]
-    trusted: bool
-    """Whether the source's credentials may be sent to it."""
-
-
 def transfer(job: Job, address: RequestAddress, validators: Validators) -> TransferResult:
     """Send a request to an address, follow its redirects, and write the body to the file; raises AttemptError."""
-    own_origin = parse_address(job.source.url)
-    own = own_origin is not None and address.origin == own_origin.origin
-    plain = _HEADERS | validators.headers()
-    hop = _Hop(address.url, build_credential_headers(job.source, address, own=own) | plain, own)
-    for _ in range(REDIRECTS + 1):
-        answer = _send(job, hop, validators)
-        if isinstance(answer, TransferResult):
-            return answer
-        before, after = parse_address(hop.url), parse_address(answer)
-        if before is not None and after is not None and before.origin == after.origin:
-            hop = hop._replace(url=answer)
-        else:
-            # A redirect back to the first origin does not restore the credentials.
-            hop = _Hop(answer, plain, trusted=False)
-    raise AttemptError(Exit.HTTP, f"{redact(address.url)}: more than {REDIRECTS} redirects")
+    return follow_redirects(
+        job.source, address, _HEADERS | validators.headers(), lambda hop: _send(job, hop, validators)
+    )
 
 
-def _send(job: Job, hop: _Hop, validators: Validators) -> TransferResult | str:
+def _send(job: Job, hop: Hop, validators: Validators) -> TransferResult | str:
     try:
         return _request(job, hop, validators)
     except AttemptError as error:
@@ -190,7 +170,7 @@ def _send(job: Job, hop: _Hop, validators: Validators) -> TransferResult | str:
     raise AttemptError(failure.exit, text, transient=failure.transient, again=failure.again, after=failure.after)
 
 
-def _request(job: Job, hop: _Hop, validators: Validators) -> TransferResult | str:
+def _request(job: Job, hop: Hop, validators: Validators) -> TransferResult | str:
     _check_host(hop.url, job.allow_hosts)
     source = job.source
     proxy = choose_proxy(hop.url, job.environment, explicit=source.proxy_url, exceptions=source.no_proxy)
@@ -217,7 +197,7 @@ def _check_host(url: str, allowed: tuple[str, ...]) -> None:
         raise AttemptError(Exit.NETWORK, "its host is not one of the allowed hosts")
 
 
-def _receive(job: Job, hop: _Hop, response: BaseHTTPResponse, known: Validators) -> TransferResult:
+def _receive(job: Job, hop: Hop, response: BaseHTTPResponse, known: Validators) -> TransferResult:
     headers, status = response.headers, response.status
     validators = Validators(headers.get("ETag", ""), headers.get("Last-Modified", "")).usable()
     if status == 304 and any(known):
