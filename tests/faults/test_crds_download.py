@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.download import http_requests
-from fleethook.engines.crds.tarball_fetch import download
+from fleethook.engines.crds.download.transfer import download
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import (

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleethook.cluster.certificates.certificate_files import new_authority
-from fleethook.engines.crds.tarball_fetch import download
+from fleethook.engines.crds.download.transfer import download
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import head, proxying, redirects, serving, tarball

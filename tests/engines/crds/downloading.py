@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.tarball_fetch import Downloaded, download
+from fleethook.engines.crds.download.transfer import Downloaded, download
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource
 from tests.engines.crds.origin import Origin
 

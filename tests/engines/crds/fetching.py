@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.tarball_fetch import Fetched, download, fetch
+from fleethook.engines.crds.download.transfer import download
+from fleethook.engines.crds.tarball_fetch import Fetched, fetch
 from fleethook.engines.crds.tarball_source import Policy, TarballSource
 from tests.engines.crds.origin import serving, tarball
 

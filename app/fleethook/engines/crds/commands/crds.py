@@ -36,8 +36,9 @@ from fleethook.engines.crds.commands.crds_options import (
     show,
     warn,
 )
+from fleethook.engines.crds.download.transfer import download
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.tarball_fetch import Fetched, download, import_file
+from fleethook.engines.crds.tarball_fetch import Fetched, import_file
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA

@@ -26,9 +26,10 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.download.transfer import TarballFile
+from fleethook.engines.crds.download.http_requests import Validators
+from fleethook.engines.crds.download.transfer import Downloaded, Downloader, Progress, TarballFile, download
 from fleethook.engines.crds.instance.source_selection import SelectedSource
-from fleethook.engines.crds.tarball_fetch import Downloaded, Downloader, Fetched, Progress, Validators, download, fetch
+from fleethook.engines.crds.tarball_fetch import Fetched, fetch
 from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from fleethook.limits import CallLimit
 from fleethook.model.json import JSON, JSONObject, as_object

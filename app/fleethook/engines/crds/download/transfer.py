@@ -1,18 +1,19 @@
-"""Makes one attempt: sends a request, follows redirects, and writes the body to the file of the download."""
+"""Downloads a tarball from its URL or a mirror, with retries; its file is complete or does not exist."""
 
 import errno
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 from urllib.parse import urlsplit
 
-from urllib3.exceptions import HTTPError, InvalidHeader
+from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
@@ -30,13 +31,16 @@ from fleethook.engines.crds.download.http_requests import (
     RequestAddress,
     Validators,
     build_tls_context,
+    check_credentials,
     find_redirect,
     follow_redirects,
+    parse_address,
     refuse_private_literal,
     send_request,
 )
 from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
 from fleethook.outbound.addresses_and_proxies import choose_proxy
+from fleethook.tracing.spans import child_span
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""
@@ -271,3 +275,134 @@ def _check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
     else:
         what = f"it begins with {beginning[:4].hex(' ')}"
     raise AttemptError(Exit.ARCHIVE, f"the body is not gzip: {what}")
+
+
+class Downloaded(NamedTuple):
+    """The result of a download."""
+
+    changed: bool
+    """False if the origin confirms the known tarball as current; then there is no file."""
+    sha256: str
+    size: int
+    validators: Validators
+    """Validators for the next conditional request; empty if a mirror answered, because they belong to one URL."""
+    final_url: str
+    """URL after redirects, redacted."""
+    attempts: int
+    """Number of attempts over all URLs, failed ones included; an attempt includes its redirects."""
+
+
+def download(
+    source: TarballSource,
+    into: Path,
+    *,
+    validators: Validators | None = None,
+    progress: Progress | None = None,
+    env_proxies: bool = True,
+    allow_private: bool = True,
+    allow_hosts: tuple[str, ...] = (),
+    sleep: Callable[[float], object] = time.sleep,
+) -> Downloaded:
+    """Download the bytes of a tarball without decoding them.
+
+    Args:
+        source: The origin and the settings of the download.
+        into: Path of a new file. It gets mode 0600, and is removed unless the download succeeds.
+        validators: Validators of the known tarball from the source's own URL.
+        progress: Called after every chunk; an exception from it ends the download.
+        env_proxies: Use the proxies of the environment if the source has none.
+        allow_private: Allow private addresses, also of the source's proxy.
+        allow_hosts: The only allowed hosts, redirects and mirrors included: names, or ``.suffix``. Empty allows any.
+        sleep: Waits between attempts.
+
+    Raises:
+        CRDsError: The download failed; the message has the error of every URL.
+    """
+    addresses = _parse_addresses(source)
+    check_credentials(source)
+    environment = os.environ if env_proxies else {}
+    with TarballFile(into, max_bytes=source.max_bytes) as file, DownloadDeadline(source.seconds) as deadline:
+        job = Job(source, file, deadline, progress, environment, allow_private, allow_hosts, sleep)
+        return _download_from_any(job, addresses, (validators or Validators()).usable())
+
+
+def _parse_addresses(source: TarballSource) -> list[RequestAddress]:
+    found = [(url, parse_address(url)) for url in (source.url, *source.mirrors)]
+    for url, address in found:
+        if address is None:
+            raise CRDsError(Exit.USAGE, f"{redact(url)}: must be an http or https URL with a host")
+    return [address for _, address in found if address is not None]
+
+
+def _download_from_any(job: Job, addresses: list[RequestAddress], validators: Validators) -> Downloaded:
+    attempts, failures = 0, list[AttemptError]()
+    for place, address in enumerate(addresses):
+        # An ETag belongs to one URL: a mirror may have other bytes with the same ETag.
+        known, retry = Validators() if place else validators, RETRY
+        while True:
+            attempts += 1
+            try:
+                with child_span("download", "client", {"url.full": redact(address.url), "fleethook.attempt": attempts}):
+                    received = _check_digest(job, transfer(job, address, known))
+                return _finish(job.file, received, attempts=attempts, own=not place)
+            except AttemptError as failure:
+                following = _wait_before_retry(job, failure, retry)
+                if following is None:
+                    failures.append(failure)
+                    break
+                retry = following
+    raise _combine_failures(failures, attempts)
+
+
+def _check_digest(job: Job, received: TransferResult) -> TransferResult:
+    expected, found = job.source.sha256.strip().lower(), job.file.sha256
+    if received.changed and expected and expected != found:
+        raise AttemptError(Exit.INTEGRITY, f"{redact(received.url)}: its sha256 is {found}, but should be {expected}")
+    return received
+
+
+def _wait_before_retry(job: Job, failure: AttemptError, retry: Retry) -> Retry | None:
+    """Wait before another attempt and return the rest of the retries; None, without waiting, to stop."""
+    if not failure.again:
+        return None
+    try:
+        rest = retry.increment("GET", error=HTTPError())
+    except MaxRetryError:
+        return None
+    delay = rest.get_backoff_time() if failure.after is None else failure.after
+    if delay >= job.deadline.left:
+        return None
+    job.sleep(delay)
+    return rest
+
+
+def _finish(file: TarballFile, received: TransferResult, *, attempts: int, own: bool) -> Downloaded:
+    validators = received.validators if own else Validators()
+    final_url = redact(received.url)
+    if not received.changed:
+        return Downloaded(False, "", 0, validators, final_url, attempts)
+    return Downloaded(True, file.finish(), file.size, validators, final_url, attempts)
+
+
+def _combine_failures(failures: list[AttemptError], attempts: int) -> CRDsError:
+    """Return one error for all URLs, with the exit code of the first one."""
+    text = "; mirror ".join(str(failure) for failure in failures)
+    if attempts > len(failures):
+        text += f" (after {attempts} attempts)"
+    return CRDsError(failures[0].exit, text, transient=any(failure.transient for failure in failures))
+
+
+class Downloader(Protocol):
+    """The interface of `download`."""
+
+    def __call__(
+        self,
+        source: TarballSource,
+        into: Path,
+        *,
+        validators: Validators | None,
+        progress: Progress | None,
+        env_proxies: bool,
+    ) -> Downloaded:
+        """Download the tarball, unless the validators show that it has not changed."""
+        ...
