@@ -8,6 +8,7 @@ It prints one line of JSON for each step. `scale_origin` replaces the apiserver,
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +26,7 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import console_indexes, create_console
 from fleethook.console.context import ConsoleContext
-from fleethook.work.threads_and_gc import pause_garbage_collector, settle_garbage_collector
+from fleethook.work.threads_and_gc import settle_garbage_collector
 from tests.console.visitor import Page, Visitor
 
 REPEATS: Final = 20
@@ -63,8 +64,8 @@ class Console:
         """Read all objects as `follow_cluster` does; yield the seconds that it took."""
         wall = time.perf_counter()
         reading = asyncio.create_task(self.source.run())
-        with pause_garbage_collector():
-            await self.source.wait_synced()
+        gc.disable()
+        await self.source.wait_synced()
         settle_garbage_collector()
         try:
             yield time.perf_counter() - wall

@@ -28,7 +28,7 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.engines.overrider.controller.overrider_controller import OverriderController
 from fleethook.model.openyurt import YURT_APP_OVERRIDER, YURT_APP_SET
 from fleethook.settings import Settings
-from fleethook.work.threads_and_gc import pause_garbage_collector, settle_garbage_collector
+from fleethook.work.threads_and_gc import settle_garbage_collector
 from tests.asgi_client import call
 
 DEPLOYMENTS = "/mutate-apps-v1-deployment"
@@ -112,7 +112,7 @@ class Server:
         engine: Any = self.app.engines["overrider"]
         controller = OverriderController(
             self.connection, self.app.store, self.source, engine.plans, per_second=self.given.rate,
-            worker=self.app.parts.worker, reading=pause_garbage_collector,
+            worker=self.app.parts.worker,
         )  # fmt: skip
         task = asyncio.create_task(controller.run())
         try:

@@ -13,13 +13,11 @@ import pytest
 
 from fleethook.work.threads_and_gc import (
     DaemonThreads,
-    GCFreezer,
     Work,
     Worker,
     begin,
     favour_event_loop,
     finish,
-    pause_garbage_collector,
     settle_garbage_collector,
 )
 from tests.waiting import NET, until
@@ -232,10 +230,6 @@ async def test_a_cancellation_ends_the_work_where_it_waits() -> None:
     assert (work_is_waiting, ended) == (True, ["ended"])
 
 
-class Cycle(list["Cycle"]):
-    """A list that has itself as an element."""
-
-
 @pytest.fixture(autouse=True)
 def restore_garbage_collector() -> Iterator[None]:
     thresholds = gc.get_threshold()
@@ -243,15 +237,6 @@ def restore_garbage_collector() -> Iterator[None]:
     gc.unfreeze()
     gc.set_threshold(*thresholds)
     gc.enable()
-
-
-def test_objects_that_are_read_during_a_pause_are_exempt_from_collection() -> None:
-    gc.unfreeze()
-    with pause_garbage_collector():
-        assert not gc.isenabled()
-        objects = [[number] for number in range(1_000)]
-    assert gc.isenabled()
-    assert gc.get_freeze_count() >= len(objects)
 
 
 def test_settling_exempts_loaded_objects_and_enables_the_collector() -> None:
@@ -262,17 +247,5 @@ def test_settling_exempts_loaded_objects_and_enables_the_collector() -> None:
     assert gc.get_freeze_count() > 0
     youngest, older, _ = gc.get_threshold()
     assert youngest > 700
-    # A run over a million objects that survived took 190 ms.
-    assert youngest * older <= 100_000
-
-
-def test_the_heap_is_frozen_without_young_cycles_each_time_the_limit_is_reached() -> None:
-    freezer = GCFreezer(10)
-    for is_frozen in (False, True, False, True):
-        gc.unfreeze()
-        cycle = Cycle()
-        cycle.append(cycle)
-        left = weakref.ref(cycle)
-        del cycle
-        freezer.add(6)
-        assert (gc.get_freeze_count() > 0, left() is None) == (is_frozen, is_frozen)
+    # A run over 100,000 objects that survived took 130 to 200 ms.
+    assert youngest * older <= 20_000

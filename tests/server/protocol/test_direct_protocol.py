@@ -1,12 +1,10 @@
 """The choice between the direct path and the ASGI app."""
 
 import asyncio
-import gc
 from typing import Any
 
 import pytest
 
-from fleethook.server.protocol.direct_protocol import MANY_YOUNG, collect_between_reviews
 from tests.server.direct_connections import (
     EXITING,
     FAILING,
@@ -74,29 +72,6 @@ BY_ASGI = 2
 )  # fmt: skip
 async def test_a_whole_review_that_needs_no_waiting_is_answered_at_once(chunks: list[bytes], writes: int) -> None:
     assert (await ask(app_for_tests(), chunks, direct=True)).writes == writes
-
-
-async def test_garbage_is_collected_after_an_answer_before_the_collector_would_run_in_a_review() -> None:
-    wire = Wire(app_for_tests(), direct=True)
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        gc.collect(0)
-        wire.protocol.data_received(WHOLE)
-        assert gc.get_count()[0] < MANY_YOUNG
-        kept: list[list[int]] = [[] for _ in range(2 * MANY_YOUNG)]
-        wire.protocol.data_received(WHOLE)
-        assert gc.get_count()[0] > len(kept) > MANY_YOUNG  # The answer comes first.
-        await turns()
-        assert gc.get_count()[0] < MANY_YOUNG
-        for _ in range(50):
-            kept += [[] for _ in range(2 * MANY_YOUNG)]
-            collect_between_reviews()
-        assert gc.get_count()[1] < 15  # Older objects are collected, too.
-    finally:
-        if was_enabled:
-            gc.enable()
-    await wire.end()
 
 
 async def test_requests_behind_one_that_waits_are_left_to_the_app_in_their_order() -> None:

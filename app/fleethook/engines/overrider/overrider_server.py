@@ -35,7 +35,6 @@ from fleethook.server.health import Check
 from fleethook.server.metrics import Gauges
 from fleethook.server.reviews.admission_endpoint import Conclude, ReviewRoute
 from fleethook.settings import Settings
-from fleethook.work.threads_and_gc import pause_garbage_collector
 
 if TYPE_CHECKING:
     from fleethook.engines.overrider.controller.overrider_controller import OverriderController
@@ -159,7 +158,6 @@ class OverriderServer(EngineServer):
             self.plans,
             registered=leadership.registered,
             worker=context.worker,
-            reading=pause_garbage_collector,
             openyurt_conflict=(lambda: "") if self.conflicts is None else self.conflicts.describe,
         )
 

@@ -11,7 +11,6 @@ bytes first.
 """
 
 import asyncio
-import gc
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
@@ -40,18 +39,6 @@ class _Answered(NamedTuple):
 
 # All connections share this cycle, because it never changes and no task waits for its event.
 _ANSWERED: Final[Any] = _Answered(asyncio.Event())
-
-
-# Half of the limits after which the collector runs by itself, in the midst of reviews: `fleethook.work.threads_and_gc`.
-MANY_YOUNG: Final = 2_500
-_MANY_COLLECTIONS: Final = 10
-
-
-def collect_between_reviews() -> None:
-    """Collect garbage after an answer instead of during the next review: a run takes up to 2 ms, a review 0.1 ms."""
-    young, collections, _ = gc.get_count()
-    if young > MANY_YOUNG:
-        gc.collect(1 if collections > _MANY_COLLECTIONS else 0)
 
 
 class _Heads:
@@ -286,8 +273,6 @@ class DirectProtocol(ClosingProtocol):
         self.cycle = _ANSWERED
         self.transport.write(self._heads.encode(reply, self.server_state.default_headers))
         self.on_response_complete()
-        if gc.get_count()[0] > MANY_YOUNG:
-            self.loop.call_soon(collect_between_reviews)
 
     def _collect(self, endpoint: Endpoint) -> bool:
         """Keep the part of a body that has arrived; return False if the app has to read it."""

@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import MatchCondition,
 from fleethook.limits import FairCache
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
-from fleethook.work.threads_and_gc import GCFreezer, Worker
+from fleethook.work.threads_and_gc import Worker
 
 # k8s.io/apiserver/pkg/apis/cel/config.go: RuntimeCELCostBudgetMatchConditions, for all conditions of one webhook.
 MAX_COST_OF_WEBHOOK: Final = 2_500_000
@@ -243,17 +243,12 @@ _COMPILING_CHARACTER: Final = 10
 _EVALUATING: Final = 100
 
 
-# The containers in memory for each node of a program.
-_CONTAINERS_PER_NODE: Final = 10
-
-
 class ConditionEvaluator:
     """Evaluates the matchConditions of all requests of a dispatcher."""
 
     def __init__(self, worker: Worker) -> None:
         """Initialize the evaluator; ``worker`` runs long functions in a thread."""
         self._cache: Final[FairCache[str, Compiled]] = FairCache(MAX_NODES, size_of=lambda program: program.size)
-        self._lasting: Final = GCFreezer()
         self._worker: Final = worker
 
     async def evaluate(
@@ -307,7 +302,6 @@ class ConditionEvaluator:
         else:
             compiled = await self._worker.run(cluster, _compile_here, expression)
         self._cache.put(owner, expression, compiled)
-        self._lasting.add(_CONTAINERS_PER_NODE * compiled.size)
         return compiled
 
 

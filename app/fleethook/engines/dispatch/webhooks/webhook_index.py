@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, 
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import ABSENT, JSONObject, count_values
 from fleethook.model.webhook_rules import EVERY, RuleAttributes
-from fleethook.work.threads_and_gc import GCFreezer, Work, Worker
+from fleethook.work.threads_and_gc import Work, Worker
 
 MAX_WEBHOOKS: Final = 1_000
 """Webhooks of a logical cluster in one phase."""
@@ -124,8 +124,6 @@ class WebhookIndex:
 
 # Values of changed configurations that are compiled on the event loop, in 3 ms. A typical webhook has 40 values.
 _SMALL: Final = 1_000
-# The containers in memory for each compiled webhook.
-_CONTAINERS: Final = 40
 
 
 class _ClusterWebhooks:
@@ -145,7 +143,6 @@ class Configurations:
         """Subscribe to a store."""
         self._store: Final = store
         self._webhooks: Final[dict[tuple[str, Phase], _ClusterWebhooks]] = {}
-        self._lasting: Final = GCFreezer()
         store.subscribe(self._record_change)
 
     def _record_change(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
@@ -196,7 +193,6 @@ class Configurations:
             if known.changed.get(name, ABSENT) is taken[name]:
                 del known.changed[name]
                 known.webhooks.replace(name, webhooks)
-                self._lasting.add(_CONTAINERS * len(webhooks))
 
 
 def compile_configurations(

@@ -20,7 +20,6 @@ workloads do not change until the kind is read. Without the overriders, the cont
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Final
 
@@ -90,7 +89,6 @@ class OverriderController:
         registered: Callable[[], Awaitable[object]] | None = None,
         openyurt_conflict: Callable[[], str] = lambda: "",
         worker: Worker | None = None,
-        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
         scheduler: Scheduler | None = None,
     ) -> None:
         """Prepare.
@@ -106,7 +104,6 @@ class OverriderController:
             registered: Waits until the webhooks are registered. None if another process registers them.
             openyurt_conflict: Returns the reason why OpenYurt's own rendering interferes, ``""`` if it does not.
             worker: Compiles large plans in a thread. None creates one.
-            reading: A context that is entered during the first read of all workloads.
             scheduler: The clock and timers. None for the running event loop.
         """
         clock = scheduler or LoopScheduler()
@@ -125,7 +122,6 @@ class OverriderController:
         self.reconciled = 0
         self.resyncs = 0
         self._kinds: Final = InputKinds(source, objects)
-        self._reading: Final = reading
         self._objects: Final = objects
         self._source: Final = source
         self._registered: Final = registered
@@ -154,8 +150,7 @@ class OverriderController:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.workloads.source.run(), name="workloads")
-                with self._reading():
-                    await self.workloads.source.wait_tried()
+                await self.workloads.source.wait_tried()
                 await self._kinds.wait_for_overriders()
                 await self.workloads.source.wait_synced()
                 await self._wait_for_registration()
