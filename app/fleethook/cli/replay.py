@@ -175,11 +175,9 @@ def _is_selected(record: Record, routes: frozenset[str], prefix: str) -> bool:
 
 def _exit(report: Report, *, is_filtered: bool) -> None:
     """Exit with the code of a complete replay."""
-    if not report.reviews and not report.problem_count:
-        reason = "no record matches --route or --rules" if is_filtered else "the recordings hold no review"
-        fail(f"nothing to replay: {reason}")
     if not report.reviews:
-        fail("nothing to replay: no record can be read")
+        reason = "no record matches --route or --rules" if is_filtered else "the recordings hold no review"
+        fail(f"nothing to replay: {'no record can be read' if report.problem_count else reason}")
     if not report.passes:
         raise SystemExit(CHECK_FAILED)
 

@@ -159,11 +159,9 @@ class Uninstaller:
         return found
 
     async def _delete_webhooks(self) -> None:
-        for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS):
+        hooks = [one for one in HOOK_CONFIGURATIONS if one.group_kind == INTERPRETER_CONFIGURATION]
+        for resource in (MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, *hooks):
             await self._delete_all(resource, await self.list_objects(resource, is_our_configuration))
-        for resource in HOOK_CONFIGURATIONS:
-            if resource.group_kind == INTERPRETER_CONFIGURATION:
-                await self._delete_all(resource, await self.list_objects(resource, is_our_configuration))
 
     async def _handle_definitions(self) -> None:
         """Delete or keep the CustomResourceDefinitions of fleethook, and name the rest of a release."""

@@ -231,11 +231,13 @@ def _note_other_namespaces(every: Sequence[Document], selected: Sequence[Documen
         write_error(f"note: -n {namespace}: there is no object in this namespace, but in {list_some(others)}")
 
 
-def _place(document: Document, namespace: str) -> Document:
+def _place(document: Document, namespace: str, kinds: Collection[GroupKind] = NAMESPACED) -> Document:
+    """Return an object of one of these kinds in the namespace, if it names none."""
     key = key_of(document.object)
-    if key.namespace or key.group_kind not in NAMESPACED:
+    if key.namespace or key.group_kind not in kinds:
         return document
-    return _move(document, namespace)
+    metadata = {**document.object["metadata"], "namespace": namespace}
+    return document._replace(object={**document.object, "metadata": metadata})
 
 
 def note_unused(files: Sequence[Path], documents: Sequence[Document], resources: Sequence[WatchedResource]) -> None:
@@ -308,7 +310,6 @@ def check_options(options: SourceOptions, files_option: str = "-f") -> None:
         fail(f"give only one of --kcp-export and {'--kcp' if options.kcp else files_option}")
 
 
-_DEFAULT_NAMESPACE: Final = "default"
 _SERVER_METADATA: Final = (
     "uid",
     "resourceVersion",
@@ -338,7 +339,7 @@ def overlay(
     namespaced = NAMESPACED | {key.group_kind for key in objects if key.namespace}
     applied: dict[ObjectKey, Document] = {}
     for manifest in manifests:
-        located = _set_namespace(manifest, objects, namespace=namespace, namespaced=namespaced)
+        located = manifest if namespace is None else _place(manifest, namespace, namespaced)
         key = key_of(located.object)
         if kcp and not key.cluster:
             fail(f"{manifest.place}: the logical cluster is unknown: add the annotation {CLUSTER_ANNOTATION}")
@@ -349,35 +350,6 @@ def overlay(
         applied[key] = located if present is None else located._replace(object=_replace(located.object, present.object))
     # Objects that change keep their places.
     return [*{**objects, **applied}.values()], frozenset(applied)
-
-
-def _set_namespace(
-    manifest: Document,
-    objects: dict[ObjectKey, Document],
-    *,
-    namespace: str | None,
-    namespaced: Collection[GroupKind],
-) -> Document:
-    """Return a manifest in the namespace of the object that it changes.
-
-    For a cluster, a manifest without namespace is in that of the kubeconfig's context, as for kubectl. In files, an
-    object without namespace and one in the namespace ``default`` are the same object.
-    """
-    key = key_of(manifest.object)
-    if namespace is not None:
-        missing = not key.namespace and key.group_kind in namespaced
-        return _move(manifest, namespace) if missing else manifest
-    other = {"": _DEFAULT_NAMESPACE, _DEFAULT_NAMESPACE: ""}.get(key.namespace)
-    if other is not None and key not in objects and key._replace(namespace=other) in objects:
-        return _move(manifest, other)
-    return manifest
-
-
-def _move(manifest: Document, namespace: str) -> Document:
-    metadata = {**manifest.object["metadata"], "namespace": namespace}
-    if not namespace:
-        del metadata["namespace"]
-    return manifest._replace(object={**manifest.object, "metadata": metadata})
 
 
 def _replace(manifest: JSONObject, live: JSONObject) -> JSONObject:
