@@ -1,8 +1,10 @@
 """POST a body to a webhook and return the response, as kube-apiserver does (k8s.io/apiserver/pkg/util/webhook)."""
 
 import asyncio
+import contextlib
 import errno
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, NoReturn, Self
 
@@ -17,19 +19,16 @@ from fleethook.outbound.addresses_and_proxies import refuse_private_number
 from fleethook.outbound.certificate_trust import TrustError, load_roots
 from fleethook.outbound.connection_pools import PoolKey, Pools
 from fleethook.outbound.http_exchange import (
-    MAX_RETRIES,
     CallError,
     FailureLog,
     NotCalledError,
     OverloadedError,
     SingleWriteBody,
     describe_error,
-    discard,
     posting,
     private_address_in,
     quoted,
     read_response,
-    retry_after,
 )
 from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 from fleethook.tracing.spans import propagated_headers
@@ -49,7 +48,6 @@ _HEADERS: Final = {
 
 # The system cannot open another connection, which is no fault of the webhook.
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
-_TOO_MANY_REQUESTS: Final = 429
 MAX_CALLS: Final = 512
 """Calls in flight of all consumers. Each call uses one connection."""
 _CALLS_PART: Final = 8
@@ -236,12 +234,12 @@ class HookClient:
         """Return the response after the retries that the webhook asks for. It is one call for the limit."""
         for _ in range(MAX_RETRIES):
             response = await self._send(session, call)
-            seconds = retry_after(response)
+            seconds = _read_retry_after(response)
             if seconds is None:
                 return response
             if asyncio.get_running_loop().time() + seconds >= call.until:
                 await self._fail_early(response, call, seconds)
-            await discard(response)
+            await _discard(response)
             await asyncio.sleep(seconds)
             await self._wait_to_start()
             self.retries["429" if response.status == _TOO_MANY_REQUESTS else "5xx"] += 1
@@ -278,6 +276,43 @@ class HookClient:
             raise
         response.release()
         return body
+
+
+MAX_RETRIES: Final = 10
+"""Retries of one call (``maxRetries`` of a request in client-go)."""
+_TOO_MANY_REQUESTS: Final = 429
+_SERVER_ERROR: Final = 500
+# The syntax of Go's strconv.Atoi. For a date, which RFC 9110 also allows, client-go does not retry.
+_RETRY_SECONDS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+# client-go reads this much of an unused response, so that the connection can be reused.
+_MAX_DISCARDED_BYTES: Final = 2048
+
+
+def _read_retry_after(response: aiohttp.ClientResponse) -> int | None:
+    """Return the seconds until the retry that a webhook asks for, None if it asks for none."""
+    if response.status != _TOO_MANY_REQUESTS and response.status < _SERVER_ERROR:
+        return None
+    text = response.headers.get("Retry-After", "").strip(" \t")
+    return max(int(text), 0) if _RETRY_SECONDS.fullmatch(text) else None
+
+
+async def _discard(response: aiohttp.ClientResponse) -> None:
+    """Discard a response; its connection is reused only if the response is short and complete."""
+    left = _MAX_DISCARDED_BYTES
+    complete = False
+    try:
+        # An incomplete response does not prevent the retry; client-go ignores such errors, too.
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            if (response.content_length or 0) <= left:
+                while chunk := await response.content.read(left):
+                    left -= len(chunk)
+            complete = response.content.at_eof()
+    finally:
+        # This also runs if the deadline cancels the read.
+        if complete:
+            response.release()
+        else:
+            response.close()
 
 
 def called_url(url: str, seconds: float) -> URL:
