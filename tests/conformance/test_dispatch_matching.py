@@ -17,13 +17,13 @@ from fleethook.engines.dispatch.call.review_and_response import (
 from fleethook.engines.dispatch.call.webhook_caller import Audit
 from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.dispatcher import limit_warnings
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rule_matching import (
+from fleethook.engines.dispatch.match.attributes_and_rules import (
     EquivalentIndex,
     WebhookInvocation,
     build_attributes,
     find_invocation,
 )
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
 from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.model.admission import Status

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
-from fleethook.engines.dispatch.match.rule_matching import EquivalentIndex
+from fleethook.engines.dispatch.match.attributes_and_rules import EquivalentIndex
 from fleethook.engines.dispatch.webhook_explanation import ExplainedWebhook, Explanation, explain, find_nearest_miss
 from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
 from fleethook.model.gvk import GroupVersionResource

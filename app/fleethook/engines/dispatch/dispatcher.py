@@ -13,9 +13,9 @@ from fleethook.engines.dispatch.call.recorded_answers import CallTrace
 from fleethook.engines.dispatch.call.review_and_response import Patcher
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
+from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, build_attributes, read_claimed_cluster
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
 from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
-from fleethook.engines.dispatch.match.rule_matching import Attributes, build_attributes, read_claimed_cluster
 from fleethook.engines.dispatch.match.should_call import (
     CallWebhook,
     NamespaceLabels,
@@ -98,7 +98,7 @@ class Dispatcher:
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown
                 (`fleethook.engines.dispatch.schema_owner`), and report only the first denial.
-            sends_as_kcp: As for `fleethook.engines.dispatch.match.rule_matching.build_attributes`.
+            sends_as_kcp: As for `fleethook.engines.dispatch.match.attributes_and_rules.build_attributes`.
             traces: Return the calls that an answer depended on.
         """
         self._traces: Final = traces

@@ -20,7 +20,7 @@ from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Observe, WebhookCaller
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispatcher
-from fleethook.engines.dispatch.match.rule_matching import Attributes
+from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.version_conversion import ConversionError, NeedsWebhook, ObjectConverter
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupKind, GroupVersionKind

@@ -13,7 +13,7 @@ from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
 from fleethook.engines.dispatch.input_request import InputRequest
-from fleethook.engines.dispatch.match.rule_matching import Attributes, EquivalentIndex, WebhookInvocation
+from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, EquivalentIndex, WebhookInvocation
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
     NamespaceLabels,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.match.attributes_and_rules import build_attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rule_matching import build_attributes
 from fleethook.engines.dispatch.match.should_call import (
     NamespaceLabels,
     build_rule_attributes,

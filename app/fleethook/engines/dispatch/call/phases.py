@@ -15,7 +15,7 @@ from fleethook.engines.dispatch.call.review_and_response import (
     check_patched,
 )
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
-from fleethook.engines.dispatch.match.rule_matching import Attributes
+from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext, VersionedRequest
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook

@@ -10,7 +10,7 @@ import msgspec
 
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
-from fleethook.engines.dispatch.match.rule_matching import Attributes
+from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallWebhook, NamespaceLabels
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook

@@ -27,6 +27,7 @@ from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.input_request import InputDocument, InputRequest, find_problem, is_review
+from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     find_definition,
@@ -34,7 +35,6 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     is_namespaced,
 )
 from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_resource
-from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES

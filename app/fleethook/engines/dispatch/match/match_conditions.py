@@ -20,7 +20,7 @@ from fleethook.cel.program import (
     compute_expanded_length,
 )
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
-from fleethook.engines.dispatch.match.rule_matching import Attributes
+from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.webhooks.compiled_webhook import MatchCondition, Webhook
 from fleethook.limits import FairCache
 from fleethook.model.gvk import GroupVersionKind

@@ -11,12 +11,12 @@ from fleethook.cel.program import Activation
 from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
+from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
     ConditionEvaluator,
     build_condition_request,
 )
-from fleethook.engines.dispatch.match.rule_matching import Attributes
 from fleethook.engines.dispatch.webhooks.compiled_webhook import GROUP, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.formats.labels import read_labels

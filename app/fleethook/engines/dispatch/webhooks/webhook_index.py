@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
+from fleethook.engines.dispatch.match.attributes_and_rules import EquivalentIndex, WebhookInvocation, find_invocation
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.rule_matching import EquivalentIndex, WebhookInvocation, find_invocation
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, Webhook, compile_webhooks, set_defaults
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import ABSENT, JSONObject, count_values
