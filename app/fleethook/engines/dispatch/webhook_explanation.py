@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.cel.check.reads import list_reads
+from fleethook.cel.check.null_reads import list_reads
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, Deadline

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import product
 from typing import Final, NamedTuple
 
-from fleethook.cel.check.reads import NULLS, read_null
+from fleethook.cel.check.null_reads import NULLS, read_null
 from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.program import Activation, compile_condition
 from fleethook.cluster.store import StoreView

@@ -1,6 +1,6 @@
 import pytest
 
-from fleethook.cel.check.reads import list_reads, read_null
+from fleethook.cel.check.null_reads import list_reads, read_null
 
 
 @pytest.mark.parametrize(
