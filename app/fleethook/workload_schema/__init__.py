@@ -3,9 +3,9 @@
 The package data is generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
 """
 
-from fleethook.workload_schema.check import check_decoded, check_workload
 from fleethook.workload_schema.json_schema import WorkloadFinding
 from fleethook.workload_schema.normalize import DecodedParts, decode_workload, normalize_workload
+from fleethook.workload_schema.workload_check import check_decoded, check_workload
 
 __all__ = [
     "DecodedParts",

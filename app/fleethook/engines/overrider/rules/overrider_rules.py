@@ -26,7 +26,7 @@ from fleethook.model.formats.labels import validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values, enumerate_objects
 from fleethook.model.openyurt import GROUP, SUBJECT_VERSIONS, YURT_APP_OVERRIDER
-from fleethook.workload_schema.check import find_errors
+from fleethook.workload_schema.workload_check import find_errors
 
 SELECTOR: Final = ("matchLabels", "matchExpressions")
 MAX_VALUES: Final = 10_000

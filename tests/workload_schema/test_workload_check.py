@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from fleethook.workload_schema import WorkloadFinding, check_workload
-from fleethook.workload_schema.check import (
+from fleethook.workload_schema.go_structs import load_structs
+from fleethook.workload_schema.workload_check import (
     DISCRIMINATED,
     MAX_FINDINGS,
     MAX_LISTED_BYTES,
     find_violations,
     load_choices,
 )
-from fleethook.workload_schema.go_structs import load_structs
 from tests.workload_samples import full_deployment, full_stateful_set
 
 POD = "/spec/template/spec"
