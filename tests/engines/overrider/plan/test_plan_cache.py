@@ -12,7 +12,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import MAX_FILLED, FilledPlans, PlanCache, PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
-from fleethook.engines.overrider.render.delta import Assign, ObjectDelta
+from fleethook.engines.overrider.render.template_delta import Assign, ObjectDelta
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, tweaks_of
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET

@@ -31,8 +31,8 @@ from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.delta import schema_at
 from fleethook.engines.overrider.render.member_differences import Identity, describe_identity, index_elements
+from fleethook.engines.overrider.render.template_delta import schema_at
 from fleethook.engines.overrider.rollout.preview import (
     CellKey,
     FieldChange,

@@ -14,8 +14,8 @@ from fleethook.engines.overrider.entries.patch_paths import (
     missing_parent,
     pointer_of,
 )
-from fleethook.engines.overrider.render.delta import Token, delta_of, leaves, schema_at, value_at
 from fleethook.engines.overrider.render.member_differences import CONTAINER_LISTS, merge_repeated
+from fleethook.engines.overrider.render.template_delta import Token, delta_of, leaves, schema_at, value_at
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import GROUP, NODEPOOL_TOKEN

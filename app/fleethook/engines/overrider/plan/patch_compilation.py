@@ -5,7 +5,6 @@ from operator import is_
 from typing import Final, NamedTuple, TypeVar
 
 from fleethook.engines.overrider.plan.plan import Plan
-from fleethook.engines.overrider.render.delta import Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path
 from fleethook.engines.overrider.render.precompiled_patch import (
     REPLICAS_POINTER,
@@ -14,6 +13,7 @@ from fleethook.engines.overrider.render.precompiled_patch import (
     ExpectedWorkload,
     PrecompiledPatch,
 )
+from fleethook.engines.overrider.render.template_delta import Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY
 from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.patch import format_pointer, identical

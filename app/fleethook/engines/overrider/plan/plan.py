@@ -22,7 +22,8 @@ from fleethook.engines.overrider.entries.entry_steps import (
     warn_about_unknown_containers,
 )
 from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
-from fleethook.engines.overrider.render.delta import (
+from fleethook.engines.overrider.render.overlay import overlay
+from fleethook.engines.overrider.render.template_delta import (
     Assign,
     Change,
     Leaf,
@@ -33,7 +34,6 @@ from fleethook.engines.overrider.render.delta import (
     name_tokens,
     without_removed,
 )
-from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.undo import as_annotation, hash_text, undo_of
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1
 from fleethook.engines.overrider.template.pool_template import (

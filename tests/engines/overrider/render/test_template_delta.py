@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fleethook.engines.overrider.render.delta import (
+from fleethook.engines.overrider.render.template_delta import (
     Leaf,
     apply_delta,
     delta_of,
