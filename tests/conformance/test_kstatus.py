@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from fleethook.cluster.store import Store
+from fleethook.engines.interpret.conventions.conventional_kinds import ConventionsLayer
 from fleethook.engines.interpret.conventions.health_and_status import judge_health
-from fleethook.engines.interpret.conventions.kinds import ConventionsLayer
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
 from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.script_runner import Runner

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fleethook.engines.interpret.conventions.kinds import ConventionsLayer
+from fleethook.engines.interpret.conventions.conventional_kinds import ConventionsLayer
 from fleethook.engines.interpret.interpreter_chain import (
     Chain,
     Layer,

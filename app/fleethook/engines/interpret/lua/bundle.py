@@ -24,7 +24,7 @@ import yaml
 
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.store import StoreView
-from fleethook.engines.interpret.conventions.kinds import ConventionalKind
+from fleethook.engines.interpret.conventions.conventional_kinds import ConventionalKind
 from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, read_fixtures
 from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization

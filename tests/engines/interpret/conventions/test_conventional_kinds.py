@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.conventions.kinds import (
+from fleethook.engines.interpret.conventions.conventional_kinds import (
     ConventionalKind,
     ConventionsLayer,
     ReferenceRule,
