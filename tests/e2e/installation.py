@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleethook.cluster.registration.configuration_objects import find_conditions
+from fleethook.cluster.registration.own_webhooks import find_conditions
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,

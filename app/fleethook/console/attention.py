@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from fleethook.cluster.registration.configuration_objects import LABELS
+from fleethook.cluster.registration.own_webhooks import LABELS
 from fleethook.cluster.registration.rule_webhooks import describe_outage, read_server_namespace
 from fleethook.cluster.store import PartState
 from fleethook.console.reviews.review_index import ReviewSummary

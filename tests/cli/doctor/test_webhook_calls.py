@@ -10,7 +10,7 @@ from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
 from fleethook.cli.doctor.webhook_calls import CallExaminer, judge, list_probes
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.cluster.registration.own_webhooks import (
     Reference,
     ServiceReference,
     URLReference,

@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.registration.configuration_objects import LABELS, MUTATING, ServiceReference, configuration_path
+from fleethook.cluster.registration.own_webhooks import LABELS, MUTATING, ServiceReference, configuration_path
 from fleethook.cluster.registration.registrar import (
     CAInjector,
     ChangingConfigurations,

@@ -7,7 +7,7 @@ import pytest
 from fleethook.admission import mutate, validate
 from fleethook.admission.rule_options import SYSTEM_NAMESPACES
 from fleethook.admission.tested_rule import Rule
-from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, ServiceReference
+from fleethook.cluster.registration.own_webhooks import MUTATING, VALIDATING, ServiceReference
 from fleethook.cluster.registration.rule_webhooks import (
     CONTROL_PLANE,
     build_rule_configurations,

@@ -22,7 +22,7 @@ from fleethook.cluster.leader_election import (
     create_identity,
     find_namespace,
 )
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.cluster.registration.own_webhooks import (
     find_exempt_namespaces,
     find_reference,
     webhook_configurations,

@@ -36,7 +36,7 @@ from fleethook.cluster.certificates.certificate_files import (
     renew_certificates,
 )
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.registration.configuration_objects import MUTATING, VALIDATING, service_of
+from fleethook.cluster.registration.own_webhooks import MUTATING, VALIDATING, service_of
 from fleethook.cluster.registration.rule_webhooks import describe_outage
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError

@@ -10,7 +10,7 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import APPLY_PATCH, JSON_PATCH, Connection
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.cluster.registration.own_webhooks import (
     LABELS,
     Reference,
     ca_bundles,

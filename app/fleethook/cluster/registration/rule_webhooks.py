@@ -12,7 +12,7 @@ from typing import Any, Final
 from fleethook.admission.pod_templates import list_targets
 from fleethook.admission.rule_options import Declaration, list_named_namespaces
 from fleethook.admission.tested_rule import Rule
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.cluster.registration.own_webhooks import (
     MUTATING,
     VALIDATING,
     OwnWebhook,

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, INTERPRETING, karmada_config
-from fleethook.cluster.registration.configuration_objects import find_reference
+from fleethook.cluster.registration.own_webhooks import find_reference
 from fleethook.cluster.registration.paths import (
     EXPLORE,
     EXPLORE_BAR,

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.cluster.registration.own_webhooks import (
     MUTATING,
     VALIDATING,
     ServiceReference,

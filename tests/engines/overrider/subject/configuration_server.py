@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.cluster.registration.own_webhooks import (
     ServiceReference,
     find_conditions,
     webhook_configurations,

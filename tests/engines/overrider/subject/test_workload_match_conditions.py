@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.configuration_objects import find_conditions
+from fleethook.cluster.registration.own_webhooks import find_conditions
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     EVERY_NAMESPACE,
     MAX_ANNOTATION_BYTES,

@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.admission.decorators_and_files import load_rules
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.registration.configuration_objects import ServiceReference
+from fleethook.cluster.registration.own_webhooks import ServiceReference
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.console_server import create_console

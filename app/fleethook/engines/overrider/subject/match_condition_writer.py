@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.cluster.registration.own_webhooks import (
     BOUND_CONDITION,
     MUTATING,
     configuration_path,

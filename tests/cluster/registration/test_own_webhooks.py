@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleethook.app import create_app
-from fleethook.cluster.registration.configuration_objects import (
+from fleethook.cluster.registration.own_webhooks import (
     ServiceReference,
     URLReference,
     ca_bundles,
