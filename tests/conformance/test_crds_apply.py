@@ -9,7 +9,7 @@ import yaml
 from fleethook.engines.crds.archive.crd_content import Tree, YAMLBudget, read_object
 from fleethook.engines.crds.archive.crd_patches import build_patches, build_values, substitute
 from fleethook.engines.crds.instance.karmada_instance import webhook_name
-from fleethook.engines.crds.tarball_source import CRDsError
+from fleethook.engines.crds.sources_and_errors import CRDsError
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 

@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.engines.crds.download import http_requests
 from fleethook.engines.crds.download.transfer import download
-from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import (
     Answer,

@@ -11,7 +11,7 @@ from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
 from fleethook.engines.crds.download.http_requests import Validators
 from fleethook.engines.crds.download.transfer import Downloaded, Downloader, Progress, download
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource, redact
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy, TarballSource, redact
 
 Result = Literal["downloaded", "revalidated", "cached", "stale", "imported"]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from fleethook.engines.crds.archive.crd_content import Content, Tree, YAMLBudget, read_object
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import crd, patch
 
 

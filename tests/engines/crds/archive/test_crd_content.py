@@ -12,7 +12,7 @@ from fleethook.engines.crds.archive.crd_content import (
     describe,
 )
 from fleethook.engines.crds.archive.tarball_unpacking import verify
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, members, patch, small
 
 DIRECTORIES = {"crds", "crds/bases", "crds/patches"}

@@ -24,7 +24,7 @@ from fleethook.engines.crds.archive.crd_patches import (
     render_tree,
     substitute,
 )
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, patch, small
 
 AUTHORITY = new_authority(now=datetime.now(UTC))

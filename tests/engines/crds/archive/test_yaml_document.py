@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits, YAMLBudget, YAMLDocument, read_document
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 
 
 def read(text: str, **limits: int) -> YAMLDocument:

@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, dotted, release, small
 from tests.waiting import NET
 

@@ -10,7 +10,7 @@ from fleethook.engines.crds.commands.crds_options import (
     select_sources,
 )
 from fleethook.engines.crds.instance.source_selection import SelectedSource
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy
 from tests.cli.conftest import WriteYAML
 
 

@@ -21,8 +21,8 @@ from fleethook.engines.crds.controller.instance_fetches import (
     build_downloader,
 )
 from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
 from fleethook.engines.crds.tarball_fetch import Fetched, fetch
-from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import CURRENT
 from fleethook.work.threads_and_gc import DaemonThreads

@@ -23,7 +23,7 @@ from fleethook.engines.crds.download.http_requests import (
     parse_address,
     send_request,
 )
-from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
 from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection

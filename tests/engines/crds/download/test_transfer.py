@@ -12,7 +12,7 @@ import pytest
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.download.http_requests import DownloadDeadline, Validators, parse_address
 from fleethook.engines.crds.download.transfer import Job, TarballFile, TransferResult, download, transfer
-from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, fetched, refused
 from tests.engines.crds.origin import Origin, chunked, proxying, redirects, says, serving, tarball
 from tests.waiting import NET

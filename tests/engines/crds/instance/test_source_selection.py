@@ -9,7 +9,7 @@ from hypothesis import given
 
 from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.engines.crds.instance.source_selection import SecretReferences, SelectedSource, select_source
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy, TarballSource
 from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"

@@ -19,7 +19,7 @@ from fleethook.engines.crds.archive.crd_content import (
     read_object,
 )
 from fleethook.engines.crds.instance.karmada_instance import webhook_name
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 from fleethook.model.formats.labels import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema

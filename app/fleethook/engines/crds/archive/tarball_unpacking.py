@@ -34,7 +34,7 @@ from fleethook.engines.crds.archive.crd_content import (
     advise,
     show_name,
 )
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 
 _PIECE: Final = 64 * 1024
 _GZIP_ONLY: Final = 31  # zlib: 15 bits of window, and 16 for "a gzip header and trailer, nothing else"

@@ -17,7 +17,7 @@ import msgspec
 
 from fleethook.engines.crds.archive.crd_content import ArchiveLimits
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 
 RECORD: Final = ".meta.json"
 TARBALL: Final = "crds.tar.gz"

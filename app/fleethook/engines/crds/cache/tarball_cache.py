@@ -35,7 +35,7 @@ from fleethook.engines.crds.cache.cache_entry import (
     translate_os_errors,
     write_record,
 )
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 
 LOCK_SECONDS: Final = 30.0
 """Longest wait for the lock, which is held for a rename or for reading one entry, never during a download."""

@@ -38,8 +38,8 @@ from fleethook.engines.crds.commands.crds_options import (
 )
 from fleethook.engines.crds.download.transfer import download
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, TarballSource, redact
 from fleethook.engines.crds.tarball_fetch import Fetched, import_file
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.operator import KARMADA
 

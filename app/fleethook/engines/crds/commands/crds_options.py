@@ -17,8 +17,8 @@ from fleethook.cli.output.text_output import show_download, write, write_error, 
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
 from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy, TarballSource, redact
 from fleethook.engines.crds.tarball_fetch import Fetched, fetch
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource, redact
 from fleethook.model.operator import KARMADA, SHA256_FORM
 
 

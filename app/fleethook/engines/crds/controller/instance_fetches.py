@@ -29,8 +29,8 @@ from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.download.http_requests import Validators
 from fleethook.engines.crds.download.transfer import Downloaded, Downloader, Progress, TarballFile, download
 from fleethook.engines.crds.instance.source_selection import SelectedSource
+from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
 from fleethook.engines.crds.tarball_fetch import Fetched, fetch
-from fleethook.engines.crds.tarball_source import CRDsError, Credentials, Exit, TarballSource
 from fleethook.limits import CallLimit
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.tracing.spans import StartRoot, enter_span

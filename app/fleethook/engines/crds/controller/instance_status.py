@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.status_conditions import Condition, build_conditions
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 from fleethook.engines.crds.tarball_fetch import Fetched, Result
-from fleethook.engines.crds.tarball_source import CRDsError, Exit
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject, as_object
 

@@ -54,7 +54,7 @@ from fleethook.engines.crds.instance.karmada_instance import (
     needs_reconcile,
 )
 from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.tarball_source import CRDsError, redact
+from fleethook.engines.crds.sources_and_errors import CRDsError, redact
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import API_VERSION, KARMADA
 from fleethook.tracing.spans import StartRoot

@@ -38,7 +38,7 @@ from fleethook.engines.crds.download.http_requests import (
     refuse_private_literal,
     send_request,
 )
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, TarballSource, redact
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, TarballSource, redact
 from fleethook.outbound.addresses_and_proxies import choose_proxy
 from fleethook.tracing.spans import child_span
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from fleethook.engines.crds.instance.karmada_instance import is_release, read_instance_release
-from fleethook.engines.crds.tarball_source import redact
+from fleethook.engines.crds.sources_and_errors import redact
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
 from fleethook.model.formats.field_errors import (
     FieldError,

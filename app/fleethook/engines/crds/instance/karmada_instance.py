@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 
 _URL: Final = "https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"

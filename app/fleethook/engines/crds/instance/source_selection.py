@@ -15,7 +15,7 @@ from fleethook.engines.crds.instance.instance_validation import (
     warn_about_release,
 )
 from fleethook.engines.crds.instance.karmada_instance import build_release_url, parse_release, read_instance_release
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, Policy, TarballSource
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy, TarballSource
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import CRDTarball, HTTPSource, LocalSource
 

@@ -9,7 +9,7 @@ from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, redact
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, redact
 from fleethook.model.formats.text import escape
 
 _READING: Final = "reading the cache"

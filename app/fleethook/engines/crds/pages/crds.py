@@ -28,7 +28,7 @@ from fleethook.engines.crds.pages.crd_entries import (
     list_files,
     read_content,
 )
-from fleethook.engines.crds.tarball_source import CRDsError, Exit, redact
+from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, redact
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.operator import KARMADA
