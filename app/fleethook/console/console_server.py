@@ -24,7 +24,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.store import Index, Store
 from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext, engine_pages
-from fleethook.console.forms import RequestGuard
+from fleethook.console.forms_and_guard import RequestGuard
 from fleethook.console.pages import overview, reviews, search
 from fleethook.console.rendering import load_templates, render
 from fleethook.console.reviews.review_index import ReviewIndex

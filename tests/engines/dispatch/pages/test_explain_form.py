@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import Store, key_of
-from fleethook.console.forms import FormFieldError
+from fleethook.console.forms_and_guard import FormFieldError
 from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
 from fleethook.engines.dispatch.input_request import RequestOperation
 from fleethook.engines.dispatch.pages.explain_form import (

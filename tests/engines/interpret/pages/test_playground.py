@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.console.forms import FormError
+from fleethook.console.forms_and_guard import FormError
 from fleethook.engines.interpret.lua.bundle import read_bundle
 from fleethook.engines.interpret.pages.playground import (
     EXAMPLES,

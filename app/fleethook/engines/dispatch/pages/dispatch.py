@@ -17,7 +17,7 @@ from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, FindingCount, LintFinding, list_object_lines
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, has_kinds
-from fleethook.console.forms import FormError, FormFieldError, FormFields
+from fleethook.console.forms_and_guard import FormError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView
-from fleethook.console.forms import FormFieldError, read_document
+from fleethook.console.forms_and_guard import FormFieldError, read_document
 from fleethook.console.rendering import dump_yaml
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError

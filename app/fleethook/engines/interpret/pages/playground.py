@@ -17,7 +17,7 @@ import yaml
 
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper
 from fleethook.cluster.store import Stored
-from fleethook.console.forms import FormError, FormFieldError, limit_text, read_documents, read_value
+from fleethook.console.forms_and_guard import FormError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.interpreter_chain import Chain, Explained
 from fleethook.engines.interpret.interpreter_fixtures import find_operation, name_results, read_fixture
 from fleethook.engines.interpret.lua.customization_rules import (

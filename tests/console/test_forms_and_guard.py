@@ -4,7 +4,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.responses import PlainTextResponse
 
-from fleethook.console.forms import (
+from fleethook.console.forms_and_guard import (
     MAX_BODY_BYTES,
     FormError,
     FormFieldError,
