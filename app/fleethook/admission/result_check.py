@@ -15,7 +15,7 @@ from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate
 from fleethook.patch import apply
 from fleethook.patch.pointer import escape
 from fleethook.patch.pointer import format_tokens as format_pointer
-from fleethook.workload_schema.struct_rules import check_metadata
+from fleethook.workload_schema.pod_rules import check_metadata
 
 POD: Final = GroupKind("", "Pod")
 _CONFIG_MAP: Final[JSONObject] = {"apiVersion": "v1", "kind": "ConfigMap"}

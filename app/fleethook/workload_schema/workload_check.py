@@ -31,7 +31,7 @@ from fleethook.workload_schema.json_schema import (
     shown_value,
 )
 from fleethook.workload_schema.normalize import decode_workload
-from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
+from fleethook.workload_schema.pod_rules import STRUCT_RULES, Rule
 from fleethook.workload_schema.value_marks import as_sample
 
 
