@@ -17,7 +17,7 @@ from jsonschema_rs import Draft4Validator, ValidationError
 
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.patch import format_pointer
-from fleethook.workload_schema.container_rules import CONTAINER_RULES
+from fleethook.workload_schema.container_and_workload_rules import CONTAINER_RULES
 from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
 from fleethook.workload_schema.json_schema import (
     FORMATS,
