@@ -23,10 +23,6 @@ from fleethook.work.threads_and_gc import Worker
 
 REVIEWS: Final = "fleethook_reviews_total"
 DURATIONS: Final = "fleethook_review_duration_seconds_bucket"
-MAX_SERIES: Final = 5_000
-"""Series that are read. A server has one for each route, operation and outcome, and 18 for each route."""
-MAX_LABEL_CHARACTERS: Final = 64
-"""Longer values of labels are cut: the outcomes of fleethook have at most 10 characters."""
 # A double counts up to this number without gaps; a sum of further ones could be infinite.
 _MAX_VALUE: Final = 2.0**53
 _PREFIXES: Final = (REVIEWS, DURATIONS)
@@ -50,8 +46,6 @@ def read_sample(text: str, *, time: float) -> Sample:
     wanted = [line for line in text.split("\n") if line.startswith(_PREFIXES)]
     if not wanted:
         raise MetricsError("the answer has no metrics of fleethook: give the URL of a server's /metrics")
-    if len(wanted) > MAX_SERIES:
-        raise MetricsError(f"the answer has more than {MAX_SERIES} series of reviews")
     try:
         lines = [line for family in text_string_to_metric_families("\n".join(wanted) + "\n") for line in family.samples]
         return _collect(lines, time)
@@ -63,7 +57,7 @@ def _collect(lines: Iterable[Line], time: float) -> Sample:
     reviews: dict[tuple[str, str, str], float] = {}
     buckets: dict[tuple[str, float], float] = {}
     for line in lines:
-        labels = {name: value[:MAX_LABEL_CHARACTERS] for name, value in line.labels.items()}
+        labels = line.labels
         if not 0 <= line.value < _MAX_VALUE:  # a NaN, too
             continue
         if line.name == REVIEWS:
@@ -83,8 +77,6 @@ MAX_BODY_BYTES: Final = 8 << 20
 """The largest answer. 1,000 logical clusters, the default limit of series, make 4 MB."""
 TIMEOUT_SECONDS: Final = 10.0
 """Until the answer of a server is complete."""
-MAX_FILE_BYTES: Final = 1 << 20
-"""The largest file with authorities."""
 _HEADERS: Final = {"Accept": "text/plain; version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "fleethook"}
 
 
@@ -211,18 +203,10 @@ def _decode(body: bytes, at: float) -> Sample:
 def _make_tls_context(target: MetricsTarget) -> ssl.SSLContext:
     if target.ca_file is None:
         return create_context("")
-    bundle = _read(target.ca_file)
+    bundle = target.ca_file.read_bytes()
     if not bundle:  # An empty bundle would mean the authorities of the system.
         raise TrustError(f"{target.ca_file} has no certificate")
     return create_context(base64.b64encode(bundle).decode())
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        content = stream.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise MetricsError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-    return content
 
 
 KEPT_SECONDS: Final = 5.0

@@ -77,8 +77,6 @@ def count_objects(store: Store) -> list[KindCount]:
 
 MISSING: Final = "-"
 """The text of a figure that was not measured."""
-MAX_ROWS: Final = 60
-"""Rows of the table, the newest first: all points of a series."""
 
 
 class RateRow(NamedTuple):
@@ -125,7 +123,7 @@ def list_rows(rates: Rates) -> list[RateRow]:
         )
         for index, time in enumerate(rates.times)
     ]
-    return rows[::-1][:MAX_ROWS]
+    return rows[::-1]
 
 
 def _format(value: float | None, *, factor: float = 1) -> str:

@@ -11,7 +11,7 @@ from fleethook.cluster.store import Store, key_of
 from fleethook.console.console_server import create_console
 from fleethook.console.review_rates import Sample
 from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget, SamplerState
-from fleethook.engines.rules.pages.rules import Calls, RuleView, count_calls, list_rule_lines, rule_url
+from fleethook.engines.rules.pages.rules import Calls, RuleView, list_rule_lines, rule_url
 from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get
 from tests.console.visits import make_context, visit
@@ -138,11 +138,6 @@ async def test_metrics_count_calls(tmp_path: Path) -> None:
     page = await show(app, OWNER)
     assert "Calls since the server started 9 Denied 2 Failed 3" in page.text
     assert "it failed in 3 of 9 reviews since the server started" in (await get(app, "/attention")).text
-
-
-def test_labels_of_metrics_are_cut() -> None:
-    path = "/rules/validate/" + "a" * 63
-    assert count_calls({(path[:64], "CREATE", "denied"): 1.0}, path) == Calls(1, 1, 0)
 
 
 def rule(**fields: Any) -> RuleView:

@@ -23,7 +23,6 @@ from fleethook.engines.interpret.interpreter_fixtures import find_operation, nam
 from fleethook.engines.interpret.lua.customization_rules import (
     FUNCTION_OF,
     FUNCTIONS,
-    CustomizationRule,
     list_findings,
     list_unportable,
     read_customization,
@@ -169,10 +168,12 @@ def run_form(form: PlaygroundForm) -> PlaygroundResult:
     """Ask the script of a form, and return its result or its error. Blocks until the script ends."""
     try:
         code, fixture = read_form(form)
-        question = read_question(fixture)
+        question = read_fixture(fixture).question
         customization = build_customization(code, question)
     except FormFieldError as problem:
         return PlaygroundResult(error=problem.error)
+    except FixtureError as error:
+        return PlaygroundResult(error=FormError("desired", str(error)))
     result = run_script(customization, question)
     if result.error is not None:
         return result
@@ -224,14 +225,6 @@ def _read_replicas(text: str) -> int:
     if not 0 <= found < 1 << 31:  # an int32 in Kubernetes
         raise FormFieldError("replicas", f"{text[:20]!r} is not a number of replicas")
     return found
-
-
-def read_question(fixture: JSONObject) -> Question:
-    """Return the question of a fixture; raises FormFieldError for an incomplete one."""
-    try:
-        return read_fixture(fixture).question
-    except FixtureError as error:
-        raise FormFieldError("desired", str(error)) from None
 
 
 def build_customization(code: str, question: Question) -> JSONObject:
@@ -320,12 +313,9 @@ def run_script(customization: JSONObject, question: Question) -> PlaygroundResul
     seconds = time.perf_counter() - started
     if len(msgspec.json.encode(results)) > MAX_RESULT_BYTES:
         error, results = _make_error(f"the result has more than {MAX_RESULT_BYTES >> 20} MiB"), {}
-    warnings = (*dropped, *(text for rule in parsed_rules.rules for text in _list_warnings(rule)))[:_MAX_LISTED]
+    suspicious = (text for rule in parsed_rules.rules for text in (*list_findings(rule), *list_unportable(rule)))
+    warnings = (*dropped, *suspicious)[:_MAX_LISTED]
     return PlaygroundResult(error, results, seconds, runner.usage, runner.lines, warnings)
-
-
-def _list_warnings(rule: CustomizationRule) -> tuple[str, ...]:
-    return (*list_findings(rule), *list_unportable(rule))
 
 
 def _make_error(message: str) -> FormError:

@@ -22,7 +22,7 @@ from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
 from fleethook.console.pages.overview import find_stopped
 from fleethook.console.rendering import Context, describe_age, find_context, render
-from fleethook.console.server_state import MAX_LABEL_CHARACTERS, SamplerState
+from fleethook.console.server_state import SamplerState
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import API_BINDING
 
@@ -127,7 +127,7 @@ def count_calls(reviews: Mapping[tuple[str, str, str], float], path: str) -> Cal
     """Return the calls of a rule in the metrics of a server, by route, operation and outcome."""
     counts: Counter[str] = Counter()
     for (route, _, outcome), total in reviews.items():
-        if route == path[:MAX_LABEL_CHARACTERS]:
+        if route == path:
             counts[outcome] += int(total)
     return Calls(counts.total(), counts["denied"], counts["errored"])
 
