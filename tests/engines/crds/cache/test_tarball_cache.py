@@ -5,11 +5,12 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.cache.cache_entry import TARBALL
-from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
+from fleethook.engines.crds.cache.cache_entry import TARBALL, ListedEntry
+from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin, select_removable
 from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 from tests.engines.crds.tarballs import build, dotted, release, small
 from tests.waiting import NET
@@ -254,3 +255,28 @@ def test_pruning_removes_old_entries_then_those_beyond_the_size(tmp_path: Path) 
     assert [entry.key for entry in cache.prune(older_than=age, max_bytes=most)] == keys[1:2]
     assert [entry.key for entry in cache.entries()] == keys[2:]
     assert left_over(cache) == []
+
+
+TODAY = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def aged(key: str, days: int, size: int = 10) -> ListedEntry:
+    return ListedEntry(key, Path(key), "ready", size, TODAY - timedelta(days=days), None)
+
+
+AGED = [aged("new", 0), aged("old", 30), aged("middle", 10), aged("future", -5)]
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        ({}, []),
+        ({"older_than": timedelta(days=9)}, ["old", "middle"]),
+        ({"older_than": timedelta(days=9), "keep": 3}, ["old"]),
+        ({"max_bytes": 20}, ["old", "middle"]),
+        ({"max_bytes": 0}, ["old", "middle", "future", "new"]),
+        ({"max_bytes": 0, "keep": 4}, []),
+    ],
+)
+def test_the_oldest_entries_are_removed_first(options: dict[str, Any], keys: list[str]) -> None:
+    assert [one.key for one in select_removable(AGED, now=TODAY, **options)] == keys

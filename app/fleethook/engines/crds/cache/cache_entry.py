@@ -7,9 +7,9 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -164,27 +164,3 @@ def measure_size(path: Path) -> int:
             except OSError:  # removed meanwhile
                 continue
     return total
-
-
-def select_removable(
-    entries: Sequence[ListedEntry],
-    *,
-    now: datetime,
-    older_than: timedelta | None = None,
-    max_bytes: int | None = None,
-    keep: int = 0,
-) -> list[ListedEntry]:
-    """Return the entries to remove, oldest first: those that are too old, or exceed the size with younger ones.
-
-    The ``keep`` youngest entries stay. An entry with a date in the future, after a clock was set back, counts as new.
-    """
-    youngest_first = sorted(entries, key=lambda entry: (min(entry.asked_at, now), entry.key), reverse=True)
-    total = sum(entry.size for entry in youngest_first[:keep])
-    going = []
-    for entry in youngest_first[keep:]:
-        old = older_than is not None and now - entry.asked_at > older_than
-        if old or (max_bytes is not None and total + entry.size > max_bytes):
-            going.append(entry)
-        else:
-            total += entry.size
-    return going[::-1]

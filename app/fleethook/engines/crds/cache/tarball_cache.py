@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,7 +31,6 @@ from fleethook.engines.crds.cache.cache_entry import (
     check_entry,
     is_key,
     measure_size,
-    select_removable,
     translate_os_errors,
     write_record,
 )
@@ -359,3 +358,27 @@ def _sync(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def select_removable(
+    entries: Sequence[ListedEntry],
+    *,
+    now: datetime,
+    older_than: timedelta | None = None,
+    max_bytes: int | None = None,
+    keep: int = 0,
+) -> list[ListedEntry]:
+    """Return the entries to remove, oldest first: those that are too old, or exceed the size with younger ones.
+
+    The ``keep`` youngest entries stay. An entry with a date in the future, after a clock was set back, counts as new.
+    """
+    youngest_first = sorted(entries, key=lambda entry: (min(entry.asked_at, now), entry.key), reverse=True)
+    total = sum(entry.size for entry in youngest_first[:keep])
+    going = []
+    for entry in youngest_first[keep:]:
+        old = older_than is not None and now - entry.asked_at > older_than
+        if old or (max_bytes is not None and total + entry.size > max_bytes):
+            going.append(entry)
+        else:
+            total += entry.size
+    return going[::-1]
