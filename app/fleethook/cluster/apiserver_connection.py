@@ -218,6 +218,8 @@ class Connection:
                 async with response:
                     if response.status == 401 and attempt == 0 and await self._reload(transport):
                         continue
+                    if response.status == 401:
+                        break
                     if response.status >= 400:
                         raise parse_api_error(response.status, await response.read())
                     is_answered = True
@@ -228,7 +230,9 @@ class Connection:
                 if not is_answered and self._transport is not transport:
                     continue
                 raise UnreachableError(f"{configuration.host}: {_describe(error)}") from error
-        raise APIError(401, "Unauthorized", "the API server rejected the credentials")
+        source = self._kubeconfig or "the pod's service account"
+        text = f"the API server rejected the credentials of {source}: a token may have expired"
+        raise APIError(401, "Unauthorized", text)
 
 
 def _describe(error: BaseException) -> str:

@@ -75,6 +75,19 @@ def test_a_provider_explains_the_request_of_a_consumer(provider: Provider, write
     assert "note: Namespaces of consumers c, d are unknown" in result.stderr
 
 
+def test_a_provider_gets_no_answer_about_webhooks_of_a_consumer(provider: Provider, write_yaml: WriteYAML) -> None:
+    config_map = write_yaml("c.yaml", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+    result = provider.explain("--request", config_map, "--cluster", "c")
+    assert (result.exit_code, "this is no answer: the webhooks of c itself" in result.stdout) == (1, True), (
+        result.output
+    )
+    result = provider.explain("--request", config_map, "--cluster", "p")
+    assert (result.exit_code, "skip   hooks/w.example.org/0" in result.stdout) == (0, True), result.output
+    # The workspace of an APIExport need not serve its resources, and its own bindings are not read.
+    result = provider.explain("--request", write_yaml("w.yaml", widget()), "--cluster", "p")
+    assert (result.exit_code, "this is no answer" in result.stdout) == (1, True), result.output
+
+
 def test_all_missing_rights_of_a_provider_are_named_at_once(provider: Provider, write_yaml: WriteYAML) -> None:
     provider.held.refused = [(201, {"status": {"allowed": False}})] * 8
     result = provider.explain("--request", write_yaml("w.yaml", widget()), "--cluster", "c")

@@ -7,13 +7,15 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.cel.check.null_reads import list_reads
+from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
-from fleethook.engines.dispatch.input_request import InputRequest
+from fleethook.engines.dispatch.input_request import InputRequest, is_review
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, EquivalentIndex, WebhookInvocation
+from fleethook.engines.dispatch.match.equivalent_resources import is_own_in_kcp
 from fleethook.engines.dispatch.match.should_call import (
     CallDecider,
     NamespaceLabels,
@@ -31,6 +33,7 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, 
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
+from fleethook.model.kcp import API_EXPORT, LOGICAL_CLUSTER
 from fleethook.model.webhook_rules import EVERY, FieldMatch, RuleAttributes, RuleWithOperations, compare_fields
 from fleethook.work.threads_and_gc import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
@@ -409,6 +412,30 @@ def refuse(found: Explanation, reason: str) -> Explanation:
     notes = (f"the request is refused: {reason}",)
     empty = msgspec.structs.replace(found, mutating=(), validating=(), shadowed=(), notes=notes, refused=reason)
     return empty if reason else found
+
+
+def correct_local(found: Explanation, store: Store, planned: InputRequest, *, as_provider: bool) -> Explanation:
+    """Return an explanation without webhooks if a kcp serves no such resource, or the user cannot see its webhooks.
+
+    Args:
+        found: The explanation.
+        store: The objects of a cluster.
+        planned: The request.
+        as_provider: Whether the objects are those that a provider sees: of the consumers only the APIBindings.
+    """
+    cluster, group, plural = planned.cluster, planned.request.resource.group, planned.request.resource.resource
+    if found.owner.case != OwnerStatus.LOCAL or not (as_provider or store.has(LOGICAL_CLUSTER)):
+        return found
+    is_served = is_own_in_kcp(store, cluster=cluster, group=group, resource=plural)
+    if as_provider and not (is_served and any(key.cluster == cluster for key in store.keys(API_EXPORT))):
+        problem = f"the webhooks of {cluster} itself cannot be seen with --kcp-export: use its kubeconfig, or --kcp"
+        owner = msgspec.structs.replace(found.owner, case=OwnerStatus.UNSEEN, cluster=None, problem=problem)
+        notes = (f"this is no answer: {problem}",)
+        return msgspec.structs.replace(found, owner=owner, mutating=(), validating=(), shadowed=(), notes=notes)
+    if is_served or is_review(planned.source.document):
+        return found
+    named = f"{plural}.{group}" if group else plural
+    return refuse(found, f"{cluster} does not serve {named}: no CustomResourceDefinition or APIBinding defines it")
 
 
 def refuse_invalid(found: Explanation, planned: InputRequest) -> Explanation:

@@ -275,7 +275,7 @@ def test_a_cluster_beside_the_only_one_that_is_read_hints_at_the_option(
             "the webhooks of p, which APIBinding widgets binds, cannot be seen with the rights of a workspace",
         ),
         ("Binding", 1, "APIBinding widgets of c is not bound yet, and may list widgets.example.org"),
-        ("", 0, "no APIBinding of c lists widgets.example.org: it is local"),
+        ("", 1, "c does not serve widgets.example.org: no CustomResourceDefinition or APIBinding defines it"),
     ],
 )
 def test_a_consumer_gets_no_answer_about_the_webhooks_of_a_provider(

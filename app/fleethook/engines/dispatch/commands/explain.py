@@ -38,6 +38,7 @@ from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.dispatch.webhook_explanation import (
     ExplainedWebhook,
     Explanation,
+    correct_local,
     name_cluster,
     refuse,
     refuse_invalid,
@@ -203,14 +204,14 @@ def _explain(store: Store, task: _Task, changed: Collection[ObjectKey] = ()) -> 
     except InputRequestError as error:
         fail(str(error))
     explained = asyncio.run(_explain_all(dispatcher, requests))
-    return [
-        _Explained(
-            request.subject,
-            refuse_invalid(refuse(explanation, find_refusal(store, request, is_live=is_live)), request),
-            tuple(_list_notes(store, request, task.clusters)),
-        )
-        for request, explanation in zip(requests, explained, strict=True)
-    ]
+    found: list[_Explained] = []
+    for request, explanation in zip(requests, explained, strict=True):
+        corrected = refuse_invalid(refuse(explanation, find_refusal(store, request, is_live=is_live)), request)
+        if is_live:
+            as_provider = task.source.kcp_export is not None
+            corrected = correct_local(corrected, store, request, as_provider=as_provider)
+        found.append(_Explained(request.subject, corrected, tuple(_list_notes(store, request, task.clusters))))
+    return found
 
 
 def _list_notes(store: StoreView, request: InputRequest, clusters: Sequence[str]) -> Iterator[str]:
