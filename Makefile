@@ -38,7 +38,7 @@ IS_READY := import http.client, ssl; server = http.client.HTTPSConnection("local
 	server.request("GET", "/readyz"); exit(server.getresponse().status != 200)
 
 run: $(VENV)/run.stamp ## Serve the examples over HTTPS, and the console; no cluster needed
-	@echo 'Starting the server (https://localhost:$(PORT)) and then the console (http://localhost:$(CONSOLE_PORT)). Ctrl+C ends both.'
+	@echo 'Starting the server (https://localhost:$(PORT)) and then the console (http://localhost:$(CONSOLE_PORT)). Ctrl+C ends both. For other ports: make run PORT=… CONSOLE_PORT=…'
 	@echo 'Once they serve, try in another terminal an overrider, and a rule of examples/admission:'
 	@echo
 	@for route in mutate-apps-v1-deployment rules/validate/needs-owner; do \

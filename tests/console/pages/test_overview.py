@@ -10,7 +10,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.leader_election import Leader, describe_lease
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.console.pages.overview import build_charts, list_leader_lines
+from fleethook.console.pages.overview import build_charts
 from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget
@@ -52,12 +52,6 @@ def test_the_state_follows_holder_and_renewal(changes: dict[str, Any], state: st
 
 def test_without_a_lease_there_is_no_leader() -> None:
     assert describe_lease(None, now=NOW) == Leader("absent")
-
-
-def test_a_lease_that_is_not_renewed_or_not_read_has_a_line() -> None:
-    (line,) = list_leader_lines(Leader("not renewed", "pod-1_ab"), "")
-    assert (line.severity, line.reason.split()[0]) == ("failing", "pod-1_ab")
-    assert list_leader_lines(None, "x")[0].reason == "it cannot be read: x"
 
 
 RATES = Rates([0.0, 60.0], [1.0, 12345.6], [0.001, None], [0.01234, None], {"allowed": [1.0, 0.5]})
@@ -213,6 +207,12 @@ async def test_a_stopped_server_is_the_first_line(lease: LeaseWatch, configurati
 
 async def test_without_a_cluster_there_is_no_leader() -> None:
     assert "Leader" not in (await get(console_of(), "/")).text
+
+
+async def test_a_lease_that_cannot_be_read_has_a_line() -> None:
+    unreadable = lease_of("", failure=APIError(403, "Forbidden", "no rights"))
+    page = await get(console_of(lease=unreadable), "/attention")
+    assert "failing Lease of the leader it cannot be read: no rights" in page.text
 
 
 async def test_a_missing_lease_names_its_namespace() -> None:

@@ -41,7 +41,7 @@ _SERVER_ERROR: Final = 500
 
 _TRUST: Final = "the CA in caBundle did not issue the server's certificate: let the server keep caBundle, or set its CA"
 _NAMES: Final = "issue a certificate for the address of the webhook: the setting dns_names or service of the server"
-_NETWORK: Final = "allow connections from the control plane to the server's port: NetworkPolicy, firewall, konnectivity"
+_NETWORK: Final = "restart a server that hangs, or open its port to kube-apiserver (NetworkPolicy, firewall, proxy)"
 # Parts of Go's error texts, in the order of the search.
 _REMEDIES: Final = (
     ("unknown authority", _TRUST),

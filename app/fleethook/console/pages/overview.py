@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.leader_election import Leader, describe_lease
+from fleethook.cluster.leader_election import describe_lease
 from fleethook.cluster.registration.rule_webhooks import read_server_namespace
 from fleethook.cluster.store import Store
 from fleethook.console.attention import (
@@ -30,16 +30,6 @@ from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-
-
-def list_leader_lines(leader: Leader | None, problem: str) -> list[AttentionLine]:
-    """Return a line if no leader renews the Lease, or if the Lease cannot be read."""
-    if problem:
-        return [AttentionLine("failing", "Lease of the leader", f"it cannot be read: {problem}", "/#leader-title")]
-    if leader is not None and leader.state == "not renewed":
-        reason = f"{leader.holder} does not renew it, so nothing converges until another replica leads"
-        return [AttentionLine("failing", "Lease of the leader", reason, "/#leader-title")]
-    return []
 
 
 def _find_servers(context: ConsoleContext) -> dict[str, list[JSONObject]]:
@@ -177,7 +167,8 @@ async def _find_attention(request: Request) -> dict[str, Any]:
     context, now = find_context(request), datetime.now(UTC)
     leader = await _find_leader(context)
     lines = [*list_outage_lines(await find_stopped(context)), *list_source_lines(context.parts())]
-    lines += list_leader_lines(leader["leader"], leader["lease_problem"])
+    if problem := leader["lease_problem"]:
+        lines.append(AttentionLine("failing", "Lease of the leader", f"it cannot be read: {problem}", "/#leader-title"))
     if context.sampler is not None and (problem := context.sampler.find().problem):
         lines.append(
             AttentionLine("failing", "Metrics of the server", f"they cannot be read: {problem}", "/#rates-title")
