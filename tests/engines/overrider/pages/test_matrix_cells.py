@@ -1,11 +1,15 @@
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.pages.matrix import CellState, MatrixQuery
-from fleethook.engines.overrider.pages.matrix_cells import OverriderService, ShownCell
-from fleethook.engines.overrider.rollout.preview import CellKey
+from fleethook.engines.overrider.pages.matrix import CellState, MatrixQuery, find_cell
+from fleethook.engines.overrider.pages.matrix_cells import OverriderService, PoolDiff, ShownCell, compare_with_template
+from fleethook.engines.overrider.plan.plan_cache import PlanCache
+from fleethook.engines.overrider.rollout.preview import CellKey, cells, preview
 from fleethook.model.json import JSONObject
 from fleethook.work.threads_and_gc import Worker
 from tests.builders import NEW_IMAGE, pool, workload, yurt_app_set
@@ -46,3 +50,53 @@ async def test_a_cluster_gets_few_requests_at_once() -> None:
     store = make_store(subject, NEW_IMAGE, *(workload(pool=name) for name in pools))
     await OverriderService(store, read, Worker()).show_matrix(MatrixQuery())
     assert most == 10
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+def compare(*objects: dict[str, Any], **options: int) -> PoolDiff:
+    store = make_store(*objects)
+    cell = find_cell(store, cell_key())
+    assert cell is not None
+    return compare_with_template(cell.plan(store, PlanCache()).full, **options)
+
+
+def changed(found: PoolDiff) -> list[tuple[str, str, str]]:
+    return [
+        ((one.left or "").strip(), (one.right or "").strip(), one.source)
+        for one in found.lines
+        if one.kind == "changed"
+    ]
+
+
+def test_unchanged_lines_far_from_changes_are_left_out_and_counted() -> None:
+    everything = compare(yurt_app_set(), NEW_IMAGE, context=-1)
+    shown = compare(yurt_app_set(), NEW_IMAGE, context=1)
+    assert {one.kind for one in everything.lines} == {"same", "changed"}
+    assert [one.kind for one in shown.lines] == ["gap", "same", "changed", "same", "gap"]
+    assert sum(one.skipped for one in shown.lines) + 3 == len(everything.lines)
+
+
+def test_a_text_that_is_too_long_is_not_compared() -> None:
+    found = compare(yurt_app_set(), NEW_IMAGE, max_lines=10)
+    assert (found.is_too_long, found.lines) == (True, ())
+
+
+def read_example(directory: Path) -> list[JSONObject]:
+    files = [*sorted(directory.glob("*.yaml")), EXAMPLES / "nodepools.yaml"]
+    return [one.object for file in files for one in read_documents(file.read_text(), source=file.name)]
+
+
+@pytest.mark.parametrize("story", sorted((EXAMPLES / "yurtappoverrider").iterdir()), ids=lambda path: path.name)
+def test_each_changed_line_of_the_examples_names_an_entry_of_the_preview(story: Path) -> None:
+    store = make_store(*read_example(story))
+    plans, found = PlanCache(), list(cells(store, [""]))
+    assert found
+    for cell in found:
+        compared = compare_with_template(cell.plan(store, plans).full)
+        sources = {line.source for line in compared.lines if line.kind == "changed"}
+        changes = preview(cell, store, plans).changes
+        assert "" not in sources
+        assert sources <= {change.source for change in changes}
+        assert bool(sources) == bool(changes)

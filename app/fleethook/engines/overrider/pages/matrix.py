@@ -1,23 +1,18 @@
-"""Lists subjects, node pools and workloads, selects the cells of a page, and compares one workload with its template.
+"""Lists subjects, node pools and workloads, and selects the cells of a page.
 
-Lists, filters and paging need no rendering; the pages render the shown part only. The comparison is side by side, and
-names the entry behind each changed line.
+Lists, filters and paging need no rendering; the pages render the shown part only.
 """
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
-from itertools import groupby
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, intern_text
-from fleethook.console.rendering import Paging, YamlLine, list_lines, paginate
+from fleethook.console.rendering import Paging, paginate
 from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import CellKey, PoolWorkload, count_changes
 from fleethook.engines.overrider.rollout.workload_effect import compare
@@ -27,7 +22,7 @@ from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.patch import apply, format_pointer
+from fleethook.patch import apply
 
 
 class SubjectRow(NamedTuple):
@@ -251,112 +246,6 @@ def filter_rows(rows: Sequence[SubjectRow], query: MatrixQuery) -> list[SubjectR
         if pools or not pool_text:
             subject_rows.append(row._replace(pools=pools))
     return subject_rows
-
-
-# The time of a comparison grows with the square of the lines in the worst case: 4,000 lines take less than a second.
-MAX_LINES: Final = 4_000
-CONTEXT: Final = 3
-EVERY_LINE: Final = -1
-
-LineKind = Literal["same", "changed", "gap"]
-
-
-class SideBySide(NamedTuple):
-    """One line of both sides.
-
-    Attributes:
-        kind: ``gap`` replaces lines that are the same on both sides and are left out.
-        left: The line of the template, None if it has none.
-        right: The line of the rendered workload, None if it has none.
-        left_number: The line's number, 0 without a line.
-        right_number: As `left_number`.
-        source: The part of the overrider that made the difference, such as ``entries[0].items[1]``.
-        skipped: The number of lines that a gap leaves out.
-    """
-
-    kind: LineKind
-    left: str | None = None
-    right: str | None = None
-    left_number: int = 0
-    right_number: int = 0
-    source: str = ""
-    skipped: int = 0
-
-
-class PoolDiff(NamedTuple):
-    """The workload of one cell beside its template.
-
-    Attributes:
-        warnings: The warnings of a review of the workload.
-        lines: The comparison; empty if the texts are too long, see `is_too_long`.
-        is_too_long: Whether the texts are too long for a comparison.
-    """
-
-    warnings: Sequence[str]
-    lines: Sequence[SideBySide]
-    is_too_long: bool
-
-
-def compare_with_template(plan: Plan, *, context: int = CONTEXT, max_lines: int = MAX_LINES) -> PoolDiff:
-    """Return the comparison of a rendered workload with its template.
-
-    Args:
-        plan: The plan of the workload.
-        context: Unchanged lines to show around changes; negative for all lines.
-        max_lines: Longer texts are not compared.
-    """
-    left, right = plan.create.bare, plan.new_workload
-    before, after = list_lines(left), list_lines(right)
-    if max(len(before), len(after)) > max_lines:
-        return PoolDiff(plan.warnings, (), is_too_long=True)
-
-    def name_source(line: YamlLine | None, other: YamlLine | None) -> str:
-        return _find_source(plan, right, other) or _find_source(plan, left, line)
-
-    lines = list(_compare(before, after, name_source))
-    return PoolDiff(plan.warnings, lines if context < 0 else list(_shorten(lines, context)), is_too_long=False)
-
-
-def _find_source(plan: Plan, document: JSONObject, line: YamlLine | None) -> str:
-    """Return the path of the step that changed the line of a side, or the nearest parent of an unnamed member."""
-    tokens = () if line is None else name_tokens(document, format_pointer(line.path))
-    return next((found for end in range(len(tokens), 0, -1) if (found := plan.source_of(tokens[:end]))), "")
-
-
-def _compare(
-    before: Sequence[YamlLine],
-    after: Sequence[YamlLine],
-    name_source: Callable[[YamlLine | None, YamlLine | None], str],
-) -> Iterator[SideBySide]:
-    matcher = SequenceMatcher(None, [line.text for line in before], [line.text for line in after], autojunk=False)
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        for offset in range(max(end - start, other_end - other_start)):
-            left = before[start + offset] if start + offset < end else None
-            right = after[other_start + offset] if other_start + offset < other_end else None
-            yield SideBySide(
-                "same" if tag == "equal" else "changed",
-                None if left is None else left.text,
-                None if right is None else right.text,
-                0 if left is None else start + offset + 1,
-                0 if right is None else other_start + offset + 1,
-                "" if tag == "equal" else name_source(left, right),
-            )
-
-
-def _shorten(lines: Sequence[SideBySide], context: int) -> Iterator[SideBySide]:
-    """Yield the changed lines with some lines around them, and a gap in place of the others."""
-    near = {
-        position
-        for number, line in enumerate(lines)
-        if line.kind == "changed"
-        for position in range(number - context, number + context + 1)
-    }
-    for is_near, run in groupby(enumerate(lines), lambda one: one[0] in near):
-        shown = [line for _, line in run]
-        if is_near:
-            yield from shown
-        elif near:
-            yield SideBySide("gap", skipped=len(shown))
 
 
 PREFIX: Final = "/overriders"
