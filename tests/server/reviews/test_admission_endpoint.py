@@ -337,7 +337,7 @@ ANSWERED = {
     "uid": "u-1",
     "allowed": True,
     "patchOps": 1,
-    "ms": 1.235,
+    "ms": 1.234,
 }
 
 

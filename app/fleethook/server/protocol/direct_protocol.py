@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from fleethook.limits import client_of
-from fleethook.server.protocol.bodies import JSON_TYPE, PIECE_BYTES, BodyCharge, Reply, RequestError
+from fleethook.server.protocol.bodies import PIECE_BYTES, BodyCharge, Reply, RequestError
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHeads
 from fleethook.server.reviews.http_endpoint import CHARGE, Endpoint, refuse
@@ -41,30 +41,14 @@ class _Answered(NamedTuple):
 _ANSWERED: Final[Any] = _Answered(asyncio.Event())
 
 
-class _Heads:
-    """The cached beginnings of answers; they contain uvicorn's default headers, which change each second."""
-
-    def __init__(self) -> None:
-        self._defaults: list[tuple[bytes, bytes]] | None = None
-        self._beginnings: dict[int, bytes] = {}
-
-    def encode(self, reply: Reply, defaults: list[tuple[bytes, bytes]]) -> bytes:
-        """Return an answer in uvicorn's format; ``defaults`` are the headers of each answer."""
-        if defaults is not self._defaults:
-            self._defaults, self._beginnings = defaults, {}
-        beginning = self._beginnings.get(reply.status)
-        if beginning is None:
-            lines = [b"%b: %b\r\n" % header for header in (*defaults, JSON_TYPE)]
-            beginning = b"".join((STATUS_LINE[reply.status], *lines, b"content-length: "))
-            self._beginnings[reply.status] = beginning
-        further = b"".join([b"%b: %b\r\n" % header for header in reply.headers])
-        return b"%b%d\r\n%b\r\n%b" % (beginning, len(reply.body), further, reply.body)
+def _encode_answer(reply: Reply, defaults: list[tuple[bytes, bytes]]) -> bytes:
+    """Return an answer in uvicorn's format; ``defaults`` are the headers of each answer."""
+    lines = [b"%b: %b\r\n" % header for header in (*defaults, *reply.all_headers())]
+    return b"".join((STATUS_LINE[reply.status], *lines, b"\r\n", reply.body))
 
 
 class DirectProtocol(ClosingProtocol):
     """Answers a request at once if the answer needs no waiting, and leaves every other request to the ASGI app."""
-
-    _heads: Final = _Heads()
 
     def __init__(self, *args: Any, find_endpoint: FindEndpoint | None, **kwargs: Any) -> None:
         """Prepare.
@@ -271,7 +255,7 @@ class DirectProtocol(ClosingProtocol):
 
     def _send(self, reply: Reply) -> None:
         self.cycle = _ANSWERED
-        self.transport.write(self._heads.encode(reply, self.server_state.default_headers))
+        self.transport.write(_encode_answer(reply, self.server_state.default_headers))
         self.on_response_complete()
 
     def _collect(self, endpoint: Endpoint) -> bool:

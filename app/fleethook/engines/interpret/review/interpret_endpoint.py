@@ -29,7 +29,7 @@ from fleethook.model.karmada import (
     proposed_name,
 )
 from fleethook.patch import diff
-from fleethook.server.log import InterpretLine, cut_text, milliseconds, stamp
+from fleethook.server.log import InterpretLine, cut_text, stamp
 from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
 from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem, explain_failure, salvage
@@ -321,5 +321,5 @@ def make_interpret_line(
     # By position, because setting members one by one takes 25 % more time.
     return InterpretLine(
         stamp(), "info", "interpret", path, cut_text(review.uid), verdict.problem is None,
-        gvk, operation, layer, hook, namespace, name, message, cut_text(request_id), milliseconds(seconds),
+        gvk, operation, layer, hook, namespace, name, message, cut_text(request_id), round(1000 * seconds, 3),
     )  # fmt: skip
