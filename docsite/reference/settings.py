@@ -17,7 +17,7 @@ _INTRODUCTION: Final = (
     "environment. The chart sets them by `settings` ([values](../../charts/fleethook/README.md))."
 )
 _PAGES: Final = {
-    "dispatch_callers": "../who-calls-dispatch.md",
+    "dispatch_callers": "../dispatch.md",
     "interpret_conventions": "../conventions.md#kinds-that-nothing-else-interprets",
     "interpreter_registration": "../interpreters.md#choose-the-kinds",
     "max_connections": "../clients.md",

@@ -1,4 +1,4 @@
-"""The recipe of docs/who-calls-dispatch.md on a real kube-apiserver: one registration for many logical clusters."""
+"""The recipe of docs/dispatch.md on a real kube-apiserver: one registration for many logical clusters."""
 
 import asyncio
 import base64
@@ -34,7 +34,8 @@ PLURALS = {
 
 def recipes() -> list[dict[str, Any]]:
     """Return the manifests of the page."""
-    text = (ROOT / "docs" / "who-calls-dispatch.md").read_text()
+    text = (ROOT / "docs" / "dispatch.md").read_text()
+    text = text.partition("## Register it with an apiserver")[2].partition("## Who may send requests")[0]
     blocks = [part.partition("```")[0] for part in text.split("```yaml\n")[1:]]
     return [document for block in blocks for document in yaml.safe_load_all(block)]
 
