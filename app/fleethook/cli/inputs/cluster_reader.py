@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.kubeconfig import list_files
-from fleethook.cli.inputs.manifests import read_values
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import (
@@ -23,7 +21,7 @@ from fleethook.cluster.kubernetes.list_watch import (
 )
 from fleethook.cluster.kubernetes.watched_resources import CACHED, WORKSPACES, WatchedResource
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.model.json import JSONObject, as_object, list_objects
+from fleethook.model.json import JSONObject, as_object
 
 _MAX_CLUSTERS: Final = 5
 # kcp's RBAC has no opinion on requests to all logical clusters, and its front proxy refuses them: kcp,
@@ -85,7 +83,6 @@ _PAGE_SIZE: Final = "500"  # as kubectl
 _FORBIDDEN: Final = 403
 _NOT_SERVED: Final = 404
 _EXPIRED: Final = 410
-_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 Keep = Callable[[msgspec.Raw], bool]
 Show = Callable[[str], None]
@@ -328,20 +325,3 @@ async def _read_page(connection: "Connection", path: str, query: dict[str, str])
         return decode_page(text)
     except msgspec.DecodeError as error:
         raise UnreachableError(f"{connection.host}{path}: the answer is no list of objects: {error}") from error
-
-
-def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
-    """Return the namespace of objects that name none, as kubectl finds it.
-
-    Args:
-        kubeconfig: The kubeconfig file, whose context may name a namespace; None for this pod.
-        context: Context of the kubeconfig, None for its current context.
-    """
-    if kubeconfig is None:
-        return (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "") or "default"
-    # Of several files, the first one that has a context or names the current one counts, as for kubectl.
-    configs = [as_object(value.value) for file in list_files(kubeconfig) for value in read_values(file)]
-    name = context or next(filter(None, (config.get("current-context") for config in configs)), None)
-    contexts = (one for config in configs for one in list_objects(config.get("contexts")))
-    used = next((one.get("context") for one in contexts if one.get("name") == name), None)
-    return str(as_object(used).get("namespace") or "default")

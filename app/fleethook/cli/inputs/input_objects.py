@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.kubeconfig import find_kubeconfig
+from fleethook.cli.inputs.kubeconfig import find_kubeconfig, find_namespace
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.options import (
     ChangeOption,
@@ -204,8 +204,6 @@ def read_source(
         change = [set_cluster(one, find_provider(before, options.kcp_export)) for one in change]
     namespace = None
     if options.reads_cluster:
-        from fleethook.cli.inputs.cluster_reader import find_namespace  # noqa: PLC0415 - as for `_read_cluster`
-
         namespace = options.namespace or find_namespace(options.kubeconfig, options.context)
     after, changed = overlay(before, change, namespace=namespace, kcp=options.kcp)
     return InputObjects(after, before, changed, errors)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import fail
+from fleethook.cli.inputs.manifests import read_values
 from fleethook.cli.options import ContextOption
+from fleethook.model.json import as_object, list_objects
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection
@@ -96,3 +98,23 @@ class TargetOptions(NamedTuple):
         return KubeconfigContext(
             find_kubeconfig(self.kubeconfig, hint="; give --kubeconfig FILE or --in-cluster"), self.context
         )
+
+
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def find_namespace(kubeconfig: Path | None, context: str | None) -> str:
+    """Return the namespace of objects that name none, as kubectl finds it.
+
+    Args:
+        kubeconfig: The kubeconfig file, whose context may name a namespace; None for this pod.
+        context: Context of the kubeconfig, None for its current context.
+    """
+    if kubeconfig is None:
+        return (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "") or "default"
+    # Of several files, the first one that has a context or names the current one counts, as for kubectl.
+    configs = [as_object(value.value) for file in list_files(kubeconfig) for value in read_values(file)]
+    name = context or next(filter(None, (config.get("current-context") for config in configs)), None)
+    contexts = (one for config in configs for one in list_objects(config.get("contexts")))
+    used = next((one.get("context") for one in contexts if one.get("name") == name), None)
+    return str(as_object(used).get("namespace") or "default")
