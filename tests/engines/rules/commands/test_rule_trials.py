@@ -23,10 +23,12 @@ from fleethook.admission import Denied, mutate, validate
 
 @validate("v1", "Pod", templates=True)
 def fixed_tag(pod):
-    if pod.spec.containers[0].image.endswith(":latest"):
-        raise Denied("use a fixed tag", field="spec.containers[0].image", code=422)
+    for kind in ("containers", "ephemeralContainers"):
+        for index, one in enumerate(pod.spec.get(kind, [])):
+            if one.image.endswith(":latest"):
+                raise Denied("use a fixed tag", field=f"spec.{kind}[{index}].image", code=422)
 
-@validate("v1", "Pod", expression="object.metadata.name != 'db'", message="no databases")
+@validate("v1", "Pod", on="*", expression="(object == null ? oldObject : object).metadata.name != 'db'", message="no databases")
 def no_databases(): pass
 
 @validate("v1", "Pod", failure_policy="Ignore")
@@ -77,13 +79,14 @@ def try_object(rules: Sequence[Rule], document: dict[str, Any], **options: Any) 
     return report.found
 
 
-async def ask_server(app: Any, rule: Rule, document: dict[str, Any], resource: str) -> dict[str, Any]:
-    created = build_request(document, operation="CREATE", resource=resource)
-    shown = show_request(created, None, validating=not rule.declaration.mutates)
+async def ask_server(app: Any, rule: Rule, document: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    made = build_request(document, rules=[rule], **arguments)
+    shown = show_request(made, None, validating=not rule.declaration.mutates)
     request = {
-        "uid": "u", "operation": "CREATE", "namespace": "shop", "name": shown.name, "object": shown.object,
+        "uid": "u", "operation": shown.operation, "namespace": "shop", "name": shown.name, "object": shown.object,
+        "oldObject": shown.old_object, "subResource": shown.sub_resource,
         "kind": {"group": shown.kind.group, "version": "v1", "kind": shown.kind.kind},
-        "resource": {"group": shown.kind.group, "version": "v1", "resource": resource},
+        "resource": {"group": shown.kind.group, "version": "v1", "resource": shown.resource.resource},
     }  # fmt: skip
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
     path = build_rule_path(rule.name, mutates=rule.declaration.mutates)
@@ -94,25 +97,44 @@ async def ask_server(app: Any, rule: Rule, document: dict[str, Any], resource: s
     }  # fmt: skip
 
 
+DEBUGGED = {**POD, "spec": {**POD["spec"], "ephemeralContainers": [{"name": "d", "image": "d:latest"}]}}
+REPAIRED = {**POD, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}
+LABELLED = {**POD, "metadata": {**POD["metadata"], "labels": {"a": "b"}}}
+
+
 @pytest.mark.parametrize(
-    ("document", "resource"), [(POD, "pods"), (DATABASE, "pods"), (DEPLOYMENT, "deployments")], ids=["pod", "db", "web"]
+    ("document", "arguments"),
+    [
+        (POD, {}),
+        (DATABASE, {}),
+        (DEPLOYMENT, {}),
+        (LABELLED, {"operation": "UPDATE", "old": POD}),
+        (POD, {"operation": "UPDATE", "old": REPAIRED}),
+        (REPAIRED, {"operation": "UPDATE", "old": POD}),
+        (DEBUGGED, {"operation": "UPDATE", "old": POD, "subresource": "ephemeralcontainers"}),
+        (POD, {"operation": "DELETE"}),
+    ],
 )
-async def test_all_four_say_the_same(document: dict[str, Any], resource: str, tmp_path: Path) -> None:
+async def test_all_four_say_the_same(document: dict[str, Any], arguments: dict[str, Any], tmp_path: Path) -> None:
+    operation = arguments.setdefault("operation", "CREATE")
     async with serving(tmp_path, RULES) as (app, _):
         rules = load_rules([tmp_path / "rules.py"])
         for rule in rules:
-            if resource == "deployments" and not rule.declaration.templates:
+            answer = rule.review(document, **arguments)
+            if not answer.matched:
                 continue
-            answer = rule.review(document)
             verdict = {
                 "allowed": answer.allowed, "message": answer.message, "warnings": list(answer.warnings),
                 "changes": bool(answer.patch),
             }  # fmt: skip
-            assert await ask_server(app, rule, document, resource) == verdict, rule.name
+            assert await ask_server(app, rule, document, **arguments) == verdict, rule.name
             output = {name: verdict[name] for name in ("allowed", "message", "warnings")}
-            fixture = RuleFixture("t", rule.name, "CREATE", document, {}, (), output)
+            request = {name: one for name, one in arguments.items() if name != "operation"}
+            fixture = RuleFixture("t", rule.name, operation, document, request, (), output)
             assert run_rule_fixture(rules, fixture)[1:] == ("", "", []), rule.name
-            (trial,) = try_object([rule], document, resource=resource)
+            if operation != "CREATE":
+                continue
+            (trial,) = try_object([rule], document)
             failure = next((one for one in (answer.message, *answer.warnings) if rule.failure in one), "")
             expected = (
                 "failed" if failure else "changed" if answer.patch else "allowed" if answer.allowed else "refused"
