@@ -264,6 +264,11 @@ def test_a_cluster_beside_the_only_one_that_is_read_hints_at_the_option(
     code, out, _ = explain("--request", write_yaml("w.yaml", widget()), *options, "--cluster", other)
     assert code == 1
     assert "is unknown (only one workspace is read; give the kubeconfig of the other one, or --kcp)" in out
+    # A workspace knows its own path.
+    held.lists[LOGICAL_CLUSTERS.path][0]["metadata"]["annotations"]["kcp.io/path"] = "root:own"
+    config_map = write_yaml("c.yaml", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+    code, out, _ = explain("--request", config_map, *options, "-n", "default", "--cluster", "root:own")
+    assert (code, "ConfigMap default/a, in root\n" in out) == (0, True), out
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from fleethook.model.kcp import (
     API_RESOURCE_SCHEMA,
     BOUND_DEFINITIONS,
     LOGICAL_CLUSTER,
+    PATH_ANNOTATION,
     SHARD_ANNOTATION,
     WORKSPACE,
     cluster_of,
@@ -140,6 +141,10 @@ def resolve_cluster(store: Store, cluster: str) -> str:
     """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found."""
     if cluster and not is_cluster(cluster):
         fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
+    for key in store.keys(LOGICAL_CLUSTER):
+        metadata = as_object(as_object(store.get(key.cluster, LOGICAL_CLUSTER, "", key.name)).get("metadata"))
+        if as_object(metadata.get("annotations")).get(PATH_ANNOTATION) == cluster:
+            return key.cluster
     path = resolve(store, cluster)
     if path.problem and store.has(API_EXPORT) and not store.has(WORKSPACE):
         hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
