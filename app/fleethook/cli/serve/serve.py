@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import uvloop
@@ -29,6 +29,7 @@ from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import (
+    CERTIFICATE_SECONDS,
     CertificateError,
     CertificateFiles,
     ReloadingContext,
@@ -142,9 +143,6 @@ def _check_source(settings: Settings) -> None:
     if settings.kubeconfig is not None:
         find_kubeconfig(settings.kubeconfig)
 
-
-CERTIFICATE_SECONDS: Final = 30.0
-"""Between two checks whether certificates need renewal."""
 
 StartTask = Callable[[Coroutine[Any, Any, None], str], Awaitable[None]]
 """Starts a background task with a name. The task ends with the server."""

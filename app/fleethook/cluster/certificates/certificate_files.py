@@ -39,6 +39,8 @@ AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 SERVING_LIFETIME: Final = timedelta(days=90)
 _RENEWAL_SHARE: Final = 2 / 3
 """The share of a certificate's lifetime after which it is renewed."""
+CERTIFICATE_SECONDS: Final = 30.0
+"""Between two checks whether certificates need renewal."""
 # Clocks of a cluster's machines differ by seconds, and by minutes without time synchronization.
 _CLOCK_SKEW: Final = timedelta(minutes=5)
 # RFC 5280, A.1: ub-common-name. Clients read the subject alternative names only.
