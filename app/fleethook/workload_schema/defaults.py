@@ -212,15 +212,15 @@ def _derive(source: str, holder: JSONObject, root: JSONObject) -> JSON:
     for token in path.split("/"):
         found = as_object(found).get(token) if token else root
     if mark == "?":
-        return "Always" if _has_latest(as_text(found)) else "IfNotPresent"
+        return find_pull_policy(as_text(found))
     return found or None
 
 
-def _has_latest(image: str) -> bool:
-    """Return whether an image has the tag latest, or neither tag nor digest."""
+def find_pull_policy(image: str) -> str:
+    """Return the default pull policy: Always for an image that has the tag latest, or neither tag nor digest."""
     name, _, digest = image.partition("@")
     _, _, tag = name.rpartition("/")[2].partition(":")
-    return tag == "latest" or not (tag or digest or not name)
+    return "Always" if tag == "latest" or not (tag or digest or not name) else "IfNotPresent"
 
 
 def _merge(holder: JSONObject, defaults: Mapping[str, JSON]) -> None:

@@ -6,6 +6,7 @@ values of fields with ``omitempty``, and it rewrites quantities.
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import is_
 from typing import Final, NamedTuple
 
 import msgspec
@@ -189,7 +190,7 @@ def _make_list_rule(rule: _Rule | None, zero: JSON) -> _Rule:
         if not isinstance(value, list):
             return value
         stored = [_store_element(given, rule, zero, decoding) for given in value]
-        return value if all(map(_is_same, stored, value)) else stored
+        return value if all(map(is_, stored, value)) else stored
 
     return normalize
 
@@ -199,7 +200,7 @@ def _make_map_rule(rule: _Rule | None, zero: JSON) -> _Rule:
         if not isinstance(value, dict):
             return value
         stored = {key: _store_element(given, rule, zero, decoding) for key, given in value.items()}
-        return value if all(map(_is_same, stored.values(), value.values())) else stored
+        return value if all(map(is_, stored.values(), value.values())) else stored
 
     return normalize
 
@@ -209,10 +210,6 @@ def _store_element(given: JSON, rule: _Rule | None, zero: JSON, decoding: _Decod
     if given is None:
         return zero
     return given if rule is None else rule(given, decoding)
-
-
-def _is_same(left: JSON, right: JSON) -> bool:
-    return left is right
 
 
 def _make_quantity_rule(text_of: Callable[[str], str]) -> _Rule:

@@ -87,7 +87,6 @@ class InputKinds:
 _SETTLE_SECONDS: Final = 5.0
 # Many workloads change at a time. The pause lets one status update cover them.
 _COALESCE_SECONDS: Final = 0.5
-_INPUTS: Final = SUBJECT_KINDS | {YURT_APP_OVERRIDER, NODE_POOL}
 
 
 class EventHandlers:
@@ -128,7 +127,7 @@ class EventHandlers:
 
     def object_changed(self, key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
         """Handle a change of an overrider, subject or node pool."""
-        if key.group_kind not in _INPUTS:
+        if key.group_kind not in _EVERY_KIND:
             return
         if same_input(before, after):
             if key.group_kind in SUBJECT_KINDS and _has_caught_up(before, after):

@@ -148,7 +148,7 @@ class RenderError(ValueError):
 
 
 class Remark(NamedTuple):
-    """A warning about a step: a code of `fleethook.engines.overrider.rules.finding.WARNINGS`, and its text."""
+    """A warning about a step: a code of `fleethook.engines.overrider.rules.finding.MEANINGS`, and its text."""
 
     code: str
     text: str

@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import Final
 
 from fleethook.engines.overrider.render.member_differences import Identity, index_elements, merge_elements
-from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
+from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
-from fleethook.workload_schema.defaults import find_default
+from fleethook.workload_schema.defaults import find_default, find_pull_policy
 from fleethook.workload_schema.go_structs import ZEROS, find_field, load_structs
 from fleethook.workload_schema.value_marks import PoolValues
 from fleethook.workload_schema.workload_check import load_choices
@@ -310,7 +310,7 @@ class _Settling:
         if value is None or (self._is_same and before is ABSENT):
             return True
         if name in PULL_POLICIES:
-            return bool(value == find_pull_policy(rendered))
+            return bool(value == find_pull_policy(as_text(rendered.get("image") or rendered.get("reference"))))
         default = find_default((*tokens, name))
         if default is None:
             default = _find_zero((*tokens, name))
@@ -356,11 +356,3 @@ def _find_zero(tokens: _Tokens) -> JSON:
             printed = last.omit == "" or last.type == "Quantity"
             return _ZEROS.get(last.type, None if last.type.startswith("[]") else ABSENT) if printed else ABSENT
     return ABSENT
-
-
-def find_pull_policy(owner: JSON) -> str:
-    """Return the default pull policy of a container, or of the image of a volume."""
-    image = as_object(owner).get("image") or as_object(owner).get("reference")
-    name, _, digest = str(image or ":").partition("@")
-    tag = name.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag == "latest" or not (tag or digest or not image) else "IfNotPresent"

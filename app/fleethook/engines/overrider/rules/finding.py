@@ -15,8 +15,6 @@ _ROWS: Final = [
 """Code, reason of the ``metav1.StatusCause`` (``-`` for a warning) and meaning, one in a line."""
 ERRORS: Final = {code: reason for code, reason, _ in _ROWS if reason != "-"}
 """Codes of errors, with the reason of the ``metav1.StatusCause``."""
-WARNINGS: Final = {code: meaning for code, _, meaning in _ROWS if code not in ERRORS}
-"""Codes of warnings, with their meaning."""
 MEANINGS: Final = {code: meaning for code, _, meaning in _ROWS}
 """The meaning of each code."""
 
@@ -28,7 +26,7 @@ class Finding(NamedTuple):
     """A mistake, or a probable mistake."""
 
     code: str
-    """One of `ERRORS` and `WARNINGS` in `fleethook.engines.overrider.rules.finding`."""
+    """One of `MEANINGS` in `fleethook.engines.overrider.rules.finding`."""
     field: str
     """The path of the member, such as ``entries[0].patches[1].path``; ``""`` for the object itself."""
     message: str

@@ -1,6 +1,7 @@
 """The template of one pool, in the form that all kinds and versions of subjects have in common, and its placement."""
 
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -104,12 +105,8 @@ def _remove_nulls(value: JSON) -> JSON:
         return value if same else made
     if isinstance(value, list):
         made = [_remove_nulls(inner) for inner in value]
-        return value if all(map(_is, made, value)) else made
+        return value if all(map(is_, made, value)) else made
     return value
-
-
-def _is(left: JSON, right: JSON) -> bool:
-    return left is right
 
 
 _PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
