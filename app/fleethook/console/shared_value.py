@@ -34,12 +34,11 @@ class Watch(Generic[T]):
     The value must not depend on workloads: a fleet of 100,000 would take minutes to check.
     """
 
-    def __init__(self, store: Store, prepare: Callable[[], Callable[[], T]], *further: Store) -> None:
-        """Follow the changes of stores; nothing is computed before `find` or `get`.
+    def __init__(self, store: Store, prepare: Callable[[], Callable[[], T]]) -> None:
+        """Follow the changes of a store; nothing is computed before `find` or `get`.
 
         Args:
             store: The objects.
-            further: Further objects, in stores of their own.
             prepare: Takes the objects out of the store, and returns the work for the thread.
         """
         self._prepare: Final = prepare
@@ -50,8 +49,7 @@ class Watch(Generic[T]):
         self._value: T | None = None
         self._problem = ""
         self._task: asyncio.Task[None] | None = None
-        for one in (store, *further):
-            one.subscribe(self._note_change)
+        store.subscribe(self._note_change)
 
     def find(self) -> Watched[T]:
         """Return the last value, and have a newer one computed if the objects have changed."""

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.cli.command_line import Option
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.output.text_output import flush, write
-from fleethook.cli.serve.uvicorn_server import bind, find_port
+from fleethook.cli.serve.uvicorn_server import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.followed_objects import run_in_background
@@ -99,9 +99,9 @@ async def _run(
             uvicorn.Config(
                 app, lifespan="off", log_config=None, access_log=False,
                 server_header=False, proxy_headers=False, ws="none",
-            ),
-            lambda port: _announce(connection, cache, f"{place.host}:{port}"),
+            )
         )  # fmt: skip
+        _announce(connection, cache, f"{place.host}:{listeners[0].getsockname()[1]}")
         serving = asyncio.create_task(server.serve(listeners), name="health")
         async with run_in_background(candidate.run(), name="controller", ended=ended.append):
             await asyncio.wait([serving, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
@@ -153,18 +153,9 @@ class _Candidate:
 class _Server(uvicorn.Server):
     """Serves until ``should_exit`` is set; the process handles signals."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[int], None]) -> None:
-        super().__init__(config)
-        self._ready: Final = ready
-
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._ready(find_port(self.servers))
 
 
 def _announce(connection: Connection, cache: Cache, address: str) -> None:
