@@ -15,7 +15,7 @@ from fleethook.cluster.registration.rule_webhooks import (
     describe_rule,
     make_webhook,
 )
-from fleethook.model.formats.labels import NAMESPACE_LABEL
+from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
 
 SERVICE = ServiceReference("fleet", "fleethook")
 
@@ -136,6 +136,12 @@ def test_a_rule_gets_system_namespaces_and_that_of_the_server_only_by_name(optio
     selector = make_webhook(rule, exempt=["fleet"]).namespace_selector
     found = [(one["operator"], one["values"]) for one in selector["matchExpressions"]]
     assert (found, {one["key"] for one in selector["matchExpressions"]}) == (expected, {NAMESPACE_LABEL})
+
+
+def test_a_rule_never_gets_the_leases_of_the_server() -> None:
+    rule = hook(validate("coordination.k8s.io/v1", "Lease", namespaces=["fleet", "shop"])(checks_nothing))
+    selects = compile_selector(make_webhook(rule, exempt=["fleet"]).namespace_selector)
+    assert [name for name in ("fleet", "shop", "other") if selects({NAMESPACE_LABEL: name})] == ["shop"]
 
 
 @pytest.mark.parametrize(

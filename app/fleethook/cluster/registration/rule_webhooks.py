@@ -52,7 +52,10 @@ def make_webhook(rule: Rule, *, exempt: Sequence[str] = ()) -> OwnWebhook:
     """Return the webhook of a rule; ``exempt`` are namespaces that it sees only if it names them."""
     one = rule.declaration
     _, *further = list_targets(one)
-    unseen = [] if list_named_namespaces(one.namespace_selector) else [*dict.fromkeys((*exempt, *one.exempt))]
+    unseen = [*dict.fromkeys((*exempt, *one.exempt))]
+    if list_named_namespaces(one.namespace_selector):
+        # A server without its Lease can neither lead nor repair its registration.
+        unseen = [*exempt] if one.resource == "leases" else []
     return OwnWebhook(
         name=rule.name + SUFFIX,
         configuration=MUTATING if one.mutates else VALIDATING,
