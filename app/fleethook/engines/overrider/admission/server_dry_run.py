@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.engines.overrider.entries.entry_steps import RenderError
-from fleethook.engines.overrider.plan.plan import Plan, find_source
+from fleethook.engines.overrider.entries.entry_steps import RenderError, StepChange
+from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
+from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.subject.subject_members import Subject, workload_kinds
@@ -166,7 +167,7 @@ def to_pointer(field: str) -> str:
 
 def _describe(trial: DryRunWorkload, field: str, message: str) -> Finding:
     pointer = to_pointer(field)
-    source = find_source(trial.plan.create.rendered, pointer, trial.plan.sources)
+    source = _find_source(trial.plan.create.rendered, pointer, trial.plan.sources)
     text = f"node pool {trial.pool}: kube-apiserver refuses the {trial.kind}: {pointer}: {message}"
     return Finding("does-not-fit", source, text)
 
@@ -175,3 +176,14 @@ def _not_checked(trial: DryRunWorkload, reason: str) -> Finding:
     return Finding(
         "not-checked", "", f"not checked by kube-apiserver ({trial.kind} of node pool {trial.pool}): {reason}"
     )
+
+
+def _find_source(rendered: JSONObject, pointer: str, sources: Sequence[StepChange]) -> str:
+    """Return the path of the step that set a value or a part around it last, ``entries`` if none did."""
+    tokens = name_tokens(rendered, pointer)
+    while tokens:
+        for source in reversed(sources):
+            if source.made(tokens):
+                return source.field
+        tokens = tokens[:-1]
+    return "entries"

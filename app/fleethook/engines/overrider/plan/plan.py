@@ -140,17 +140,6 @@ def _find_cause(steps: Sequence[Step], is_wrong: Callable[[int], bool]) -> int:
     return wrong - 1
 
 
-def find_source(rendered: JSONObject, pointer: str, sources: Sequence[StepChange]) -> str:
-    """Return the path of the step that set a value or a part around it last, ``entries`` if none did."""
-    tokens = name_tokens(rendered, pointer)
-    while tokens:
-        for source in reversed(sources):
-            if source.made(tokens):
-                return source.field
-        tokens = tokens[:-1]
-    return "entries"
-
-
 # Part of every hash, so that a change of the rendering rules changes the hashes, too.
 _RULES_VERSION: Final = 2
 
