@@ -14,11 +14,11 @@ import pytest
 from aiohttp import web
 
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
-from fleethook.engines.dispatch.call.review_and_response import Patcher
+from fleethook.engines.dispatch.call.review_and_response import Patcher, restore_annotation
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
-from fleethook.engines.dispatch.match.attributes_and_rules import build_attributes, restore_annotation
+from fleethook.engines.dispatch.match.attributes_and_rules import build_attributes
 from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
 from fleethook.engines.dispatch.match.should_call import (
     NamespaceLabels,

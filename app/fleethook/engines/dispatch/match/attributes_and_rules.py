@@ -11,7 +11,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import SCALE, Equival
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
 from fleethook.model.admission import AdmissionRequest, Kind, Resource
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, as_object, as_text
+from fleethook.model.json import JSON, as_object, as_text
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.model.webhook_rules import (
     EVERY,
@@ -131,34 +131,6 @@ def annotate_cluster(document: JSON, cluster: str, *, where: str) -> JSON:
 def _default_to_object(value: JSON) -> JSON:
     """Return a member, an empty object for null or a missing member."""
     return {} if value is None else value
-
-
-def restore_annotation(document: JSON, sent: JSON) -> JSON:
-    """Return an object with the annotation ``kcp.io/cluster`` as the client sent it, without the changes of webhooks.
-
-    kcp only removes the annotation that it added (`SetClusterAnnotation` in pkg/admission/validatingwebhook). It leaves
-    an empty map of annotations, and does not restore the client's value.
-    """
-    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
-        return document
-    metadata: JSONObject = document["metadata"]
-    present = as_object(metadata.get("annotations"))
-    former = as_object(as_object(sent).get("metadata"))
-    wanted = as_object(former.get("annotations")).get(CLUSTER_ANNOTATION)
-    if present and present.get(CLUSTER_ANNOTATION) == wanted:
-        return document
-    annotations = {name: value for name, value in present.items() if name != CLUSTER_ANNOTATION}
-    if wanted is not None:
-        annotations[CLUSTER_ANNOTATION] = wanted
-    made = {name: value for name, value in metadata.items() if name != "annotations"}
-    if annotations:
-        made["annotations"] = annotations
-    elif "annotations" in former and not former["annotations"]:
-        # Empty or null, as the client sent it.
-        made["annotations"] = former["annotations"]
-    if not made and "metadata" not in as_object(sent):
-        return {name: value for name, value in document.items() if name != "metadata"}
-    return {**document, "metadata": made}
 
 
 def read_claimed_cluster(request: AdmissionRequest) -> str:
