@@ -350,7 +350,7 @@ def test_the_members_of_the_apiserver_stay_in_an_object_that_a_rule_writes_anew(
     new = {**POD, "metadata": {**POD["metadata"], "managedFields": [{"manager": "a"}]}}
     answer = mutate("v1", "Pod")(function).review(new)
     assert "/metadata/labels" in [one["path"] for one in answer.patch]
-    assert answer.object["metadata"]["managedFields"]
+    assert (answer.object["metadata"]["managedFields"], answer.mistakes) == ([{"manager": "a"}], ())
 
 
 @pytest.mark.parametrize(

@@ -89,14 +89,12 @@ class RuleTrials:
                 write_error(f"note: {rule.place}: no object is given to {rule.name}{reason}")
 
     def _try(self, document: JSONObject, resource: str, *, stored: bool, locate: Locate) -> Iterator[Trial]:
-        new = remove_stored(document)
+        new = document
         if stored:
             # kube-apiserver shows no status of a new object, and these metadata to validating rules.
-            metadata = {
-                **new["metadata"],
-                **{name: one for name, one in document["metadata"].items() if name in _GIVEN},
-            }
-            new = {**new, "metadata": metadata, **({"status": {}} if "status" in document else {})}
+            new = remove_stored(document)
+            given = {name: one for name, one in document["metadata"].items() if name in _GIVEN}
+            new = {**new, "metadata": {**new["metadata"], **given}, **({"status": {}} if "status" in document else {})}
         request = build_request(
             new, rules=self.rules, operation="CREATE", resource=resource, user=self._user, dry_run=self._is_dry
         )
