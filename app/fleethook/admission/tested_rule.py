@@ -168,10 +168,13 @@ def ask_in_order(
     shown: AdmissionRequest | None = None
     for rule in mutating:
         shown = shown or (request if has_defaults else show_request(request, around.version, validating=False))
-        (review,) = _ask([rule], shown, around)
-        yield rule, shown, review
+        (review,), before = _ask([rule], shown, around), shown
         if review.patch:
             request = shown = change_request(shown, review.patch, around.version)
+            if not review.mistakes:
+                repetitions = tuple(f"{rule.place}: {one}" for one in _list_repetitions(rule, shown, around))
+                review = review._replace(mistakes=repetitions)
+        yield rule, before, review
     if validating:
         shown = request if has_defaults else show_request(request, around.version, validating=True)
         for rule, review in zip(validating, _ask(validating, shown, around), strict=True):
@@ -242,8 +245,6 @@ def _check(
     if faults:
         mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
         answer = _refuse_faults(rule, answer, faults)
-    elif answer.patch:
-        mistakes += _list_repetitions(rule, change_request(request, answer.patch, around.version), around)
     elif invocation is not None and not rule.declaration.mutates and invocation.has_changed_object():
         mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
     return _make_review(request, answer, mistakes=tuple(f"{rule.place}: {mistake}" for mistake in mistakes))

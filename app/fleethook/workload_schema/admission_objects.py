@@ -3,12 +3,11 @@
 tests/conformance/admission_objects.yaml has objects that a kube-apiserver showed.
 """
 
-import copy
 from collections.abc import Sequence
 from typing import Final
 
 from fleethook.model.admission import AdmissionRequest
-from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, copy_json, list_objects
 from fleethook.workload_schema.defaults import METADATA, set_created, set_defaults
 from fleethook.workload_schema.normalize import normalize_struct
 from fleethook.workload_schema.structural_schema import OWN_MEMBERS, CustomVersion, set_schema_defaults
@@ -132,7 +131,7 @@ def _decode(document: JSONObject, version: CustomVersion | None) -> JSONObject:
 
 
 def _create(document: JSONObject, version: CustomVersion | None, *, validating: bool) -> JSONObject:
-    created = copy.deepcopy(document)
+    created: JSONObject = copy_json(document)
     set_created(created, step="CREATE")
     if (created.get("apiVersion"), created.get("kind")) == ("v1", "Pod"):
         _add_tolerations(created)

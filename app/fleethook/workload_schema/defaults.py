@@ -18,7 +18,6 @@ tests/conformance/admission_objects.yaml has objects that a kube-apiserver showe
 """
 
 import base64
-import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -28,7 +27,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.model.formats.labels import NAMESPACE_LABEL
-from fleethook.model.json import JSON, JSONObject, as_object, as_text
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, copy_json
 from fleethook.workload_schema.normalize import normalize_struct
 
 _STRUCTS: Final = {
@@ -72,7 +71,7 @@ def set_defaults(document: JSONObject) -> JSONObject:
     kind = _name_kind(document)
     if not knows_defaults(document):
         return document
-    shown = copy.deepcopy(document)
+    shown: JSONObject = copy_json(document)
     if isinstance(shown.get("metadata"), dict):
         _normalize(shown["metadata"], METADATA)
     _apply(kind, shown, shown)
@@ -233,7 +232,7 @@ def _fill(holder: JSONObject, member: str, default: JSON) -> None:
     name = member.removesuffix("~")
     given = holder.get(name)
     if _is_absent(given) or (member != name and given == 0):
-        holder[name] = {} if isinstance(default, dict) else copy.deepcopy(default)
+        holder[name] = {} if isinstance(default, dict) else copy_json(default)
     if isinstance(default, dict) and isinstance(holder[name], dict):
         _merge(holder[name], default)
 

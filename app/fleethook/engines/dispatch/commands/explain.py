@@ -116,7 +116,7 @@ def explain(
     stored = None if old is None else read_old(old)
     warn_about(source.documents, {watched_resource.group_kind for watched_resource in resources}, strict=reading.strict)
     store = source.store(INDEXES)
-    named = None if cluster is None else resolve_cluster(store, cluster)
+    named = None if cluster is None else resolve_cluster(store, cluster, is_live=source_options.reads_cluster)
     inputs = [_place(input_document, live.namespace) for path in request for input_document in read_inputs(path, named)]
     if old is not None:
         _check_old(operation, resource, inputs)

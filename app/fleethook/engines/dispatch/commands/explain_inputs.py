@@ -137,8 +137,11 @@ async def stream_inputs(
             yield selected
 
 
-def resolve_cluster(store: Store, cluster: str) -> str:
-    """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found."""
+def resolve_cluster(store: Store, cluster: str, *, is_live: bool) -> str:
+    """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found.
+
+    Objects of a cluster (``is_live``) lack the Workspaces that the user may not read.
+    """
     if cluster and not is_cluster(cluster):
         fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
     for key in store.keys(LOGICAL_CLUSTER):
@@ -146,7 +149,7 @@ def resolve_cluster(store: Store, cluster: str) -> str:
         if as_object(metadata.get("annotations")).get(PATH_ANNOTATION) == cluster:
             return key.cluster
     path = resolve(store, cluster)
-    if path.problem and store.has(API_EXPORT) and not store.has(WORKSPACE):
+    if path.problem and is_live and store.has(API_EXPORT) and not store.has(WORKSPACE):
         hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
         fail(f"--cluster: {cluster} cannot be followed, because no Workspace was read: {hint}")
     return path.cluster

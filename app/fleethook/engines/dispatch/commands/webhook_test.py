@@ -298,7 +298,7 @@ def _find_cluster(source: InputObjects, location: LocationOptions) -> str:
     store = source.store(())
     if location.kcp_export is not None and not location.cluster:
         return find_provider(source.documents, location.kcp_export)
-    cluster = resolve_cluster(store, location.cluster)
+    cluster = resolve_cluster(store, location.cluster, is_live=not location.objects)
     if cluster and location.is_kcp and not store.knows(cluster):
         fail(f"--cluster: {resolve(store, location.cluster).problem or f'logical cluster {cluster} is unknown'}")
     return cluster
