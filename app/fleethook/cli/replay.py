@@ -14,7 +14,7 @@ from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, read
 from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption, load_settings
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.watched_resources import KCP, WatchedResource
-from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
+from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT, name_source
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.json import JSONObject
@@ -62,12 +62,11 @@ def read_recordings(files: Sequence[Path], report: TakeProblem) -> Iterator[Reco
     for file in files:
         with contextlib.ExitStack() as stack:
             try:
-                is_input = file == STANDARD_INPUT
-                stream = sys.stdin.buffer if is_input else stack.enter_context(file.open("rb"))
+                stream = sys.stdin.buffer if file == STANDARD_INPUT else stack.enter_context(file.open("rb"))
             except OSError as error:
                 report(RecordProblem(str(file), 1, f"the file cannot be read: {error.strerror}"))
                 continue
-            for entry in read_entries(stream, "<stdin>" if is_input else str(file)):
+            for entry in read_entries(stream, name_source(file)):
                 if isinstance(entry, RecordProblem):
                     report(entry)
                 else:

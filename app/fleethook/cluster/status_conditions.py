@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.model.formats.text import escape
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, list_objects
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection
@@ -35,7 +35,7 @@ def build_conditions(new: Iterable[Condition], *, former: JSON, generation: int,
         generation: The observed generation of the object.
         now: The current time.
     """
-    stored = {one.get("type"): one for one in map(as_object, former if isinstance(former, list) else ())}
+    stored = {one.get("type"): one for one in list_objects(former)}
     made: list[JSONObject] = []
     for condition in new:
         before = stored.get(condition.type, {})
@@ -55,8 +55,7 @@ def build_conditions(new: Iterable[Condition], *, former: JSON, generation: int,
 
 def find_condition(former: JSON, type_: str) -> Mapping[str, JSON]:
     """Return a stored condition; empty if it is missing."""
-    found = (one for one in map(as_object, former if isinstance(former, list) else ()) if one.get("type") == type_)
-    return next(found, {})
+    return next((one for one in list_objects(former) if one.get("type") == type_), {})
 
 
 def read_condition(former: JSON, type_: str) -> tuple[JSON, JSON, JSON]:

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, as_list
 from fleethook.patch import parse_pointer
 
 _NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
@@ -187,6 +187,4 @@ def walk(value: JSON) -> Iterator[JSON]:
 
 
 def _list_inner(value: JSON) -> list[JSON]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
+    return list(value.values()) if isinstance(value, dict) else as_list(value)

@@ -27,7 +27,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.model.formats.labels import NAMESPACE_LABEL
-from fleethook.model.json import JSON, JSONObject, as_object, as_text, copy_json
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, copy_json
 from fleethook.workload_schema.normalize import normalize_struct
 
 _STRUCTS: Final = {
@@ -169,7 +169,7 @@ def _reach(value: JSON, steps: Sequence[_Step]) -> Iterator[JSONObject]:
     name, conditions = steps[0]
     inner = [value] if name == "" else [as_object(value).get(name)]
     if name == "*":
-        inner = value if isinstance(value, list) else []
+        inner = as_list(value)
     for one in inner:
         if all(_holds(as_object(one), condition) for condition in conditions):
             yield from _reach(one, steps[1:])

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSON, JSONObject, as_list
 
 Kind = Literal["Deployment", "StatefulSet"]
 
@@ -148,7 +148,7 @@ def _remove_encoded(value: JSON, former: JSON, type_: str) -> JSON:
     """Return ``value`` without the empty members that Go encodes and that ``former`` did not have."""
     type_ = type_.removeprefix("*")
     if type_.startswith("[]") and isinstance(value, list):
-        known = former if isinstance(former, list) else []
+        known = as_list(former)
         padded = [*known, *([None] * (len(value) - len(known)))]
         return [_remove_encoded(one, padded[number], type_[2:]) for number, one in enumerate(value)]
     if type_ not in load_structs() or not isinstance(value, dict):
@@ -188,7 +188,7 @@ def _decode(type_: str, value: JSON, text: JSON, path: str) -> JSON:
 def _decode_list(element: str, value: JSON, text: JSON, path: str) -> JSON:
     if not isinstance(text, list):
         raise DecodeError(f"{path} must be a list")
-    former = value if isinstance(value, list) else []
+    former = as_list(value)
     padded = [*former, *([_zero(element)] * (len(text) - len(former)))]
     return [_decode(element, padded[number], one, f"{path}/{number}") for number, one in enumerate(text)]
 

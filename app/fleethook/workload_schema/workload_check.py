@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
-from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, enumerate_objects
 from fleethook.patch import format_pointer
 from fleethook.workload_schema.container_and_workload_rules import CONTAINER_RULES
 from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
@@ -166,8 +166,7 @@ def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[Worklo
 
 
 def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
-    elements = as_object(node).get(name)
-    for index, element in enumerate(elements if isinstance(elements, list) else ()):
+    for index, element in enumerate(as_list(as_object(node).get(name))):
         if isinstance(element, dict):
             yield f"{pointer}/{name}/{index}", element
 

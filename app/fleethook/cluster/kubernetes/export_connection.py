@@ -6,7 +6,7 @@ pkg/virtual/apiexport). An APIExportEndpointSlice has the URL, as soon as the ex
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.list_watch import GONE
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, as_object, as_text, list_objects
 
 SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 CLUSTERS: Final = "/clusters/"
@@ -27,17 +27,10 @@ _ASK_SECONDS: Final = 0.5
 
 def list_urls(slices: JSON, export: str) -> list[str]:
     """Return the URLs of the virtual workspaces of an export, one for each shard, in a list of endpoint slices."""
-    found = as_object(slices).get("items")
-    items = [as_object(one) for one in (found if isinstance(found, list) else ())]
+    items = list_objects(as_object(slices).get("items"))
     named = [item for item in items if as_object(as_object(item.get("spec")).get("export")).get("name") == export]
-    return list(dict.fromkeys(url for one in named for url in _list_endpoints(one)))
-
-
-def _list_endpoints(slice_: Mapping[str, JSON]) -> Iterator[str]:
-    endpoints: Iterable[JSON] = as_object(slice_.get("status")).get("endpoints") or ()
-    for endpoint in endpoints:
-        if isinstance(url := as_object(endpoint).get("url"), str):
-            yield url
+    endpoints = [one for item in named for one in list_objects(as_object(item.get("status")).get("endpoints"))]
+    return list(dict.fromkeys(url for one in endpoints if (url := as_text(one.get("url")))))
 
 
 class ExportConnection(Connection):

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import Index, Stored, StoreView
 from fleethook.engines.dispatch.match.equivalent_resources import DEFINITIONS_BY_RESOURCE
 from fleethook.model.formats.text import list_names
-from fleethook.model.json import JSONObject, as_object, as_text
+from fleethook.model.json import JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.kcp import API_BINDING, API_EXPORT, LOGICAL_CLUSTER, LOGICAL_CLUSTER_NAME, WORKSPACE, is_path
 
 # kcp's own paths have about five names. Any tenant may write the path of an APIExport.
@@ -94,11 +94,12 @@ def hint_at_shards(store: StoreView, *, cached: bool = False) -> str:
 
 def _list_bound(binding: JSONObject) -> Iterator[tuple[str, str, str]]:
     """Yield group, resource and schema name of each bound resource."""
-    resources = as_object(binding.get("status")).get("boundResources")
-    for resource in resources if isinstance(resources, list) else ():
-        one = as_object(resource)
-        schema = as_object(one.get("schema")).get("name")
-        yield as_text(one.get("group")), as_text(one.get("resource")), as_text(schema)
+    for bound in list_objects(as_object(binding.get("status")).get("boundResources")):
+        yield (
+            as_text(bound.get("group")),
+            as_text(bound.get("resource")),
+            as_text(as_object(bound.get("schema")).get("name")),
+        )
 
 
 def _index_bound(_cluster: str, binding: Stored) -> list[tuple[str, str]]:
@@ -281,13 +282,11 @@ def _find_local_owner(store: StoreView, *, cluster: str, group: str, resource: s
 def list_exported(export: Stored | None) -> Iterator[tuple[str, str]]:
     """Yield group and plural of each resource of an APIExport, v1alpha1 or v1alpha2."""
     spec = as_object(as_object(export).get("spec"))
-    resources, schemas = spec.get("resources"), spec.get("latestResourceSchemas")
-    for resource in resources if isinstance(resources, list) else ():
-        yield as_text(as_object(resource).get("group")), as_text(as_object(resource).get("name"))
-    for schema in schemas if isinstance(schemas, list) else ():
+    for resource in list_objects(spec.get("resources")):
+        yield as_text(resource.get("group")), as_text(resource.get("name"))
+    for schema in list_texts(spec.get("latestResourceSchemas")):
         # v1alpha1 lists schema names: a prefix, the plural and the group.
-        _, _, rest = as_text(schema).partition(".")
-        plural, _, group = rest.partition(".")
+        plural, _, group = schema.partition(".")[2].partition(".")
         yield "" if group == "core" else group, plural
 
 

@@ -21,7 +21,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import find_definitio
 from fleethook.engines.dispatch.webhooks.compiled_webhook import find_endpoint
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_list, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.http_exchange import CallError, OverloadedError
 from fleethook.outbound.webhook_client import HookClient, Parties
@@ -143,8 +143,7 @@ def _format_kind(kind: GroupVersionKind) -> str:
 
 def _check_versions(spec: Mapping[str, JSON], source: GroupVersionKind, to: GroupVersionKind) -> None:
     """Raise ConversionError unless the definition has both versions, served or not."""
-    versions = spec.get("versions")
-    names = [as_object(version).get("name") for version in (versions if isinstance(versions, list) else ())]
+    names = [version.get("name") for version in list_objects(spec.get("versions"))]
     for direction, kind in (("to", to), ("from", source)):
         if kind.group != spec.get("group") or kind.version not in names:
             raise ConversionError(f"request to convert CR {direction} an invalid group/version: {kind.api_version}")
@@ -156,7 +155,7 @@ def _find_webhook(webhook: Mapping[str, JSON], source: GroupVersionKind) -> Need
     config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
     if not isinstance(config, dict):
         raise ConversionError(f"conversion webhook for {_format_kind(source)} has no clientConfig")
-    for version in versions if isinstance(versions, list) else ():
+    for version in as_list(versions):
         if version in _KNOWN:
             return NeedsWebhook(config, version)
     raise ConversionError(f"conversion webhook for {_format_kind(source)}: no supported conversion review versions")

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_list
+from fleethook.model.json import JSON, JSONObject, as_list, list_objects
 from fleethook.model.karmada import OPERATIONS, AggregatedStatusItem, Operation
 from fleethook.patch.fixture_format import (
     Difference,
@@ -150,9 +150,8 @@ def read_fixture(document: JSON) -> Fixture:
 def _check_fixture(document: JSONObject) -> None:
     """Raise FixtureError for an unknown member. Karmada's own fixtures have some in their status items."""
     check_members(document, _MEMBERS)
-    for item in as_list(document.get("statusItems")):
-        if isinstance(item, dict):
-            check_members(item, _STATUS_ITEM, any_other=True)
+    for item in list_objects(document.get("statusItems")):
+        check_members(item, _STATUS_ITEM, any_other=True)
 
 
 def make_question(operation: Operation, *, desired: JSON, observed: JSON, items: JSON, replicas: JSON) -> Question:
@@ -234,8 +233,7 @@ def _adds_empty_member(expected: JSON, step: JSONObject) -> bool:
 
 
 def _sort_elements(value: JSON, *members: str) -> list[JSON]:
-    elements = value if isinstance(value, list) else []
-    return sorted(elements, key=lambda one: [str(one.get(member) or "") for member in members])
+    return sorted(as_list(value), key=lambda one: [str(one.get(member) or "") for member in members])
 
 
 def _normalize_quantities(requirements: JSON) -> JSON:

@@ -12,7 +12,7 @@ from fleethook.cluster.registration.paths import CLUSTERS, DISPATCH_MUTATE, DISP
 from fleethook.model.admission import KIND as ADMISSION_REVIEW
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.karmada import EXPLORE_REVIEW, INTERPRETER_CONTEXT
 from fleethook.patch import PatchError, apply
 from fleethook.patch.diff import identical
@@ -292,8 +292,7 @@ def _find_subject(request: JSONObject) -> ReviewedObject:
 
 
 def _list_controllers(owners: JSON, namespace: str) -> Iterator[str]:
-    for owner in owners if isinstance(owners, list) else ():
-        reference = as_object(owner)
+    for reference in list_objects(owners):
         if reference.get("controller") is True:
             yield describe_name(str(reference.get("kind") or ""), namespace, str(reference.get("name") or ""))
 

@@ -13,7 +13,7 @@ from fleethook.cluster.status_conditions import Condition, build_conditions
 from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
 from fleethook.engines.crds.tarball_fetch import Fetched, Result
 from fleethook.model.formats.text import escape
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject, as_list, as_object
 
 READY: Final = "Ready"
 PREPARED: Final = "CRDsPrepared"
@@ -138,8 +138,7 @@ def status_patch(
         condition["type"]: condition
         for condition in build_conditions(findings, former=former, generation=generation, now=now)
     }
-    stored = former if isinstance(former, list) else []
-    merged = [ours.pop(as_object(one).get("type"), one) for one in stored]
+    merged = [ours.pop(as_object(one).get("type"), one) for one in as_list(former)]
     change: JSONObject = {"conditions": [*merged, *ours.values()]}
     if whole:
         change["observedGeneration"] = generation

@@ -31,7 +31,7 @@ from fleethook.model.formats.field_errors import (
     too_long,
 )
 from fleethook.model.formats.text import nearest
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.operator import (
     MAX_TARBALL_BYTES,
     MAX_TIMEOUT_SECONDS,
@@ -159,7 +159,7 @@ def _find_mirror_problems(mirrors: JSON, field: str, *, strict: bool) -> Iterato
 
 
 def _enumerate_list(values: JSON, *, limit: int) -> Iterator[tuple[int, JSON]]:
-    yield from enumerate(values[:limit] if isinstance(values, list) else ())
+    yield from enumerate(as_list(values)[:limit])
 
 
 def _find_length_problems(values: JSON, field: str, *, limit: int) -> Iterator[FieldError]:
@@ -309,8 +309,7 @@ def is_chosen_by_version(tarball: JSON) -> bool:
 
 def _list_origins(source: JSON) -> Iterator[tuple[str, JSON]]:
     yield "url", source.get("url")
-    mirrors = source.get("mirrors")
-    for index, mirror in enumerate(mirrors[:MAX_MIRRORS] if isinstance(mirrors, list) else ()):
+    for index, mirror in _enumerate_list(source.get("mirrors"), limit=MAX_MIRRORS):
         yield f"mirrors[{index}]", mirror
 
 

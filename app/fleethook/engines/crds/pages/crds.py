@@ -30,7 +30,7 @@ from fleethook.engines.crds.pages.crd_entries import (
 )
 from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, redact
 from fleethook.model.formats.text import escape
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.operator import KARMADA
 
 MAX_CONDITIONS: Final = 20
@@ -226,9 +226,8 @@ def _describe_release(release: str) -> str:
 
 
 def _read_conditions(document: JSONObject) -> tuple[ConditionView, ...]:
-    stored = as_object(document.get("status")).get("conditions")
-    listed = stored[:MAX_CONDITIONS] if isinstance(stored, list) else ()
-    return tuple(_read_condition(as_object(one)) for one in listed)
+    stored = as_list(as_object(document.get("status")).get("conditions"))
+    return tuple(_read_condition(as_object(one)) for one in stored[:MAX_CONDITIONS])
 
 
 def _read_condition(condition: Mapping[str, JSON]) -> ConditionView:

@@ -20,6 +20,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     WatchedResource,
     decode_object,
 )
+from fleethook.cluster.manifests.manifest_reader import name_source
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, check_patched
@@ -40,7 +41,7 @@ from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_o
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects, list_texts
 from fleethook.model.kcp import (
     API_BINDING,
     API_EXPORT,
@@ -79,17 +80,13 @@ def select_objects(stored: Iterable[Document]) -> Iterator[InputDocument]:
 def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
     """Yield the objects and reviews in a file. Exits with a message if a document is neither."""
     for found in read_values(path):
-        place = f"{_name(path)}:{found.line}"
+        place = f"{name_source(path)}:{found.line}"
         items = as_object(found.value).get("items")
         for item in items if isinstance(items, list) else (found.value,):
             problem = find_problem(item)
             if problem:
-                fail_input([ManifestError(_name(path), found.line, problem)])
+                fail_input([ManifestError(name_source(path), found.line, problem)])
             yield InputDocument(item, place, cluster_of(item) or None if cluster is None else cluster)
-
-
-def _name(path: Path) -> str:
-    return "<stdin>" if str(path) == "-" else str(path)
 
 
 def read_old(path: Path) -> JSONObject:
@@ -190,13 +187,8 @@ def _find_named_by_rules(source: InputObjects, exported: Sequence[tuple[str, str
     A wildcard stands for the resources of the APIExport: its virtual workspace has no others of consumers.
     """
     configurations = [document.object for document in source.documents if key_of(document.object) in source.changed]
-    rules = [
-        as_object(rule)
-        for configuration in configurations
-        for webhook in _items(configuration.get("webhooks"))
-        for rule in _items(as_object(webhook).get("rules"))
-    ]
-    named = {name for rule in rules for name in _find_named(rule)}
+    webhooks = [one for configuration in configurations for one in list_objects(configuration.get("webhooks"))]
+    named = {name for one in webhooks for rule in list_objects(one.get("rules")) for name in _find_named(rule)}
     wild = {name for name in named if EVERY in (name.plural, name.group)}
     expanded = {
         ResourceName(group, plural, resource_name.version)
@@ -214,20 +206,12 @@ def _find_named_by_rules(source: InputObjects, exported: Sequence[tuple[str, str
 
 def _find_named(rule: Mapping[str, JSON]) -> Iterator[ResourceName]:
     """Yield the resources that a rule names, in the first version that it names."""
-    version = next((one for one in _texts(rule.get("apiVersions")) if one != EVERY), "")
-    for group in _texts(rule.get("apiGroups")):
-        for text in _texts(rule.get("resources")):
+    version = next((one for one in list_texts(rule.get("apiVersions")) if one != EVERY), "")
+    for group in list_texts(rule.get("apiGroups")):
+        for text in list_texts(rule.get("resources")):
             plural, _, part = text.partition("/")
             if part in ("", EVERY):
                 yield ResourceName(group, plural, version)
-
-
-def _items(value: JSON) -> Sequence[JSON]:
-    return value if isinstance(value, list) else ()
-
-
-def _texts(value: JSON) -> list[str]:
-    return [one for one in _items(value) if isinstance(one, str)]
 
 
 def _make_lists(store: Store, name: ResourceName, *, kcp: bool) -> Iterator[ListRequest]:

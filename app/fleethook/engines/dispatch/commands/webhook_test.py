@@ -62,7 +62,7 @@ from fleethook.engines.dispatch.input_request import (
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, set_defaults
-from fleethook.model.json import JSON, JSONObject, as_list, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.webhook_client import HookClient
 
@@ -251,7 +251,7 @@ def _read_bundle(file: Path | None) -> str:
 def _move(configuration: Document, url: str, bundle: str) -> Document:
     """Return a configuration whose webhooks are at another URL, and have another caBundle."""
     webhooks: list[JSON] = []
-    for webhook in _list_webhooks(configuration):
+    for webhook in as_list(configuration.object.get("webhooks")):
         config = dict(as_object(as_object(webhook).get("clientConfig")))
         if url:
             moved = {member: value for member, value in config.items() if member != "service"}
@@ -268,10 +268,6 @@ def _keep_path(url: str, config: Mapping[str, JSON]) -> str:
         return url
     path = as_object(config.get("service")).get("path") or urlsplit(str(config.get("url") or "")).path
     return f"{url.rstrip('/')}/{str(path).lstrip('/')}" if path else url
-
-
-def _list_webhooks(configuration: Document) -> list[JSON]:
-    return as_list(configuration.object.get("webhooks"))
 
 
 def _read_cluster(
@@ -382,8 +378,8 @@ def _note_silent(configurations: Sequence[Document], called: set[Called]) -> Non
     """Report webhooks that got no review, because a test without reviews says nothing."""
     phases = {kind: phase for phase, kind in PHASES.items()}
     for configuration in configurations:
-        for webhook in _list_webhooks(configuration):
-            name, key = str(as_object(webhook).get("name")), key_of(configuration.object)
+        for webhook in list_objects(configuration.object.get("webhooks")):
+            name, key = str(webhook.get("name")), key_of(configuration.object)
             if (phases[key.group_kind], f"{key.name}/{name}") not in called:
                 write_error(f"note: {configuration.place}: no existing object is sent to webhook {name}")
 

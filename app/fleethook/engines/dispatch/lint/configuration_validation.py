@@ -33,7 +33,7 @@ from fleethook.model.formats.field_errors import (
     webhooks_problems,
 )
 from fleethook.model.formats.labels import label_key_problems, labels_problems, selector_problems
-from fleethook.model.json import JSON, JSONObject, as_object, decode_bytes, list_texts
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, decode_bytes, enumerate_objects, list_texts
 from fleethook.outbound.certificate_trust import bundle_problems, list_skipped
 
 _MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
@@ -108,7 +108,7 @@ def rules_problems(rules: JSON, field: str) -> Iterator[FieldError]:
 def _rule_problems(rule: dict[str, JSON], field: str) -> Iterator[FieldError]:
     operations, resources = rule.get("operations"), rule.get("resources")
     yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
-    for index, operation in enumerate(operations if isinstance(operations, list) else ()):
+    for index, operation in enumerate(as_list(operations)):
         if isinstance(operation, str):
             yield from choice_problems(operation, f"{field}.operations[{index}]", _OPERATIONS)
     yield from list_problems(rule.get("apiGroups"), f"{field}.apiGroups", "API groups", empty_items=True)
@@ -267,17 +267,15 @@ _RESOURCE: Final = re.compile(r"\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 def configuration_warnings(configuration: JSONObject) -> Iterator[str]:
     """Yield likely mistakes in a configuration that an apiserver accepts, each with its field."""
-    webhooks = configuration.get("webhooks")
-    for index, webhook in enumerate(webhooks if isinstance(webhooks, list) else ()):
-        members, field = as_object(webhook), f"webhooks[{index}]"
+    for index, members in enumerate_objects(configuration.get("webhooks")):
+        field = f"webhooks[{index}]"
         bundle = as_object(members.get("clientConfig")).get("caBundle")
         for problem in bundle_problems(bundle, f"{field}.clientConfig.caBundle"):
             yield f"{problem.field}: every call will fail: {problem.text}"
         for text in list_skipped(bundle):
             yield f"{field}.clientConfig.caBundle: {text}; it is not used, and the others are"
-        rules = members.get("rules")
-        for position, rule in enumerate(rules if isinstance(rules, list) else ()):
-            yield from _rule_warnings(as_object(rule), f"{field}.rules[{position}]")
+        for position, rule in enumerate_objects(members.get("rules")):
+            yield from _rule_warnings(rule, f"{field}.rules[{position}]")
 
 
 def _rule_warnings(rule: JSON, field: str) -> Iterator[str]:

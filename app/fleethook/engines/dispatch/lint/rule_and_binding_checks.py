@@ -36,7 +36,7 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import (
 )
 from fleethook.engines.dispatch.webhooks.webhook_index import explain_excess
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, list_objects, list_texts
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, is_system
 from fleethook.model.webhook_rules import EVERY, RuleWithOperations
 
@@ -54,10 +54,9 @@ def find_exported_schemas(store: StoreView, *, cluster: str, group: str, resourc
     wanted = f"{resource}.{group or 'core'}"
     for export in store.each(cluster, API_EXPORT):
         spec = as_object(export.get("spec"))
-        resources, names = spec.get("resources"), spec.get("latestResourceSchemas")
-        schemas = [as_object(one).get("schema") for one in resources] if isinstance(resources, list) else []
-        for name in (*schemas, *(names if isinstance(names, list) else ())):
-            if isinstance(name, str) and name.partition(".")[2] == wanted:
+        schemas = [one.get("schema") for one in list_objects(spec.get("resources"))]
+        for name in list_texts([*schemas, *as_list(spec.get("latestResourceSchemas"))]):
+            if name.partition(".")[2] == wanted:
                 yield cluster, name
 
 

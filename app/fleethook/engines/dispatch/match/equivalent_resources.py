@@ -15,7 +15,7 @@ import msgspec
 from fleethook.cluster.store import Index, Stored, StoreView
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_object, as_text
+from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
@@ -165,8 +165,7 @@ def _list_versions(spec: Mapping[str, JSON]) -> dict[str, tuple[Equivalent, ...]
     """
     group, names = as_text(spec.get("group")), as_object(spec.get("names"))
     found: dict[str, list[Equivalent]] = {}
-    versions = spec.get("versions")
-    for version in map(as_object, versions if isinstance(versions, list) else ()):
+    for version in list_objects(spec.get("versions")):
         name = as_text(version.get("name"))
         if not name:
             continue

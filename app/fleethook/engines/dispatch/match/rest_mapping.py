@@ -8,7 +8,7 @@ from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.dispatch.match.equivalent_resources import has_subresource, list_builtins
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, guess_plural
-from fleethook.model.json import JSON, as_object
+from fleethook.model.json import JSON, as_object, as_text, list_objects
 from fleethook.model.kcp import API_BINDING, API_RESOURCE_SCHEMA
 
 # tests/conformance/admission_requests.yaml has the requests that a kube-apiserver sends to admission.
@@ -115,11 +115,10 @@ def _list_served(store: StoreView, cluster: str) -> Iterator[_Spec]:
     """Yield the specs of the APIResourceSchemas that a cluster has bound, and of its CRDs."""
     for binding in store.each(cluster, API_BINDING):
         status = as_object(binding.get("status"))
-        owner, bound = status.get("apiExportClusterName"), status.get("boundResources")
-        for resource in bound if isinstance(bound, list) else ():
-            name = as_object(as_object(resource).get("schema")).get("name")
-            if isinstance(owner, str) and isinstance(name, str):
-                yield as_object(as_object(store.get(owner, API_RESOURCE_SCHEMA, "", name)).get("spec"))
+        owner = as_text(status.get("apiExportClusterName"))
+        for resource in list_objects(status.get("boundResources")):
+            name = as_text(as_object(resource.get("schema")).get("name"))
+            yield as_object(as_object(store.get(owner, API_RESOURCE_SCHEMA, "", name)).get("spec"))
     for definition in store.each(cluster, DEFINITION):
         yield as_object(definition.get("spec"))
 

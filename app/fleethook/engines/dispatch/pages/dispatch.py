@@ -36,7 +36,7 @@ from fleethook.engines.dispatch.pages.explain_form import (
 )
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES
 from fleethook.model.gvk import DEFINITION, GroupKind
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE
 
 LINTED: Final = frozenset(
@@ -128,8 +128,7 @@ async def list_webhooks(request: Request) -> Iterator[Hit]:
 
 def _list_names(configuration: Any) -> list[str]:
     """Return the names of the webhooks of a configuration in order, none for another object."""
-    webhooks = as_object(configuration).get("webhooks")
-    return [str(as_object(webhook).get("name")) for webhook in webhooks] if isinstance(webhooks, list) else []
+    return [str(as_object(webhook).get("name")) for webhook in as_list(as_object(configuration).get("webhooks"))]
 
 
 router: Final = APIRouter(prefix="/dispatch")
@@ -187,10 +186,9 @@ async def show_object(request: Request, context: Context, choice: str = "") -> H
 
 def _list_rules(configuration: JSONObject) -> list[tuple[str, str]]:
     """Return the webhooks of admission rules in Python, each with the address of its page."""
-    webhooks = configuration.get("webhooks")
     return [
         (str(one.get("name")), f"/rules/rule?{urlencode({'path': path})}")
-        for one in map(as_object, webhooks if isinstance(webhooks, list) else ())
+        for one in list_objects(configuration.get("webhooks"))
         if (path := find_rule_path(one))
     ]
 

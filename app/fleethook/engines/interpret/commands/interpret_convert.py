@@ -30,7 +30,7 @@ from fleethook.engines.interpret.commands.interpret_inputs import build_chain, r
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, list_served_kinds, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.outbound.webhook_client import HookClient
 
 SCRIPT: Final = "health.lua"
@@ -105,8 +105,7 @@ def _list_kinds(document: JSONObject) -> Iterator[GroupVersionKind]:
 
 def _read_tests(document: Document, lines: FieldLines) -> Iterator[tuple[Path | None, HealthTest | ConversionRemark]]:
     """Yield the tests of a ``health_test.yaml`` with their files. As in Argo CD, the case of names does not matter."""
-    tests = document.object.get("tests")
-    for number, value in enumerate(tests if isinstance(tests, list) else ()):
+    for number, value in enumerate(as_list(document.object.get("tests"))):
         place = ScriptPlace(document.source, lines.line(document, f"tests[{number}]"))
         test = {name.lower(): member for name, member in as_object(value).items()}
         name, status = test.get("inputpath"), as_object(test.get("healthstatus")).get("status")

@@ -25,7 +25,7 @@ from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIO
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, find_values, walk, with_member
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
-from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate_objects
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, enumerate_objects
 from fleethook.model.karmada import ConventionsMode, Operation
 
 _CONTAINER: Final = frozenset({"name", "image"})
@@ -106,8 +106,7 @@ def _is_pod_spec(value: JSONObject) -> bool:
 
 
 def _complete_template(value: JSONObject) -> JSONObject:
-    containers = value.get("containers")
-    return {"spec": {**value, "containers": [*(containers if isinstance(containers, list) else ()), value]}}
+    return {"spec": {**value, "containers": [*as_list(value.get("containers")), value]}}
 
 
 def _list_pod_dependencies(template: JSONObject, namespace: str) -> list[JSONObject]:

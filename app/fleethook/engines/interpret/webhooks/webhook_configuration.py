@@ -33,7 +33,7 @@ from fleethook.model.formats.field_errors import (
     webhooks_problems,
 )
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, guess_plural, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, list_objects, list_texts
 from fleethook.model.karmada import (
     API_VERSION,
     EXPLORING_CONFIGURATION,
@@ -78,15 +78,12 @@ def parse_webhooks(group_kind: GroupKind, configuration: JSONObject) -> Iterator
     """Yield the webhooks of a configuration; a member of a wrong type counts as missing."""
     name = configuration["metadata"]["name"]
     proposed = group_kind == EXPLORING_CONFIGURATION
-    webhooks = configuration.get("webhooks")
-    for webhook in webhooks if isinstance(webhooks, list) else ():
-        if not isinstance(webhook, dict):
-            continue
+    for webhook in list_objects(configuration.get("webhooks")):
         timeout = webhook.get("timeoutSeconds")
         yield InterpreterWebhook(
             uid=f"{name}/{webhook.get('name') or ''}",
             proposed=proposed,
-            rules=tuple(rule for rule in as_list(webhook.get("rules")) if isinstance(rule, dict)),
+            rules=tuple(list_objects(webhook.get("rules"))),
             endpoint=_parse_endpoint(as_object(webhook.get("clientConfig"))),
             timeout=float(timeout if isinstance(timeout, int) and timeout > 0 else DEFAULT_TIMEOUT_SECONDS),
             # ResourceInterpreterWebhookConfiguration has no failurePolicy, so every failure is an error.
@@ -122,8 +119,8 @@ def matches(webhook: InterpreterWebhook, operation: Operation, target: Interpret
 
 
 def _rule_matches(rule: JSONObject, operation: Operation, target: InterpretedKind, *, proposed: bool) -> bool:
-    operations = as_list(rule.get("operations"))
-    named = {operation_named(name) for name in operations if isinstance(name, str)}
+    operations = list_texts(rule.get("operations"))
+    named = set(map(operation_named, operations))
     if EVERY not in operations and operation not in named:
         return False
     group, version, _ = target.kind
@@ -133,8 +130,7 @@ def _rule_matches(rule: JSONObject, operation: Operation, target: InterpretedKin
         return _has_name(rule.get("kinds"), target.kind.kind)
     scope = rule.get("scope") or EVERY
     in_scope = scope == EVERY or (scope == "Namespaced") == target.namespaced
-    resources = as_list(rule.get("resources"))
-    return in_scope and any(resource in (EVERY, "*/*", target.resource) for resource in resources)
+    return in_scope and any(name in (EVERY, "*/*", target.resource) for name in as_list(rule.get("resources")))
 
 
 def _has_name(names: JSON, name: str) -> bool:

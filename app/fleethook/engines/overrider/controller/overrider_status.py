@@ -20,7 +20,7 @@ from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 
 BOUND: Final = "Bound"
@@ -322,9 +322,8 @@ class StatusReporter:
 
 
 def _read_conditions(status: Mapping[str, JSON]) -> Sequence[tuple[JSON, ...]]:
-    stored = status.get("conditions")
-    conditions = [as_object(one) for one in stored] if isinstance(stored, list) else []
-    return [tuple(condition.get(name) for name in Condition._fields) for condition in conditions]
+    stored = map(as_object, as_list(status.get("conditions")))
+    return [tuple(condition.get(name) for name in Condition._fields) for condition in stored]
 
 
 def _select_for_events(findings: Sequence[Condition], known: Sequence[tuple[JSON, ...]]) -> list[Condition]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fleethook.model.formats.labels import Selects, compile_selector
-from fleethook.model.json import JSON, JSONObject, as_object, list_texts
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects, list_texts
 
 EVERY_POOL: Final = "*"
 EXCLUDE: Final = "-"
@@ -68,7 +68,7 @@ class EntrySelection:
 
     def __init__(self, entries: JSON) -> None:
         """Index the ``entries`` of an overrider, which may have any shape."""
-        listed = entries if isinstance(entries, list) else []
+        listed = as_list(entries)
         self._selectors: Final = [PoolSelector(entry) for entry in listed]
         self.uses_labels: Final = any(selector.uses_labels for selector in self._selectors)
         self._every: Final[list[int]] = []
@@ -97,10 +97,8 @@ class EntrySelection:
 
 def uses_labels(overrider: JSONObject | None) -> bool:
     """Return whether an entry of an overrider selects NodePools by their labels."""
-    entries = as_object(overrider).get("entries")
-    return isinstance(entries, list) and any(
-        isinstance(as_object(entry).get("poolSelector"), dict) for entry in entries
-    )
+    entries = list_objects(as_object(overrider).get("entries"))
+    return any(isinstance(entry.get("poolSelector"), dict) for entry in entries)
 
 
 def selects_any(entry: JSON, known: Mapping[str, JSONObject | None]) -> bool:
@@ -112,8 +110,7 @@ def selects_any(entry: JSON, known: Mapping[str, JSONObject | None]) -> bool:
 
 def selected_names(pools: JSON) -> list[str]:
     """Return the node pools that a list selects by name."""
-    named = pools if isinstance(pools, list) else ()
-    return [name for name in named if isinstance(name, str) and name and name != EVERY_POOL and name[0] != EXCLUDE]
+    return [name for name in list_texts(pools) if name and name != EVERY_POOL and name[0] != EXCLUDE]
 
 
 def sample_names(names: Sequence[str]) -> list[str]:

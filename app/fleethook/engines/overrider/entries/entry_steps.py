@@ -16,7 +16,7 @@ from fleethook.engines.overrider.entries.patch_paths import (
 )
 from fleethook.engines.overrider.render.member_differences import CONTAINER_LISTS, merge_repeated
 from fleethook.engines.overrider.render.template_delta import Token, delta_of, leaves, schema_at, value_at
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import GROUP, NODEPOOL_TOKEN
 from fleethook.patch import PatchError, PatchLimits, apply, identical, parse_pointer, resolve_pointer
@@ -192,7 +192,7 @@ def compile_steps(entries: JSON, pool: str, *, applying: Sequence[int]) -> tuple
         RenderError: A patch fits no workload, because of a bad pointer, an unknown operation or a missing value. Or
             more patches apply than `fleethook.engines.overrider.entries.patch_paths` allows.
     """
-    listed = entries if isinstance(entries, list) else []
+    listed = as_list(entries)
     chosen = [(f"entries[{number}]", as_object(listed[number])) for number in applying]
     _check_count(chosen, pool)
     return tuple(step for field, entry in chosen for step in _compile_entry(field, entry, pool))

@@ -57,7 +57,7 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
     subject_of,
 )
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
 CLUSTER: Final = "cluster"
@@ -135,7 +135,7 @@ def list_condition_lines(overriders: Iterable[tuple[ObjectKey, JSONObject]]) -> 
 def _select_conditions(stored: JSON) -> Iterator[Mapping[str, Any]]:
     """Yield the conditions that need attention. Of several conditions with one reason, yield only the first."""
     reasons = set[Any]()
-    for one in map(as_object, stored if isinstance(stored, list) else ()):
+    for one in list_objects(stored):
         needs_attention = one.get("status") in ("False", "Unknown") or one.get("type") == "Conflict"
         if needs_attention and one.get("reason") not in reasons and one.get("type") in _CONDITIONS:
             reasons.add(one.get("reason"))

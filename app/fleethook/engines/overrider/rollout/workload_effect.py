@@ -321,8 +321,8 @@ def _note_scale(before: JSONObject, replicas: tuple[int, int], areas: Collection
 
 
 def _was_scaled(workload: JSONObject) -> bool:
-    entries = as_object(workload.get("metadata")).get("managedFields")
-    return isinstance(entries, list) and any(as_object(entry).get("subresource") == "scale" for entry in entries)
+    entries = list_objects(as_object(workload.get("metadata")).get("managedFields"))
+    return any(entry.get("subresource") == "scale" for entry in entries)
 
 
 NEW_REVISION: Final = "(new revision)"
@@ -384,7 +384,7 @@ def is_written(edit: OwnerEdit, workload: JSONObject, pool: str, *, bare: JSONOb
 
 def _tolerates(pod_spec: JSON, taints: JSON) -> bool:
     known = as_list(pod_spec.get("tolerations"))
-    listed = taints if isinstance(taints, list) else []
+    listed = as_list(taints)
     return all(
         any(
             as_object(one).get("key") == taint["key"]

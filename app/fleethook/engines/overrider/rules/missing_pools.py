@@ -153,7 +153,7 @@ def _check_tweak(tweak: Mapping[str, JSON], field: str, owner: str, pools: Subje
 
 
 def _find_unknown_names(listed: JSON, known: Collection[str]) -> Iterator[tuple[int, str]]:
-    for position, written in enumerate(listed if isinstance(listed, list) else ()):
+    for position, written in enumerate(as_list(listed)):
         name = written.removeprefix(EXCLUDE) if isinstance(written, str) else ""
         if name not in ("", EVERY_POOL) and name not in known:
             yield position, name

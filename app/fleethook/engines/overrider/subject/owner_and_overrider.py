@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
 from fleethook.cluster.store import Index, ObjectKey, PartialObject, StoreView
 from fleethook.model.gvk import GroupKind, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_object, as_text
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text
 from fleethook.model.openyurt import (
     API_VERSION,
     GROUP,
@@ -42,8 +42,7 @@ def find_owner(metadata: Mapping[str, JSON]) -> Owner | None:
     Args:
         metadata: The workload's metadata, which may have any shape.
     """
-    references = metadata.get("ownerReferences")
-    return find_owner_in(references) if isinstance(references, list) else None
+    return find_owner_in(as_list(metadata.get("ownerReferences")))
 
 
 def find_owner_in(references: Sequence[JSON]) -> Owner | None:

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import DEFINITION, GroupKind
-from fleethook.model.json import JSON, JSONObject, as_list, as_object
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects, list_texts
 from fleethook.model.openyurt import API_VERSION_V1BETA1, GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
 
 TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
@@ -94,10 +94,8 @@ class PoolSelection:
     def __init__(self, members: JSON) -> None:
         """Compile the members, so that a lookup takes the same time for any number of pools."""
         selection = as_object(members)
-        listed, selector = selection.get("pools"), selection.get("nodepoolSelector")
-        names = (name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
-        self._names: Final = frozenset(names)
-        self._selects: Final = compile_selector(selector)
+        self._names: Final = frozenset(list_texts(selection.get("pools")))
+        self._selects: Final = compile_selector(selection.get("nodepoolSelector"))
 
     def selects(self, pool: str, node_pool: JSONObject | None) -> bool:
         """Return whether a node pool is selected.
@@ -286,15 +284,10 @@ def _select_pools_of_set(subject: JSONObject, node_pools: Sequence[JSONObject]) 
 
 def listed_pools(subject: JSONObject) -> list[str]:
     """Return the names in ``spec.pools`` of a YurtAppSet v1beta1."""
-    listed = as_object(subject.get("spec")).get("pools")
-    return [name for name in listed if isinstance(name, str) and name] if isinstance(listed, list) else []
+    return [name for name in list_texts(as_object(subject.get("spec")).get("pools")) if name]
 
 
 def topology(spec: JSON) -> dict[str, JSONObject]:
     """Return a YurtAppSet's pools by name, without elements that are not objects with a name."""
-    pools = as_object(as_object(spec).get("topology")).get("pools")
-    return {
-        pool["name"]: pool
-        for pool in (pools if isinstance(pools, list) else ())
-        if isinstance(pool, dict) and isinstance(pool.get("name"), str)
-    }
+    pools = list_objects(as_object(as_object(spec).get("topology")).get("pools"))
+    return {pool["name"]: pool for pool in pools if isinstance(pool.get("name"), str)}

@@ -23,7 +23,7 @@ from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, Cons
 from fleethook.console.pages.overview import find_stopped
 from fleethook.console.rendering import Context, describe_age, find_context, render
 from fleethook.console.server_state import SamplerState
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.model.kcp import API_BINDING
 
 
@@ -116,9 +116,7 @@ def list_rules(definitions: Iterable[Document], registered: Iterable[JSONObject]
 
 
 def _list_webhooks(configuration: JSONObject) -> Iterator[tuple[str, JSONObject]]:
-    webhooks = configuration.get("webhooks")
-    for one in webhooks if isinstance(webhooks, list) else ():
-        webhook = dict(as_object(one))
+    for webhook in list_objects(configuration.get("webhooks")):
         if path := find_rule_path(webhook):
             yield path, webhook
 
