@@ -83,7 +83,7 @@ def test_a_rule_that_lost_a_value_is_an_error(field: str, values: list[str]) -> 
     configurations = registration()
     find_webhook(configurations, "deployments.overrider.fleethook.io")["rules"][0][field] = values
     assert [one.text for one in check_registration(find_registered(configurations))] == [
-        "deployments.overrider.fleethook.io lacks this version's rules"
+        "deployments.overrider.fleethook.io: its rules differ from this version's"
     ]
 
 
@@ -111,7 +111,7 @@ def test_a_webhook_that_fails_closed_has_rules_only_if_a_subject_needs_it(count:
     assert (found.level, found.text.partition(" ")[0]) == ("ok", "15")
     del find_webhook(configurations, "deployments.optional.overrider.fleethook.io")["rules"]
     (found,) = check_registration(find_registered(configurations))
-    assert found.text == "deployments.optional.overrider.fleethook.io lacks this version's rules"
+    assert found.text == "deployments.optional.overrider.fleethook.io: its rules differ from this version's"
     configurations[0]["webhooks"].pop(2)
     (found,) = check_registration(find_registered(configurations))
     assert found.text == "the webhook deployments.optional.overrider.fleethook.io is missing"

@@ -132,7 +132,8 @@ HANGS = 'failed calling webhook "closed.rules.fleethook.io": context deadline ex
 async def test_a_rule_that_fails_about_the_object_is_an_outage(failure: str, cause: str) -> None:
     (found,) = await examine(Apiserver(failure=failure), SERVICE, CLOSED)
     assert (found.level, found.check) == ("error", "outage")
-    assert found.text == f"now refused: each Deployment like that of a dry run: {cause}"
+    sees = "closed.rules.fleethook.io sees, such as a new Deployment"
+    assert found.text == f"now refused: objects that {sees}: {cause}"
     assert "rules test" in found.remedy
 
 
@@ -180,7 +181,7 @@ async def test_a_rule_without_a_namespace_gets_nothing() -> None:
     apiserver = Apiserver()
     del apiserver.labels["web"]
     found = await examine(apiserver)
-    assert [one.level for one in found] == ["ok", "note"]
+    assert [one.level for one in found] == ["ok", "warning"]
     assert "selects no namespace" in found[1].text
 
 

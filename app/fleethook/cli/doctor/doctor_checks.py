@@ -114,7 +114,7 @@ def check_registration(registered: Sequence[RegisteredWebhook]) -> Iterator[Diag
         is_idle = one in waiting and not (has_lists and one.own.advises)
         if not is_idle and not _has_rules(one):
             faults += 1
-            yield Diagnosis("error", "registration", f"{one.own.name} lacks this version's rules", upgrade)
+            yield Diagnosis("error", "registration", f"{one.own.name}: its rules differ from this version's", upgrade)
     if not faults:
         where = ", ".join(dict.fromkeys(one.configuration for one in registered))
         number = "1 webhook" if len(registered) == 1 else f"{len(registered)} webhooks"

@@ -84,7 +84,7 @@ def judge(probe: Probe, status: int, message: str, *, namespace: str) -> Diagnos
         return Diagnosis("error", CHECK, text, remedy)
     if status == _FORBIDDEN and "cannot create resource" in message:
         rule = f'{{apiGroups: ["{probe.group}"], resources: [{probe.plural}], verbs: [create]}}'
-        remedy = f"add to a role of the user, for dry runs only: {rule}"
+        remedy = f"add to a role of the user, which then may create them: {rule}"
         return unknown(f"{probe.webhook}: {message}", remedy)
     if status == _NOT_FOUND:
         remedy = f"create the namespace {namespace}, or install the definition of {probe.plural}.{probe.group}"
@@ -100,7 +100,7 @@ def unknown(text: str, remedy: str) -> Diagnosis:
 def judge_call(url: str, status: int, message: str) -> Diagnosis:
     """Return the meaning of an answer of a webhook to this machine, with status 0 for no answer."""
     if status != _NOT_FOUND and 0 < status < _SERVER_ERROR:
-        text = f"{url} answers this machine, and caBundle trusts its certificate; no dry run has shown more"
+        text = f"{url} answers this machine, and caBundle trusts its certificate; no dry run was possible"
         return Diagnosis("ok", CHECK, text)
     return Diagnosis("error", CHECK, f"{url} cannot be called from this machine: {message}", _find_remedy(message))
 
@@ -251,9 +251,11 @@ class CallExaminer:
         for found in (*services.values(), *called.values(), *summed):
             if found.level == "error" and lines:
                 remedy = f"{found.remedy}; or remove the webhooks: `kubectl delete {' '.join(sorted(stored))}`"
-                yield Diagnosis("error", OUTAGE, f"now {lines[0]}, because {found.text}", remedy)
+                # Without a dry run: the apiserver may reach what this machine cannot.
+                when = "probably" if found in called.values() and not silent else "now"
+                yield Diagnosis("error", OUTAGE, f"{when} {lines[0]}, because {found.text}", remedy)
                 while lines := lines[1:]:
-                    yield Diagnosis("note", OUTAGE, f"now {lines[0]}")
+                    yield Diagnosis("note", OUTAGE, f"{when} {lines[0]}")
                 continue
             # Another dry run, or a call from this machine, has examined the address.
             is_known = found.level == "unknown" and not any(one.level == "unknown" for one in called.values())
@@ -318,7 +320,7 @@ class CallExaminer:
         namespace = await self._find_namespace(one) if resource.namespaced else self._namespace
         if not namespace:
             text = f"{name}: its namespaceSelector selects no namespace, so it gets no request now"
-            return _Asked(Diagnosis("note", CHECK, text))
+            return _Asked(Diagnosis("warning", CHECK, text, "compare the selector with the labels of the namespaces"))
         found = await self._ask(make_rule_probe(one, resource), namespace)
         if found.diagnosis.level != "error" or found.failed or found.diagnosis.check != CHECK:
             return found
@@ -337,8 +339,9 @@ class CallExaminer:
         except APIError as error:
             failed = _FAILED_RULE.search(error.message) or _FAILED.search(error.message)
             if failed and SUFFIX in error.message:
-                text = f"now refused: each {body['kind']} like that of a dry run: {failed[0]}"
-                return Diagnosis("error", OUTAGE, text, "correct the rule, and test it by `fleethook rules test`")
+                text = f"now refused: objects that {probe.webhook} sees, such as a new {body['kind']}: {failed[0]}"
+                remedy = "correct the rule, and test it by `fleethook rules test`, or look at the log of the server"
+                return Diagnosis("error", OUTAGE, text, remedy)
         return None
 
     async def _find_resource(self, one: RegisteredWebhook) -> ServedResource | None:
