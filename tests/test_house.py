@@ -43,7 +43,7 @@ class Counts(NamedTuple):
 
 
 GOALS: Final = Counts(modules=330, lines=53_000, files_in_a_folder=13, small_modules=0)
-MAXIMA: Final = Counts(modules=333, lines=54350, files_in_a_folder=13, small_modules=0)
+MAXIMA: Final = Counts(modules=330, lines=53_000, files_in_a_folder=13, small_modules=0)
 
 
 def count_code_lines(source: str) -> int:

@@ -109,11 +109,7 @@ async def follow_manifests(source: ManifestSource, *, changed: Callable[[], Awai
 
 
 @contextlib.asynccontextmanager
-async def follow_cluster(
-    cluster: Cluster,
-    *,
-    ended: "Ended",
-) -> AsyncIterator[None]:
+async def follow_cluster(cluster: Cluster, *, ended: "Ended") -> AsyncIterator[None]:
     """Connect to an apiserver, and follow its objects within the context.
 
     Args:

@@ -251,7 +251,7 @@ class CallExaminer:
         for found in (*services.values(), *called.values(), *summed):
             if found.level == "error" and lines:
                 remedy = f"{found.remedy}; or remove the webhooks: `kubectl delete {' '.join(sorted(stored))}`"
-                # Without a dry run: the apiserver may reach what this machine cannot.
+                # The apiserver may reach an address that this machine cannot reach.
                 when = "probably" if found in called.values() and not silent else "now"
                 yield Diagnosis("error", OUTAGE, f"{when} {lines[0]}, because {found.text}", remedy)
                 while lines := lines[1:]:

@@ -83,8 +83,7 @@ def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
         place = f"{name_source(path)}:{found.line}"
         items = as_object(found.value).get("items")
         for item in items if isinstance(items, list) else (found.value,):
-            problem = find_problem(item)
-            if problem:
+            if problem := find_problem(item):
                 fail_input([ManifestError(name_source(path), found.line, problem)])
             yield InputDocument(item, place, cluster_of(item) or None if cluster is None else cluster)
 
