@@ -346,7 +346,7 @@ def _resolve(node: _Node) -> _Node:
     """Return a node with the schema that its reference names."""
     while isinstance(name := node.schema.get("$ref"), str):
         owner = node.owner if name.startswith("shared.") else name.rpartition(".")[2]
-        node = node._replace(schema=load_served().definitions[name], owner=owner)
+        node = _Node(node.field, node.value, load_served().definitions[name], owner, node.around, node.is_entry)
     return node
 
 
@@ -361,8 +361,8 @@ def _list_types(schema: JSONObject) -> list[str]:
 
 def _has_type(value: JSON, schema: JSONObject) -> bool:
     types = _list_types(schema)
-    allowed = tuple(one for name in types for one in _TYPES.get(name, (object,)))
-    return not types or (isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool)))
+    fitting = [one for one in types if isinstance(value, _TYPES.get(one, object))]
+    return not types or "boolean" in fitting or (bool(fitting) and not isinstance(value, bool))
 
 
 def _make_finding(node: _Node, name: str, *, release: str, decides: bool) -> SchemaFinding:
