@@ -70,12 +70,7 @@ class Uninstaller:
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        *,
-        dry_run: bool,
-        definitions: bool = False,
-        output: Output = Output.TEXT,
+        self, connection: Connection, *, dry_run: bool, definitions: bool = False, output: Output = Output.TEXT
     ) -> None:
         """Prepare.
 
@@ -334,9 +329,8 @@ def uninstall(
 
     Because the command deletes objects, one of --kubeconfig, --context and --in-cluster must name the cluster.
 
-    Stop all servers first: a leader would register again. The command waits until it knows that no leader renews the
-    Lease, at most for the duration of the Lease and some seconds. After a failure, repeat the command: it does only the
-    rest.
+    Stop all servers first: a leader would register again, so the command changes nothing while a Lease has a holder.
+    After a failure, repeat the command: it does only the rest.
 
     A workload is left if its owner or its node pool is gone, or if its annotation fleethook.io/undo is damaged.
 

@@ -261,6 +261,16 @@ def test_a_manifest_for_a_cluster_is_in_the_namespace_of_the_context() -> None:
     assert [one.object["metadata"].get("namespace") for one in changed] == ["team", None]
 
 
+@pytest.mark.parametrize("bare_first", [True, False])
+def test_in_files_no_namespace_and_default_are_the_same(*, bare_first: bool) -> None:
+    pair = [without_namespace(yurt_app_set()), yurt_app_set(pools=[])]
+    before, after = pair if bare_first else reversed(pair)
+    changed, keys = overlay(documents(before), change(after))
+    assert [one.object["metadata"].get("namespace") for one in changed] == [before["metadata"].get("namespace")]
+    assert changed[0].object["spec"] == after["spec"]
+    assert keys == {key_of(changed[0].object)}
+
+
 def test_two_manifests_of_an_object_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     message = refuse(change(yurt_app_set(), yurt_app_set()), capsys)
     assert "change.yaml:2: YurtAppSet/default/demo is already defined at change.yaml:1" in message

@@ -339,6 +339,10 @@ def overlay(
     for manifest in manifests:
         located = manifest if namespace is None else _place(manifest, namespace, namespaced)
         key = key_of(located.object)
+        # In files, an object without namespace and one in the namespace ``default`` are the same object.
+        twin = key._replace(namespace={"": "default", "default": ""}.get(key.namespace, key.namespace))
+        if namespace is None and key not in objects and twin in objects:
+            key = twin
         if kcp and not key.cluster:
             fail(f"{manifest.place}: the logical cluster is unknown: add the annotation {CLUSTER_ANNOTATION}")
         if key in applied:
@@ -351,9 +355,10 @@ def overlay(
 
 
 def _replace(manifest: JSONObject, live: JSONObject) -> JSONObject:
-    """Return a manifest with the status and the metadata that others set on the object."""
-    kept = {name: live["metadata"][name] for name in _SERVER_METADATA if name in live["metadata"]}
-    replaced = {**manifest, "metadata": {**kept, **manifest["metadata"]}}
+    """Return a manifest with the status, and with the namespace and the metadata that others set on the object."""
+    kept = {name: live["metadata"][name] for name in ("namespace", *_SERVER_METADATA) if name in live["metadata"]}
+    given = {name: value for name, value in manifest["metadata"].items() if name != "namespace"}
+    replaced = {**manifest, "metadata": {**kept, **given}}
     if "status" in live:
         replaced.setdefault("status", live["status"])
     return replaced
