@@ -86,7 +86,7 @@ def _importing_beside(path: Path) -> Iterator[None]:
         sys.dont_write_bytecode = former
         for name, module in [*sys.modules.items()]:
             if name not in present and _is_beside(getattr(module, "__file__", None) or "", path):
-                del sys.modules[name]
+                sys.modules.pop(name, None)  # A thread that is stopped may forget it first.
 
 
 def _is_beside(file: str, path: Path) -> bool:
