@@ -1,6 +1,7 @@
 """Explains which webhooks a request is sent to, and why the others are skipped, with the functions of dispatch."""
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from fleethook.engines.dispatch.call.review_and_response import ReviewError, cho
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
-from fleethook.engines.dispatch.input_request import InputRequest, is_review
+from fleethook.engines.dispatch.input_request import InputRequest, find_refusal, is_review
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, EquivalentIndex, WebhookInvocation
 from fleethook.engines.dispatch.match.equivalent_resources import is_own_in_kcp
 from fleethook.engines.dispatch.match.should_call import (
@@ -98,6 +99,34 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     notes: tuple[str, ...] = ()
     refused: str = ""
     """Why the apiserver refuses the request before it asks the webhooks that are not listed, ``""`` if it does not."""
+
+
+async def explain_input(
+    dispatcher: Dispatcher, store: Store, planned: InputRequest, *, is_live: bool = False, as_provider: bool = False
+) -> Explanation:
+    """Explain a request of a command or a page, also the refusals of an apiserver before it asks webhooks.
+
+    Args:
+        dispatcher: Finds the webhooks.
+        store: The objects.
+        planned: The request.
+        is_live: Whether the objects are all those of a cluster.
+        as_provider: Whether they are those that a provider sees: of the consumers only the APIBindings.
+
+    Raises:
+        msgspec.DecodeError: An object of a review is not JSON.
+        StatusError: An object of a review cannot be forwarded.
+    """
+    found = await explain(
+        dispatcher,
+        planned.request,
+        validating=planned.validating,
+        has_defaults=planned.has_defaults,
+        cluster=planned.cluster,
+        deadline=Deadline(time.monotonic() + BUDGET_SECONDS),
+    )
+    found = _refuse_invalid(_refuse(found, find_refusal(store, planned, is_live=is_live)), planned)
+    return _correct_local(found, store, planned, as_provider=as_provider) if is_live else found
 
 
 async def explain(
@@ -407,14 +436,14 @@ async def _find_shadowed(dispatcher: Dispatcher, target: MatchedRequest) -> tupl
     )
 
 
-def refuse(found: Explanation, reason: str) -> Explanation:
+def _refuse(found: Explanation, reason: str) -> Explanation:
     """Return an explanation without webhooks if there is a reason to refuse the request."""
     notes = (f"the request is refused: {reason}",)
     empty = msgspec.structs.replace(found, mutating=(), validating=(), shadowed=(), notes=notes, refused=reason)
     return empty if reason else found
 
 
-def correct_local(found: Explanation, store: Store, planned: InputRequest, *, as_provider: bool) -> Explanation:
+def _correct_local(found: Explanation, store: Store, planned: InputRequest, *, as_provider: bool) -> Explanation:
     """Return an explanation without webhooks if a kcp serves no such resource, or the user cannot see its webhooks.
 
     Args:
@@ -435,10 +464,10 @@ def correct_local(found: Explanation, store: Store, planned: InputRequest, *, as
     if is_served or is_review(planned.source.document):
         return found
     named = f"{plural}.{group}" if group else plural
-    return refuse(found, f"{cluster} does not serve {named}: no CustomResourceDefinition or APIBinding defines it")
+    return _refuse(found, f"{cluster} does not serve {named}: no CustomResourceDefinition or APIBinding defines it")
 
 
-def refuse_invalid(found: Explanation, planned: InputRequest) -> Explanation:
+def _refuse_invalid(found: Explanation, planned: InputRequest) -> Explanation:
     """Return an explanation without validating webhooks if the schema of a custom resource refuses its object."""
     request, version = planned.validating, planned.version
     if version is None or request.operation not in ("CREATE", "UPDATE") or found.refused:

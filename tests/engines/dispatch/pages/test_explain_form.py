@@ -57,6 +57,27 @@ def test_the_form_gives_the_explanation_of_the_command_for_the_examples(
     assert json.loads(msgspec.json.encode(tree.explanation)) == json.loads(out)
 
 
+@pytest.mark.parametrize(
+    ("document", "operation", "reason"),
+    [
+        (
+            "{apiVersion: v1, kind: Namespace, metadata: {name: default}}",
+            "DELETE",
+            "namespace default may not be deleted",
+        ),
+        ("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: [a]}", "CREATE", "data: "),
+    ],
+)
+async def test_the_form_refuses_what_an_apiserver_refuses_before_webhooks(
+    document: str, operation: str, reason: str
+) -> None:
+    every = webhook(rules=[{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"]}])
+    tree = await explain_in(store_of(configuration("a", "validating", every)), RequestForm(document, "a", operation))
+    assert tree.explanation.refused.startswith(reason)
+    assert not tree.explanation.mutating
+    assert not tree.explanation.validating
+
+
 async def explain_widget(*webhooks: dict[str, Any], **members: Any) -> VerdictTree:
     form = RequestForm(json.dumps(widget(size=1)), "c", **members)
     return await explain_in(store_of(*provide_webhooks(*webhooks)), form)

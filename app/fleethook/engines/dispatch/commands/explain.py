@@ -1,7 +1,6 @@
 """``fleethook explain``: list the webhooks that a request is sent to, and the reason for skipping each other one."""
 
 import asyncio
-import time
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -19,7 +18,6 @@ from fleethook.cli.inputs.input_objects import (
 from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutputOption
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
-from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, read_schema, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
@@ -30,7 +28,6 @@ from fleethook.engines.dispatch.input_request import (
     InputRequestError,
     RequestOperation,
     RequestOptions,
-    find_refusal,
     is_review,
     make_input_request,
 )
@@ -38,12 +35,9 @@ from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.dispatch.webhook_explanation import (
     ExplainedWebhook,
     Explanation,
-    correct_local,
+    explain_input,
     name_cluster,
-    refuse,
-    refuse_invalid,
 )
-from fleethook.engines.dispatch.webhook_explanation import explain as explain_request
 from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject, as_object
 
@@ -203,15 +197,11 @@ def _explain(store: Store, task: _Task, changed: Collection[ObjectKey] = ()) -> 
             requests = [make_input_request(store, document, task.options) for document in task.inputs]
     except InputRequestError as error:
         fail(str(error))
-    explained = asyncio.run(_explain_all(dispatcher, requests))
-    found: list[_Explained] = []
-    for request, explanation in zip(requests, explained, strict=True):
-        corrected = refuse_invalid(refuse(explanation, find_refusal(store, request, is_live=is_live)), request)
-        if is_live:
-            as_provider = task.source.kcp_export is not None
-            corrected = correct_local(corrected, store, request, as_provider=as_provider)
-        found.append(_Explained(request.subject, corrected, tuple(_list_notes(store, request, task.clusters))))
-    return found
+    explained = asyncio.run(_explain_all(dispatcher, store, requests, task.source))
+    return [
+        _Explained(request.subject, explanation, tuple(_list_notes(store, request, task.clusters)))
+        for request, explanation in zip(requests, explained, strict=True)
+    ]
 
 
 def _list_notes(store: StoreView, request: InputRequest, clusters: Sequence[str]) -> Iterator[str]:
@@ -221,22 +211,16 @@ def _list_notes(store: StoreView, request: InputRequest, clusters: Sequence[str]
         yield f"there are no objects of {request.cluster or 'a plain cluster'}{others}"
 
 
-async def _explain_all(dispatcher: Dispatcher, requests: Sequence[InputRequest]) -> list[Explanation]:
+async def _explain_all(
+    dispatcher: Dispatcher, store: Store, requests: Sequence[InputRequest], source: SourceOptions
+) -> list[Explanation]:
+    is_live, as_provider = source.reads_cluster, source.kcp_export is not None
     explained: list[Explanation] = []
     for planned in requests:
-        deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
         try:
-            explanation = await explain_request(
-                dispatcher,
-                planned.request,
-                validating=planned.validating,
-                has_defaults=planned.has_defaults,
-                cluster=planned.cluster,
-                deadline=deadline,
-            )
+            explained.append(await explain_input(dispatcher, store, planned, is_live=is_live, as_provider=as_provider))
         except StatusError as error:
             fail(f"{planned.source.place}: {error}")
-        explained.append(explanation)
     return explained
 
 

@@ -1,6 +1,5 @@
 """Explains the request of a form: the webhooks that get it, and the reason for skipping each other one."""
 
-import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +9,6 @@ import msgspec
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView
 from fleethook.console.forms_and_guard import FormFieldError, read_document
 from fleethook.console.rendering import dump_yaml
-from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.input_request import (
@@ -23,7 +21,7 @@ from fleethook.engines.dispatch.input_request import (
     make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
-from fleethook.engines.dispatch.webhook_explanation import Explanation, explain
+from fleethook.engines.dispatch.webhook_explanation import Explanation, explain_input
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of, is_cluster
@@ -83,16 +81,8 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
         FormFieldError: A field cannot be used.
     """
     planned = plan_form(store, form)
-    deadline = Deadline(time.monotonic() + BUDGET_SECONDS)
     try:
-        explanation = await explain(
-            dispatcher,
-            planned.request,
-            validating=planned.validating,
-            has_defaults=planned.has_defaults,
-            cluster=planned.cluster,
-            deadline=deadline,
-        )
+        explanation = await explain_input(dispatcher, store, planned)
     except (StatusError, msgspec.DecodeError) as error:
         raise FormFieldError("document", str(error)) from None
     return VerdictTree(
