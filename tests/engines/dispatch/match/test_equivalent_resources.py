@@ -40,9 +40,12 @@ def test_a_similar_built_in_resource_is_suggested(group: str, resource: str, sug
 def test_a_kcp_serves_few_of_the_built_in_resources() -> None:
     served = yaml.safe_load((Path(__file__).parents[3] / "conformance" / "kcp_requests.yaml").read_text())["served"]
     listed = [(parse_api_version(version)[0], plural) for version, plurals in served.items() for plural in plurals]
-    others = [("", "pods"), ("apps", "deployments"), ("example.org", "widgets")]
+    others = [
+        ("", "pods"), ("apps", "deployments"), ("example.org", "widgets"), ("example.kcp.io", "widgets"),
+        ("core.kcp.io", "shards"), ("tenancy.kcp.io", "workspaces"), ("topology.kcp.io", "partitions"),
+    ]  # fmt: skip
     store = Store((DEFINITIONS_BY_RESOURCE,))
-    for wanted, resources in ((True, [*listed, ("apis.kcp.io", "apibindings")]), (False, others)):
+    for wanted, resources in ((True, listed), (False, others)):
         for group, resource in resources:
             assert is_own_in_kcp(store, cluster="c", group=group, resource=resource) is wanted, (group, resource)
 

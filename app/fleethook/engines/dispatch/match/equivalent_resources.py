@@ -85,14 +85,18 @@ _KCP_GROUPS: Final = frozenset(
     {
         "admissionregistration.k8s.io", "apiextensions.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
         "certificates.k8s.io", "coordination.k8s.io", "events.k8s.io", "rbac.authorization.k8s.io",
+        "apis.kcp.io", "cache.kcp.io",
     }
 )  # fmt: skip
-_KCP_CORE: Final = frozenset({"configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"})
+_KCP_RESOURCES: Final = {
+    "": ("configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"),
+    "core.kcp.io": ("logicalclusters",),
+}
 
 
 def is_own_in_kcp(store: StoreView, *, cluster: str, group: str, resource: str) -> bool:
     """Return whether a logical cluster of kcp serves a resource without an APIBinding (kcp's discovery at dac74f59)."""
-    if group in _KCP_GROUPS or group.endswith(".kcp.io") or (not group and resource in _KCP_CORE):
+    if group in _KCP_GROUPS or resource in _KCP_RESOURCES.get(group, ()):
         return True
     return bool(store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource)))
 
