@@ -17,11 +17,6 @@ from tests.cli.commands import invoke
 from tests.cli.fake_cluster import Cluster
 
 
-def test_the_cache_server_needs_a_kcp(tmp_path: Path) -> None:
-    result = invoke(["doctor", "--kubeconfig", str(tmp_path / "c"), "--kcp-cache-kubeconfig", str(tmp_path / "c")])
-    assert (result.exit_code, result.stderr) == (2, "fleethook: --kcp-cache-kubeconfig needs --kcp\n")
-
-
 def doctor(*arguments: str, **environment: str) -> tuple[int, str, str]:
     result = invoke(["doctor", *arguments], env=environment)
     return result.exit_code, result.stdout, result.stderr

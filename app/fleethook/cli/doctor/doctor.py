@@ -1,7 +1,6 @@
-"""``fleethook doctor``: examine the registration with an apiserver, or a kcp, and name a remedy for each fault."""
+"""``fleethook doctor``: examine the registration with an apiserver, and name a remedy for each fault."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Collection, Sequence
 from typing import Annotated, Final, get_args
 
@@ -20,12 +19,12 @@ from fleethook.cli.doctor.doctor_checks import (
     judge_rights,
     list_rights,
 )
-from fleethook.cli.doctor.kcp_checks import examine_export, examine_kcp
+from fleethook.cli.doctor.kcp_checks import examine_export
 from fleethook.cli.doctor.webhook_calls import OUTAGE, CallExaminer, list_probes
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import list_missing
 from fleethook.cli.inputs.kubeconfig import TargetOptions
-from fleethook.cli.options import KcpCacheOption, KcpExportOption, Output, StrictOption, TextOutputOption
+from fleethook.cli.options import KcpExportOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -43,8 +42,6 @@ def doctor(
     namespace: Annotated[
         str, Option("--namespace", "-n", help="Namespace of the dry runs; fleethook's own is usually exempt.")
     ] = "default",
-    kcp: Annotated[bool, Option("--kcp", help="Examine a kcp that fleethook reads: rights and shards.")] = False,
-    kcp_cache_kubeconfig: KcpCacheOption = None,
     kcp_export: KcpExportOption = None,
     strict: StrictOption = False,
     output: TextOutputOption = Output.TEXT,
@@ -61,26 +58,18 @@ def doctor(
     The findings of a text begin with errors. A check that was not possible, for example because the user has no right,
     is unknown.
 
-    With --kcp, the command examines a kcp in place of a registration: whether the user may list and watch the objects
-    of all logical clusters, and whether all shards are read.
-
-    With --kcp-export, it examines the rights of a provider, and whether the rules of the server cover each consumer.
+    With --kcp-export, the command examines the rights of a provider, and whether the rules of the server cover each
+    consumer.
 
     Exit codes: 0 success; 1 errors, or with --strict also warnings and checks that were not possible; 2 invalid
     arguments, or the cluster cannot be read.
     """
-    if kcp_cache_kubeconfig is not None and not kcp:
-        fail("--kcp-cache-kubeconfig needs --kcp")
     target = examined.find()
 
     async def examine() -> list[Diagnosis]:
-        async with contextlib.AsyncExitStack() as stack:
-            connection = await stack.enter_async_context(target.connect(export=kcp_export))
+        async with target.connect(export=kcp_export) as connection:
             if kcp_export is not None:
                 return await examine_export(connection, kcp_export)
-            if kcp:
-                cache = None if kcp_cache_kubeconfig is None else Connection(kcp_cache_kubeconfig)
-                return await examine_kcp(connection, cache and await stack.enter_async_context(cache))
             return await Doctor(connection, namespace=namespace).examine()
 
     try:

@@ -32,21 +32,18 @@ _KCP_REMEDY: Final = (
 )
 
 
-def describe_missing(
-    resources: Sequence[WatchedResource], *, where: Sequence[str], verbs: Sequence[str] = ("list",)
-) -> str:
+def describe_missing(resources: Sequence[WatchedResource], *, where: Sequence[str]) -> str:
     """Return the rules that allow to list resources, as a sentence with YAML that fits into a role.
 
     Args:
         resources: Resources that the user may not list.
         where: Paths of the logical clusters of a kcp in which they are listed, such as ``/clusters/*``.
-        verbs: The rights that each resource needs.
     """
     sentences = []
     # An object of one namespace needs a Role there.
     for namespace in dict.fromkeys(resource.only[0] if resource.only else "" for resource in resources):
         inside = [one for one in dict.fromkeys(resources) if (one.only[0] if one.only else "") == namespace]
-        rules = _format_rules([(resource.group, resource.plural, verb) for resource in inside for verb in verbs])
+        rules = _format_rules([(resource.group, resource.plural, "list") for resource in inside])
         if EVERY_CLUSTER in where:
             return f"{_KCP_REMEDY}, in {EVERY_CLUSTER}: {rules}"
         role = f"a Role in the namespace {namespace}" if namespace else "a ClusterRole"
