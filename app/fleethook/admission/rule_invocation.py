@@ -1,13 +1,13 @@
 """One call of a rule: its arguments by name, and the response to its result."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from fleethook.admission.attribute_access import to_plain, view
 from fleethook.admission.request import FIND_NOTHING, Lookup, Objects, Request
-from fleethook.admission.rule_parameters import PLAIN, Codec, Signature, describe_misfit, follow_changes
+from fleethook.admission.rule_parameters import PLAIN, Codec, Signature, carry_over, describe_misfit
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched, read_cluster
 from fleethook.model.gvk import (
     GroupKind,
@@ -111,7 +111,7 @@ class Invocation:
         self._warnings: list[str] = []
         self._request: Request | None = None
         self.document: Any = None
-        self._carry: Callable[[Any], JSON] | None = None
+        self._typed: JSON = None
         self.arguments: dict[str, Any] = {}
         self.before: JSON = None
         lookup = lookup or FIND_NOTHING
@@ -146,7 +146,7 @@ class Invocation:
             return None
         value = _decode_typed(self._signature.object_name, codec, text)
         if codec.is_partial:
-            self._carry = follow_changes(codec, value, self._review.object)
+            self._typed = codec.encode(value)
         return value
 
     @property
@@ -210,7 +210,7 @@ class Invocation:
             _require_type(changed, type(given))
             if self.document is not None and to_plain(self.document, self.before) is not self.before:
                 raise TypeError(f"the rule changed request.object: change {self._signature.object_name!r} instead")
-            return self._carry(changed) if self._carry else self.before
+            return self.before if changed is None else carry_over(self._typed, codec.encode(changed), self.before)
         if result is not None and result is not self.document:
             _require_type(result, dict)
             self.before = self._review.object

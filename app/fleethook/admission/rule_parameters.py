@@ -3,8 +3,8 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType, NoneType, UnionType
+from collections.abc import Callable
+from types import NoneType, UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, is_typeddict
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from fleethook.admission.attribute_access import Members, encode, view
 from fleethook.admission.rule_options import RuleError
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.patch.diff import align, identical
+from fleethook.patch.diff import identical
 from fleethook.patch.pointer import format_tokens as format_pointer
 
 NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
@@ -86,139 +86,79 @@ def describe_misfit(error: Exception) -> str:
     return f"{pointer}: {text}" if pointer else text
 
 
-def follow_changes(codec: Codec, value: Any, onto: JSON) -> Callable[[Any], JSON]:
-    """Return a function that carries the changes of a typed value over to the object, which has further members.
-
-    An element of a list is followed as the Python object that it is: its members alone do not identify it.
-
-    Args:
-        codec: The codec of the value.
-        value: The value, before it changes.
-        onto: The object.
-    """
-    before = codec.encode(value)
-    elements = {id(one): (one, plain) for one, plain in _list_elements(value, before)}
-    origins = {id(one): plain for one, plain in _list_elements(value, onto)}
-    is_frozen = any(_is_frozen(one) for one, _ in elements.values())
-
-    def carry(changed: Any) -> JSON:
-        after = codec.encode(changed)
-        pairs = {
-            id(plain): (elements[id(one)][1], origins[id(one)])
-            for one, plain in _list_elements(changed, after)
-            if id(one) in elements and id(one) in origins
-        }
-        return carry_over(before, after, onto, Known(pairs, is_ordered=is_frozen))
-
-    return carry
-
-
-def _list_elements(value: Any, plain: JSON) -> Iterator[tuple[Any, JSON]]:
-    """Yield the objects in the lists of a typed value, and the JSON value at the same place of ``plain``."""
-    for name, member in _list_parts(value):
-        if isinstance(name, int):
-            inner = plain[name] if isinstance(plain, list) and name < len(plain) else None
-            if isinstance(inner, dict):
-                yield member, inner
-        else:
-            inner = as_object(plain).get(name)
-        if isinstance(inner, dict | list):
-            yield from _list_elements(member, inner)
-
-
-def _list_parts(value: Any) -> Iterable[tuple[str | int, Any]]:
-    """Return the names in JSON, or the indexes, and the values of the parts of a value."""
-    if isinstance(value, msgspec.Struct):
-        attributes: Any = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-    elif dataclasses.is_dataclass(value):
-        attributes = ((field.name, field.name) for field in dataclasses.fields(value))
-    elif hasattr(value, "model_dump"):
-        fields = type(value).model_fields.items()
-        attributes = ((one.serialization_alias or one.alias or name, name) for name, one in fields)
-    else:
-        return value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list | tuple) else ())
-    return ((name, getattr(value, attribute)) for name, attribute in attributes)
-
-
-def _is_frozen(value: Any) -> bool:
-    """Return whether a rule cannot change a value, so that it replaces it."""
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_config__.frozen
-    if dataclasses.is_dataclass(value):
-        return bool(getattr(value, "__dataclass_params__").frozen)  # noqa: B009 - unknown to the types of Python
-    return bool(getattr(value, "model_config", {}).get("frozen"))
-
-
-class Known(NamedTuple):
-    """The former elements of the lists that a rule has changed.
-
-    Attributes:
-        pairs: The former element and that of the object, by the `id` of the changed element.
-        is_ordered: Whether other elements without a name have the place of the former ones.
-    """
-
-    pairs: Mapping[int, tuple[JSON, JSON]] = MappingProxyType({})
-    is_ordered: bool = False
-
-
-_NOTHING: Final = Known()
-
-
-def carry_over(before: JSON, after: JSON, onto: JSON, known: Known = _NOTHING) -> JSON:
+def carry_over(before: JSON, after: JSON, onto: JSON) -> JSON:
     """Return ``onto`` with the changes from ``before`` to ``after``, which may lack members of ``onto``.
 
     Raises:
-        TypeError: ``before`` has other elements than ``onto``, so that nothing tells their members.
+        TypeError: ``before`` has other elements than ``onto``, or nothing tells which ones the changed ones were.
     """
     if identical(before, after):
         return onto
     if isinstance(before, dict) and isinstance(after, dict):
-        return _carry_members(before, after, as_object(onto), known)
+        return _carry_members(before, after, as_object(onto))
     if isinstance(before, list) and isinstance(after, list) and isinstance(onto, list):
-        return _carry_elements(before, after, onto, known)
+        return _carry_elements(before, after, onto)
     return after
 
 
-def _carry_elements(before: list[JSON], after: list[JSON], onto: list[JSON], known: Known) -> list[JSON]:
+def _carry_elements(before: list[JSON], after: list[JSON], onto: list[JSON]) -> list[JSON]:
     if not any(isinstance(one, dict | list) for one in [*before, *onto]):
         if identical(before, onto):
             return after
         # The type is a set, for example, so the order is that of the object.
         kept = [one for one in onto if one in after]
         return [*kept, *(one for one in after if one not in kept)]
-    names = ([as_object(one).get("name") for one in each] for each in (before, onto))
     # The type may lack the name, but has each element.
-    if len(before) != len(onto) or any(name not in (None, other) for name, other in zip(*names, strict=True)):
+    if len(before) != len(onto) or any(
+        _name(one) not in (None, _name(other)) for one, other in zip(before, onto, strict=True)
+    ):
         raise TypeError(
             "the type of the object adds, removes or sorts elements of a list: change the object in the rule"
         )
-    pairs = [known.pairs.get(id(one)) for one in after]
-    followed = {id(pair[0]) for pair in pairs if pair}
-    old = [position for position, one in enumerate(before) if id(one) not in followed]
-    new = [position for position, pair in enumerate(pairs) if not pair]
-    others = [before[one] for one in old], [after[one] for one in new]
-    for left, right in _pair_by_order(*others) if known.is_ordered else align(*others):
-        pairs[new[right]] = before[old[left]], onto[old[left]]
-    return [carry_over(pair[0], one, pair[1], known) if pair else one for pair, one in zip(pairs, after, strict=True)]
+    pairs = _pair_elements(before, after)
+    lost = {place for place, one in enumerate(before) if _name(one) is None}.difference(pairs)
+    changed = [place for place, one in enumerate(after) if pairs[place] is None and _name(one) is None]
+    if len(before) == len(after) and lost.issuperset(changed):
+        for place in changed:
+            pairs[place] = place
+    elif any((changed or before[one] in after) and not identical(before[one], onto[one]) for one in lost):
+        raise TypeError(
+            "the rule changes elements of a list, and adds, removes or moves others, and their type lacks the name and "
+            "other members: change an object without a type"
+        )
+    return [
+        one if place is None else carry_over(before[place], one, onto[place])
+        for place, one in zip(pairs, after, strict=True)
+    ]
 
 
-def _pair_by_order(old: list[JSON], new: list[JSON]) -> Iterator[tuple[int, int]]:
-    """Yield the indexes of elements that are identical or share a name, and of the others without a name in order."""
-    aligned = dict(align(old, new))
-    yield from aligned.items()
-    left = [one for one in range(len(old)) if one not in aligned]
-    right = [one for one in range(len(new)) if one not in aligned.values()]
-    if len(left) == len(right):
-        yield from (pair for pair in zip(left, right, strict=True) if "name" not in as_object(new[pair[1]]))
+def _pair_elements(before: list[JSON], after: list[JSON]) -> list[int | None]:
+    """Return the former index of each element that is the same, or has the same name, None for the others."""
+    known: dict[object, list[int]] = {}
+    for place, one in enumerate(before):
+        known.setdefault(_identify(one), []).append(place)
+    pairs: list[int | None] = []
+    for place, one in enumerate(after):
+        places = known.get(_identify(one))
+        pairs.append(places.pop(places.index(place) if place in places else 0) if places else None)
+    return pairs
 
 
-def _carry_members(before: JSONObject, after: JSONObject, onto: Any, known: Known) -> JSONObject:
+def _name(element: JSON) -> JSON:
+    return as_object(element).get("name")
+
+
+def _identify(element: JSON) -> object:
+    return _name(element) or msgspec.json.encode(element, order="deterministic")
+
+
+def _carry_members(before: JSONObject, after: JSONObject, onto: Any) -> JSONObject:
     merged = {name: value for name, value in onto.items() if name in after or name not in before}
     for name, value in after.items():
         if name not in before:
             merged[name] = value
         elif not identical(before[name], value):
-            merged[name] = carry_over(before[name], value, onto.get(name), known)
+            merged[name] = carry_over(before[name], value, onto.get(name))
     return merged
 
 
