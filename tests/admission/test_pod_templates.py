@@ -3,9 +3,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from fleethook.admission import Denied, Request, RuleError, mutate, validate
-from fleethook.admission.tested_rule import build_request
-from fleethook.patch import apply
+from fleethook.admission import Denied, Request, RuleError, validate
 
 
 @validate("v1", "Pod", on=("CREATE", "UPDATE", "DELETE"), templates=True)
@@ -101,58 +99,3 @@ def test_a_failure_keeps_its_message() -> None:
 def test_only_rules_about_pods_have_templates() -> None:
     with pytest.raises(RuleError, match="templates: only a rule about Pods sees those in templates"):
         validate("apps/v1", "Deployment", templates=True)(lambda: None)
-
-
-@mutate("v1", "Pod", templates=True)
-def defaults(pod: Any) -> None:
-    pod.metadata.setdefault("annotations", {})["a/b"] = "c"
-    for one in pod.spec.containers:
-        one.setdefault("imagePullPolicy", "Always")
-
-
-@pytest.mark.parametrize(
-    ("document", "path"),
-    [
-        ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}, ""),
-        (workload("Deployment", "a:1"), "/spec/template"),
-        (workload("CronJob", "a:1", api_version="batch/v1"), "/spec/jobTemplate/spec/template"),
-    ],
-)  # fmt: skip
-def test_a_mutating_rule_changes_only_the_template(document: dict[str, Any], path: str) -> None:
-    request = build_request(document, None, operation="CREATE", resource=document["kind"].lower() + "s")
-    assert defaults.answer(request).patch == [
-        {"op": "add", "path": f"{path}/metadata/annotations", "value": {"a/b": "c"}},
-        {"op": "add", "path": f"{path}/spec/containers/0/imagePullPolicy", "value": "Always"},
-    ]
-    answer = defaults.review(document)
-    assert (answer.allowed, answer.mistakes) == (True, ())
-
-
-@pytest.mark.parametrize("given", [{}, {"metadata": {}}, {"metadata": {"name": "own"}, "kind": "Pod"}])
-def test_a_template_keeps_its_own_metadata(given: dict[str, Any]) -> None:
-    document = workload("Deployment", "a:1")
-    document["spec"]["template"] = {"spec": document["spec"]["template"]["spec"], **given}
-    request = build_request(document, None, operation="CREATE")
-    changed: Any = apply(document, defaults.answer(request).patch)
-    containers = [{"name": "c0", "image": "a:1", "imagePullPolicy": "Always"}]
-    metadata = {**given.get("metadata", {}), "annotations": {"a/b": "c"}}
-    assert changed["spec"]["template"] == {**given, "metadata": metadata, "spec": {"containers": containers}}
-
-    @mutate("v1", "Pod", templates=True)
-    def no_change(pod: Any) -> None:
-        pod.spec["containers"] = list(pod.spec.containers)
-
-    assert no_change.answer(request).patch == ()
-
-
-def test_a_mutating_rule_changes_neither_identity_nor_a_workload_of_a_controller() -> None:
-    @mutate("v1", "Pod", templates=True)
-    def renames(pod: Any) -> None:
-        pod.metadata.name = "b"
-
-    assert "the rule changed /metadata/name" in renames.review(workload("Deployment", "a:1")).warnings[0]
-    owned = workload("ReplicaSet", "a:1")
-    owned["metadata"]["ownerReferences"] = [
-        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a", "uid": "a", "controller": True}
-    ]
-    assert (defaults.review(owned).matched, defaults.review(owned).patch) == (True, ())

@@ -100,19 +100,19 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     resource: str = "",
     name: str | None = None,
     inline: bool = False,
-    templates: bool = False,
 ) -> Decorator:
     """Make a function a rule that changes objects; its changes become a JSON Patch.
 
     The arguments are those of `validate`. The default of ``on`` is CREATE, because many members of stored objects are
     immutable. The default of ``failure_policy`` is ``Ignore``: a missing default must not block a write, and a
-    validating rule can refuse objects without it. With ``templates``, the rule changes no workload that a controller
-    manages, such as a ReplicaSet of a Deployment: its Pods get the change when they are created.
+    validating rule can refuse objects without it.
 
     Raises:
         RuleError: An argument cannot be used; raised when the decorator is applied.
     """
-    return _decorate({**locals(), "existing": "refuse", "expression": None, "message": ""}, mutates=True)
+    return _decorate(
+        {**locals(), "existing": "refuse", "templates": False, "expression": None, "message": ""}, mutates=True
+    )
 
 
 def _decorate(arguments: Mapping[str, Any], *, mutates: bool) -> Decorator:

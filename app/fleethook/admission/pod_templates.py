@@ -10,9 +10,7 @@ import msgspec
 
 from fleethook.admission.rule_options import Declaration
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
-from fleethook.model.json import JSON, JSONObject, as_object, list_objects
-from fleethook.patch import apply, diff
-from fleethook.patch.pointer import format_tokens as format_pointer
+from fleethook.model.json import JSON, JSONObject, as_object
 
 _TEMPLATE: Final = ("spec", "template")
 _PATHS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
@@ -66,44 +64,15 @@ def show_template(request: AdmissionRequest, path: tuple[str, ...]) -> Admission
     return request.with_objects(new, old)
 
 
-_OF_WORKLOAD: Final = ("name", "namespace")
-"""Members of ``metadata``."""
-
-
-def _read_template(document: JSON, path: tuple[str, ...]) -> JSON:
-    for member in path:
-        document = as_object(document).get(member)
-    return document
-
-
 def _make_pod(document: JSON, path: tuple[str, ...]) -> JSONObject | None:
-    template = _read_template(document, path)
+    template = document
+    for member in path:
+        template = as_object(template).get(member)
     if not isinstance(template, dict):
         return None
     metadata, own = as_object(template.get("metadata")), as_object(as_object(document).get("metadata"))
-    named = {member: own[member] for member in _OF_WORKLOAD if member in own}
+    named = {member: own[member] for member in ("name", "namespace") if member in own}
     return {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {**metadata, **named}}
-
-
-def has_controller(document: JSON) -> bool:
-    """Return whether a controller manages a workload: it would replace one whose template is not that of its owner."""
-    owners = list_objects(as_object(as_object(document).get("metadata")).get("ownerReferences"))
-    return any(owner.get("controller") is True for owner in owners)
-
-
-def place_patch(answer: Response, request: AdmissionRequest, pod: JSON, path: tuple[str, ...]) -> Response:
-    """Return a response that changes the Pod of a template with a patch of the template."""
-    template, made = _read_template(request.object, path), dict(apply(pod, answer.patch))
-    metadata = as_object(template.get("metadata"))
-    own = {member: metadata[member] for member in _OF_WORKLOAD if member in metadata}
-    kept = {member: value for member, value in as_object(made["metadata"]).items() if member not in _OF_WORKLOAD}
-    changed = {**made, "metadata": {**kept, **own}}
-    for member in ("apiVersion", "kind", *(() if kept else ("metadata",))):
-        if member not in template:
-            del changed[member]
-    prefix = format_pointer(path)
-    operations = [{**one, "path": f"{prefix}{one['path']}"} for one in diff(template, changed)]
-    return msgspec.structs.replace(answer, patch=operations)
 
 
 def place_refusal(answer: Response, path: tuple[str, ...]) -> Response:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fleethook.admission.existing_violations import REFUSALS, judge_update
-from fleethook.admission.pod_templates import find_template, has_controller, place_patch, place_refusal, show_template
+from fleethook.admission.pod_templates import find_template, place_refusal, show_template
 from fleethook.admission.request import Lookup
 from fleethook.admission.rule_invocation import (
     Denied,
@@ -121,11 +121,9 @@ class ServedRule:
         if not (template := find_template(self.declaration, request)):
             return await self._ask_about_object(request, lookup, settings)
         shown = show_template(request, template)
-        if shown is None or (self.declaration.mutates and has_controller(request.object)):
+        if shown is None:
             return allowed(), None
         answer, invocation = await self._ask_about_object(shown, lookup, settings)
-        if answer.patch:
-            return place_patch(answer, request, shown.object, template), invocation
         return place_refusal(answer, template) if answer.reason in REFUSALS else answer, invocation
 
     async def _ask_about_object(
