@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.status_conditions import (
     Condition,
     EventRecorder,
@@ -110,15 +110,6 @@ async def test_an_expired_event_is_written_again(recorder: EventRecorder, api: O
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     await recorder.record(ABOUT, "Warning", "Failed", "no answer")
     assert list_events(api) == [("Failed", "no answer", 2)]
-
-
-async def test_without_the_right_to_patch_each_event_is_created(recorder: EventRecorder, api: ObjectServer) -> None:
-    for _ in range(3):
-        # The next write, of an event that it has written, is a PATCH.
-        api.failures = [APIError(403, "Forbidden", "cannot patch events")] * bool(api.objects)
-        await recorder.record(ABOUT, "Warning", "Failed", "no answer")
-        assert api.failures == []
-    assert list_events(api) == [("Failed", "no answer", 1)] * 3
 
 
 async def test_a_failed_write_is_logged_and_not_retried(

@@ -15,7 +15,7 @@ from fleethook.cli.inputs.cluster_reader import Keep, UnservedError, describe_ru
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import KcpExportOption, Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import (
@@ -36,10 +36,6 @@ from fleethook.engine import installed_engines, load_reference
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import INTERPRETER_CONFIGURATION
 from fleethook.model.kcp import cluster_of
-
-_NOT_FOUND: Final = 404
-_FORBIDDEN: Final = 403
-
 
 RemovalAction = Literal["deleted", "restored", "cleaned", "kept", "left"]
 """The result for one object: ``left`` if it had to change and could not."""
@@ -231,7 +227,7 @@ class Uninstaller:
         try:
             return await work
         except APIError as error:
-            if error.code != _NOT_FOUND:
+            if error.code != NOT_FOUND:
                 self.refuse(error, row, resource, verb)
             return None
 
@@ -239,7 +235,7 @@ class Uninstaller:
         """Report a request that the apiserver has refused."""
         detail = f"cannot {verb}: {error.message}"
         # Webhooks refuse with the same code.
-        if error.code == _FORBIDDEN and f"cannot {verb} resource" in error.message:
+        if error.code == FORBIDDEN and f"cannot {verb} resource" in error.message:
             self.missing.add((resource.group, resource.plural, verb))
             detail = f"no right to {verb}"
         self.add(row._replace(action="left", detail=detail))

@@ -1,8 +1,19 @@
-"""Errors of requests to kube-apiserver."""
+"""Errors of requests to kube-apiserver, and the read of an object that may not exist."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from fleethook.model.json import JSON, JSONObject, as_object
+
+if TYPE_CHECKING:
+    from fleethook.cluster.apiserver_connection import Connection
+
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+GONE: Final = 410
 
 
 class UnreachableError(Exception):
@@ -55,6 +66,7 @@ class _ListMeta(msgspec.Struct):
 
 class _Status(msgspec.Struct):
     metadata: _ListMeta | None = None
+    code: int = 0
     reason: str = ""
     message: str = ""
     details: _Details | None = None
@@ -68,7 +80,7 @@ _MAX_MESSAGE = 2000
 
 
 def parse_api_error(code: int, body: bytes) -> APIError:
-    """Return the error for a response with ``code`` and ``body``."""
+    """Return the error for a response with ``code``, or 0 to take the one of the Status, and ``body``."""
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:
@@ -76,7 +88,7 @@ def parse_api_error(code: int, body: bytes) -> APIError:
     causes = ((status.details and status.details.causes) or ())[:_MAX_CAUSES]
     found = [(_shorten(cause.field), _shorten(cause.message)) for cause in causes]
     token = status.metadata.continue_ if status.metadata else ""
-    return APIError(code, status.reason, _shorten(status.message), found, continue_token=token)
+    return APIError(code or status.code, status.reason, _shorten(status.message), found, continue_token=token)
 
 
 def _shorten(text: str) -> str:
@@ -85,3 +97,13 @@ def _shorten(text: str) -> str:
         return text
     half = _MAX_MESSAGE // 2
     return f"{text[:half]} [...] {text[-half:]}"
+
+
+async def get_object(connection: "Connection", path: str, **rest: JSON) -> JSONObject | None:
+    """Return the object at a path, None if it does not exist; arguments and errors as of `Connection.request`."""
+    try:
+        return dict(as_object(await connection.json("GET", path, **rest)))
+    except APIError as error:
+        if error.code != NOT_FOUND:
+            raise
+        return None

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
 from fleethook.model.json import JSONObject, as_object
 from fleethook.settings import Settings
 
@@ -172,19 +172,13 @@ class LeaderElector:
         return await self._write("PUT", self._lease.path, {**present, "spec": spec})
 
     async def _read(self) -> JSONObject | None:
-        try:
-            present: JSONObject = await self._connection.json("GET", self._lease.path, timeout=self._request_timeout)
-        except APIError as error:
-            if error.code == 404:
-                return None
-            raise
-        return present
+        return await get_object(self._connection, self._lease.path, timeout=self._request_timeout)
 
     async def _write(self, method: str, path: str, body: JSONObject) -> bool:
         try:
             written = await self._connection.json(method, path, body=body, timeout=self._request_timeout)
         except APIError as error:
-            if error.code == 409:
+            if error.code == CONFLICT:
                 return False  # Another candidate was faster; the next attempt reads its record.
             raise
         self._observe(written)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, list_objects
 
@@ -70,8 +70,6 @@ _log: Final = logging.getLogger(__name__)
 _MAX_MESSAGE_LENGTH: Final = 1024
 # ``maxLruCacheEntries`` of k8s.io/client-go/tools/record.
 _MAX_REMEMBERED: Final = 4096
-# 404: the event has expired. 403: the RBAC rules of an earlier release allow create only. Then a new event is created.
-_CANNOT_COUNT: Final = (404, 403)
 
 
 class ObjectReference(NamedTuple):
@@ -132,9 +130,9 @@ class EventRecorder:
         try:
             await self._connection.request("PATCH", f"{events}/{before.name}", body=body, content_type=MERGE_PATCH)
         except APIError as error:
-            if error.code in _CANNOT_COUNT:
-                return None
-            raise
+            if error.code != NOT_FOUND:
+                raise
+            return None  # The event has expired.
         return after
 
     async def _create(

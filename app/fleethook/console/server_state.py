@@ -14,7 +14,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample as Line
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
 from fleethook.console.review_rates import Increase, Sample, measure_increase
 from fleethook.model.json import JSONObject, as_object
 from fleethook.outbound.certificate_trust import TrustError, create_context
@@ -214,7 +214,6 @@ KEPT_SECONDS: Final = 5.0
 LEASE_TIMEOUT_SECONDS: Final = 5.0
 # A page does not wait longer for the apiserver, and shows the former answer.
 _PATIENCE_SECONDS: Final = 0.2
-_NOT_FOUND: Final = 404
 
 Get = Callable[..., Awaitable[Any]]
 """Sends a request to the apiserver as `Connection.json` does."""
@@ -278,7 +277,7 @@ class LeaseWatch:
                 as_object(await self._get("GET", self._find_path(self.namespace), timeout=LEASE_TIMEOUT_SECONDS))
             )
         except APIError as error:
-            if error.code == _NOT_FOUND:
+            if error.code == NOT_FOUND:
                 self._state = LeaseState(None, is_read=True)
             else:
                 self._state = self._state._replace(problem=error.message)

@@ -47,7 +47,7 @@ async def test_events_change_the_store_and_the_resource_version() -> None:
         event("ADDED", gadget("c", 13)), bookmark(20), END,
     )  # fmt: skip
     async with informing(script, store) as informer:
-        await settled(lambda: informer.progress == 20)
+        await settled(lambda: informer.progress.seen == 20)
         assert names(store) == {"a": {"changed": True}, "c": {}}
         await settled(lambda: script.places == ["10", "20"])
         assert informer.relists == 1
@@ -88,7 +88,7 @@ async def test_three_refused_watches_cause_a_new_list() -> None:
     async with informing(script, store) as informer:
         await settled(lambda: informer.relists == 2)
         assert names(store) == {"a": {"restored": True}}
-        assert informer.progress == 50
+        assert informer.progress.seen == 50
         await settled(lambda: script.places == ["1000", "1000", "1000", "50"])
 
 
@@ -188,8 +188,8 @@ async def test_waiters_wake_when_their_version_is_reached() -> None:
     script.lists.put_nowait(page(10))
     async with informing(script, store) as informer:
         await informer.wait_synced()
-        await asyncio.wait_for(informer.wait_for(10), NET)
-        late, early = (asyncio.create_task(informer.wait_for(version)) for version in (15, 12))
+        await asyncio.wait_for(informer.progress.wait_for(10), NET)
+        late, early = (asyncio.create_task(informer.progress.wait_for(version)) for version in (15, 12))
         script.put(bookmark(12))
         await settled(early.done)
         assert not late.done()

@@ -89,7 +89,7 @@ async def read_while(script: Script, store: Store, answer: Any, *meanwhile: dict
 
         async def answered() -> Any:
             script.put(*meanwhile)
-            await settled(lambda: informer.progress >= 11 or not meanwhile)
+            await settled(lambda: informer.progress.seen >= 11 or not meanwhile)
             return answer
 
         script.singles[ONE] = answered

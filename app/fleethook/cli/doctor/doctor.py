@@ -27,10 +27,9 @@ from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import KcpExportOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.own_webhooks import API_VERSION, MUTATING, VALIDATING
-from fleethook.cluster.registration.registrar import get_object
 from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object
 
@@ -96,15 +95,12 @@ def _print(found: Sequence[Diagnosis]) -> None:
     write_styled(styled(f"{count_levels(one.level for one in found)}{f', {unknown} not examined' if unknown else ''}"))
 
 
-_FORBIDDEN: Final = 403
-
-
 async def run_allowed(check: str, examination: Awaitable[list[Diagnosis]]) -> list[Diagnosis]:
     """Return the findings of a check, or an unknown if the user has no right to read its objects."""
     try:
         return await examination
     except APIError as error:
-        if error.code != _FORBIDDEN:
+        if error.code != FORBIDDEN:
             raise
         return [Diagnosis("unknown", check, f"not examined: {error.message}", "give the user this right")]
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from fleethook.cli.doctor.doctor_checks import Diagnosis
 from fleethook.cli.inputs.cluster_reader import describe_rules, list_missing, read_resource
+from fleethook.cluster.api_errors import get_object
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CONSUMERS
@@ -17,7 +18,6 @@ from fleethook.cluster.registration.consumer_webhooks import (
     judge_bindings,
     name_configuration,
 )
-from fleethook.cluster.registration.registrar import get_object
 from fleethook.cluster.registration.rule_webhooks import read_server_namespace
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fleethook.cli.doctor.doctor_checks import Diagnosis, RegisteredWebhook
-from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.rule_webhooks import (
     DEFAULT_CONDITIONS,
@@ -36,7 +36,6 @@ NAME: Final = "fleethook-doctor"
 _DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied the request')
 _FAILED: Final = re.compile(r'failed calling webhook "([^"]+)": (.*)', re.DOTALL)
 _FAILED_RULE: Final = re.compile(r"the rule \S+ failed, and failurePolicy Fail .*", re.DOTALL)
-_NOT_FOUND: Final = 404
 _SERVER_ERROR: Final = 500
 
 _TRUST: Final = "the CA in caBundle did not issue the server's certificate: let the server keep caBundle, or set its CA"
@@ -82,11 +81,11 @@ def judge(probe: Probe, status: int, message: str, *, namespace: str) -> Diagnos
             "with failurePolicy Ignore, or the webhook is not registered"
         )
         return Diagnosis("error", CHECK, text, remedy)
-    if status == _FORBIDDEN and "cannot create resource" in message:
+    if status == FORBIDDEN and "cannot create resource" in message:
         rule = f'{{apiGroups: ["{probe.group}"], resources: [{probe.plural}], verbs: [create]}}'
         remedy = f"add to a role of the user, which then may create them: {rule}"
         return unknown(f"{probe.webhook}: {message}", remedy)
-    if status == _NOT_FOUND:
+    if status == NOT_FOUND:
         remedy = f"create the namespace {namespace}, or install the definition of {probe.plural}.{probe.group}"
         return unknown(f"{probe.webhook}: {message}", remedy)
     return unknown(f"{probe.webhook}: {status}: {message}", "correct the cause, and repeat this")
@@ -99,7 +98,7 @@ def unknown(text: str, remedy: str) -> Diagnosis:
 
 def judge_call(url: str, status: int, message: str) -> Diagnosis:
     """Return the meaning of an answer of a webhook to this machine, with status 0 for no answer."""
-    if status != _NOT_FOUND and 0 < status < _SERVER_ERROR:
+    if status != NOT_FOUND and 0 < status < _SERVER_ERROR:
         text = f"{url} answers this machine, and caBundle trusts its certificate; no dry run was possible"
         return Diagnosis("ok", CHECK, text)
     return Diagnosis("error", CHECK, f"{url} cannot be called from this machine: {message}", _find_remedy(message))
@@ -120,7 +119,6 @@ def _find_remedy(reason: str) -> str:
 
 
 _CREATED: Final = 201
-_FORBIDDEN: Final = 403
 _CALL_SECONDS: Final = 5.0
 _NO_RIGHTS: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 # Admitted at each level of the Pod Security Standards.
@@ -369,7 +367,7 @@ class CallExaminer:
             path = f"/apis/{group}/{version}" if group else f"/api/{version}"
             listed = as_object(await self._connection.json("GET", path))
         except APIError as error:
-            if error.code == _FORBIDDEN:
+            if error.code == FORBIDDEN:
                 raise
             return None
         for resource in list_objects(listed.get("resources")):

@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.output.text_output import show_progress, write_error
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
     EVERY_SHARD,
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
 CLUSTER: Final = "cluster"
 """The source of objects that were not read from a file, for messages."""
 _PAGE_SIZE: Final = "500"  # as kubectl
-_FORBIDDEN: Final = 403
 _NOT_SERVED: Final = 404
 _EXPIRED: Final = 410
 
@@ -202,7 +201,7 @@ async def stream_listed(
             async for document in stream_resource(connection, one.resource, prefix=one.prefix):
                 yield Document(document, CLUSTER, 0)
         except (APIError, UnservedError) as error:
-            if isinstance(error, APIError) and error.code != _FORBIDDEN:
+            if isinstance(error, APIError) and error.code != FORBIDDEN:
                 raise
             if one.resource == WORKSPACES:
                 # They only add paths as names of clusters, so commands work without them.

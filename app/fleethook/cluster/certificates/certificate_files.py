@@ -384,9 +384,9 @@ class ReloadingContext:
         self._files: Final = files
         self._client_authority: Final = client_authority
         self._stamp = self._hash_files()
-        self._newest = create_server_context(files, client_authority)
-        self.expiry = _read_expiry(files.certificate)
         self.context: Final = create_server_context(files, client_authority)
+        self._newest = self.context
+        self.expiry = _read_expiry(files.certificate)
         self.context.sni_callback = self._select_context
         self.problem = ""
 

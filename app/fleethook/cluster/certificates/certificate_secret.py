@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.certificates.certificate_files import (
     SERVING_LIFETIME,
@@ -223,13 +223,18 @@ class SecretStore:
             UnreachableError: The API server does not answer.
         """
         for _ in range(_MAX_TRIES):
-            stored = await self._read()
+            stored = await get_object(self._connection, self._secret.path)
             held = self._parse(stored)
-            certificates = issue_credentials(self._policy, now=self._now()) if held is None else self._advance(held)
+            now = self._now()
+            certificates = (
+                issue_credentials(self._policy, now=now) if held is None else advance(held, self._policy, now=now)
+            )
             if certificates is held or await self._write(stored, certificates):
                 self._publish(certificates)
                 return certificates
-        raise APIError(409, "Conflict", f"other writers changed Secret {'/'.join(self._secret)} {_MAX_TRIES} times")
+        raise APIError(
+            CONFLICT, "Conflict", f"other writers changed Secret {'/'.join(self._secret)} {_MAX_TRIES} times"
+        )
 
     async def run(self) -> None:
         """Call `ensure` every ``check_seconds``, until cancelled."""
@@ -240,9 +245,6 @@ class SecretStore:
             except (APIError, UnreachableError, OSError) as error:
                 _log.warning("cannot check the certificates in Secret %s: %s", "/".join(self._secret), error)
 
-    def _advance(self, held: StoredCertificates) -> StoredCertificates:
-        return advance(held, self._policy, now=self._now())
-
     def _parse(self, stored: JSONObject | None) -> StoredCertificates | None:
         data = as_object((stored or {}).get("data"))
         if not data:
@@ -252,15 +254,6 @@ class SecretStore:
         except ValueError as error:
             _log.error("Secret %s is unusable and gets new credentials: %s", "/".join(self._secret), error)
             return None
-
-    async def _read(self) -> JSONObject | None:
-        try:
-            stored: JSONObject = await self._connection.json("GET", self._secret.path)
-        except APIError as error:
-            if error.code == 404:
-                return None
-            raise
-        return stored
 
     async def _write(self, stored: JSONObject | None, credentials: StoredCertificates) -> bool:
         """Write the Secret; return False if another writer changed or deleted it first."""
@@ -275,8 +268,8 @@ class SecretStore:
         try:
             await self._connection.request(method, path, body=body)
         except APIError as error:
-            # 404: the Secret was deleted after it was read. For POST, the namespace does not exist.
-            if error.code == 409 or (error.code == 404 and method == "PUT"):
+            # Not found: the Secret was deleted after it was read. For POST, the namespace does not exist.
+            if error.code == CONFLICT or (error.code == NOT_FOUND and method == "PUT"):
                 return False
             raise
         _log.info("certificates renewed", extra={"fields": {"secret": "/".join(self._secret)}})

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import GONE, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.kubernetes.list_watch import GONE
 from fleethook.model.json import JSON, as_object, as_text, list_objects
 
 SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"

@@ -18,10 +18,8 @@ from typing import Final
 
 import msgspec
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import GONE, NOT_FOUND, APIError, UnreachableError, parse_api_error
 from fleethook.cluster.kubernetes.list_watch import (
-    GONE,
-    NOT_FOUND,
     DiscoveryPauses,
     Lister,
     NotServedError,
@@ -31,7 +29,6 @@ from fleethook.cluster.kubernetes.list_watch import (
     RelistError,
     as_number,
     decode_event,
-    failure_of,
     identified,
     is_required,
     number_of,
@@ -73,6 +70,9 @@ class Informer:
 
     Attributes:
         relists: The number of complete lists that were read.
+        absent: Whether there are no objects, because the apiserver serves no version of the resource.
+        unserved: Whether the apiserver answered that it serves no version of the resource, expected or not.
+        progress: The resourceVersion up to which all changes have been seen.
         noted: Called after each complete list, and when the apiserver turns out not to serve the resource.
     """
 
@@ -109,11 +109,11 @@ class Informer:
         self._store: Final = store
         self._absences: Final = DiscoveryPauses(absent_seconds, sleep=sleep)
         self._sleep: Final = sleep
-        self._progress: Final = Progress()
+        self.progress: Final = Progress()
         self._synced: Final = asyncio.Event()
         self._tried: Final = asyncio.Event()
-        self._absent = False
-        self._unserved = False
+        self.absent = False
+        self.unserved = False
         self._tries_absent = 0
         self._refused = 0
         self._problem = ""
@@ -124,16 +124,6 @@ class Informer:
     def resource(self) -> WatchedResource:
         """The resource in the chosen version."""
         return self._lister.current
-
-    @property
-    def absent(self) -> bool:
-        """Whether there are no objects, because the apiserver serves no version of the resource."""
-        return self._absent
-
-    @property
-    def unserved(self) -> bool:
-        """Whether the apiserver answered that it serves no version of the resource, expected or not."""
-        return self._unserved
 
     @property
     def synced(self) -> bool:
@@ -157,26 +147,16 @@ class Informer:
         if self._watching is not None and self.resource != self._lister.candidates[0]:
             self._watching.reschedule(asyncio.get_running_loop().time() + _SERVED_SECONDS)
 
-    @property
-    def progress(self) -> int:
-        """The resourceVersion up to which all changes have been seen."""
-        return self._progress.seen
-
-    @property
-    def changed(self) -> int:
-        """The resourceVersion of the last change that was seen (`Progress`)."""
-        return self._progress.changed
-
     def state(self) -> PartState:
         """Return the state of the resource, for readiness and messages."""
         detail = self._problem
         failing = bool(detail)
-        if not detail and self._absent:
+        if not detail and self.absent:
             detail = "not served by the apiserver (is its CustomResourceDefinition installed?); retrying regularly"
         if not detail and not self.synced:
             detail = "not listed yet"
         age = None if self._heard_at is None else time.monotonic() - self._heard_at
-        refused = not self.synced and (self._unserved or self._refused >= _TRIES_BEFORE_REFUSED)
+        refused = not self.synced and (self.unserved or self._refused >= _TRIES_BEFORE_REFUSED)
         return PartState(self.resource.name, self.synced, detail, age, failing=failing, refused=refused)
 
     async def run(self) -> None:
@@ -193,17 +173,13 @@ class Informer:
             except (APIError, UnreachableError, msgspec.DecodeError) as error:
                 await self._back_off(error)
 
-    async def wait_for(self, resource_version: int) -> None:
-        """Return as soon as all changes up to ``resource_version`` have been seen."""
-        await self._progress.wait_for(resource_version)
-
     def learn(self, document: JSONObject) -> ObjectKey:
         """Store an object of a live read, unless the watch is ahead of it, and return its key.
 
         If the watch is ahead and the store lacks the object, it was deleted after the live read.
         """
         key = self._identify(document)
-        if number_of(document) > max(self.stored_version(key), self._progress.seen):
+        if number_of(document) > max(self.stored_version(key), self.progress.seen):
             self._store.put(document)
         return key
 
@@ -216,7 +192,7 @@ class Informer:
 
     def _not_served(self, error: NotServedError) -> None:
         self._tries_absent += 1
-        self._unserved = True
+        self.unserved = True
         if self._is_changing_version():
             self._problem = "the apiserver serves no version of it at the moment"
             if self._tries_absent == 1:
@@ -230,10 +206,10 @@ class Informer:
             self._problem = problem
             self._tried.set()
             return
-        is_news = not self._absent
+        is_news = not self.absent
         if is_news:
             _log.info("%s is not served by the apiserver", self.resource.name)
-        self._absent = True
+        self.absent = True
         self._synced.set()
         self._tried.set()
         self._problem = ""
@@ -246,7 +222,7 @@ class Informer:
     def _is_changing_version(self) -> bool:
         """Return whether the apiserver may be replacing the chosen version by another one."""
         several = len(self._lister.candidates) > 1
-        return several and self.synced and not self._absent and self._tries_absent < _TRIES_BEFORE_ABSENT
+        return several and self.synced and not self.absent and self._tries_absent < _TRIES_BEFORE_ABSENT
 
     async def _back_off(self, error: Exception) -> None:
         """Pause, longer after each failure in a row. Full jitter spreads clients over the interval."""
@@ -267,14 +243,14 @@ class Informer:
 
     def _finish_list(self, place: str) -> None:
         self.relists += 1
-        self._absent = self._unserved = False
+        self.absent = self.unserved = False
         self._tries_absent = 0
         self._synced.set()
         self._tried.set()
         self._heard_at = time.monotonic()
         self._clear_problem()
         self._failures = 0
-        self._progress.restart(place)
+        self.progress.restart(place)
         self.noted()
 
     async def _follow(self) -> None:
@@ -306,7 +282,7 @@ class Informer:
                 refused += 1
                 if refused >= _TRIES_BEFORE_RELIST:
                     raise RelistError(
-                        f"refused {refused} times to continue from resourceVersion {self._progress.place}: {error}"
+                        f"refused {refused} times to continue from resourceVersion {self.progress.place}: {error}"
                     ) from error
                 await self._back_off(error)
             except (UnreachableError, msgspec.DecodeError) as error:
@@ -317,7 +293,7 @@ class Informer:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._progress.place,
+            "resourceVersion": self.progress.place,
             "timeoutSeconds": str(random.randint(*_WATCH_SECONDS)),  # noqa: S311 - as above
             **self.resource.selectors,
         }
@@ -339,9 +315,9 @@ class Informer:
     def _handle(self, line: bytes) -> None:
         event = decode_event(line)
         if event.type == "BOOKMARK":
-            self._progress.advance(version_of(event.object))
+            self.progress.advance(version_of(event.object))
         elif event.type == "ERROR":
-            raise APIError(*failure_of(event.object))
+            raise parse_api_error(0, bytes(event.object))
         else:
             document = self.resource.decode(event.object)
             if event.type == "DELETED":
@@ -351,7 +327,7 @@ class Informer:
             elif self.stored_version(self._identify(document)) <= number_of(document):
                 # A live read may be ahead of the watch.
                 self._store.put(document)
-            self._progress.change(document["metadata"].get("resourceVersion") or self._progress.place)
+            self.progress.change(document["metadata"].get("resourceVersion") or self.progress.place)
 
     def _identify(self, document: JSONObject) -> ObjectKey:
         return key_of(identified(document, self.resource))

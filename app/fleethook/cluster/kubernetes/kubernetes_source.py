@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.api_errors import NOT_FOUND, APIError
 from fleethook.cluster.kubernetes.informer import ABSENT_SECONDS, Informer
 from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
     EVERY_SHARD,
-    NOT_FOUND,
     Pause,
     Reader,
     as_number,
@@ -25,10 +24,6 @@ _SLICE: Final = 100
 # A part of the five seconds that kube-apiserver waits for the webhook.
 _LIVE_SECONDS: Final = 2.0
 _BAD_REQUEST: Final = 400
-
-
-def _cluster_path(cluster: str) -> str:
-    return f"/clusters/{cluster}"
 
 
 class KubernetesSource:
@@ -155,14 +150,14 @@ class KubernetesSource:
         """Wait until the store has all changes of a kind up to ``resource_version``; return whether it has."""
         try:
             async with asyncio.timeout(seconds):
-                await self._informers[group_kind].wait_for(resource_version)
+                await self._informers[group_kind].progress.wait_for(resource_version)
         except TimeoutError:
             return False
         return True
 
     def behind(self, group_kind: GroupKind, resource_version: int) -> bool:
         """Return whether the store may lack a change of that kind up to ``resource_version``."""
-        return self._informers[group_kind].progress < resource_version
+        return self._informers[group_kind].progress.seen < resource_version
 
     async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
         """Update one object of the store by a live read; raises APIError, UnreachableError."""
@@ -244,7 +239,7 @@ class KubernetesSource:
 
     def scope(self, cluster: str) -> str:
         """Return the path prefix of an object in ``cluster``."""
-        return _cluster_path(cluster) if self.every_cluster and cluster else ""
+        return f"/clusters/{cluster}" if self.every_cluster and cluster else ""
 
     async def run(self) -> None:
         """Run all informers until cancelled."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.api_errors import FORBIDDEN, GONE, NOT_FOUND, APIError
 from fleethook.cluster.kubernetes.watched_resources import BUILT_IN, KCP, WatchedResource, api_path
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.gvk import GroupKind
@@ -29,13 +29,25 @@ EVERY_SHARD: Final = "/services/cache/shards/*/clusters/*"
 
 _ROOT: Final = "/clusters/root"
 _COPIES: Final = "/clusters/system:shard/api/v1/namespaces/default/configmaps/apiexport-identity-cache"
-_NOT_FOUND: Final = 404
-_FORBIDDEN: Final = 403
 
 
-class _Reader(Protocol):
-    def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None) -> Awaitable[bytes]:
+class Reader(Protocol):
+    """The methods of a connection that sources use."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        timeout: float = ...,  # noqa: ASYNC109
+    ) -> bytes:
         """Return the response body; raises APIError, UnreachableError."""
+
+    def lines(
+        self, path: str, *, query: Mapping[str, str], idle: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream of lines; raises APIError, UnreachableError."""
 
 
 def is_required(resource: WatchedResource, prefix: str) -> bool:
@@ -43,7 +55,7 @@ def is_required(resource: WatchedResource, prefix: str) -> bool:
     return resource.group_kind in BUILT_IN or (prefix in (EVERY_CLUSTER, EVERY_SHARD) and resource in KCP)
 
 
-async def find_list_path(reader: _Reader, resource: WatchedResource, prefix: str) -> str:
+async def find_list_path(reader: Reader, resource: WatchedResource, prefix: str) -> str:
     """Return the path that lists and watches a resource; raises APIError, UnreachableError.
 
     Args:
@@ -57,7 +69,7 @@ async def find_list_path(reader: _Reader, resource: WatchedResource, prefix: str
     return f"{path}:{await read_identity(reader, resource.export)}"
 
 
-async def read_identity(reader: _Reader, export: str) -> str:
+async def read_identity(reader: Reader, export: str) -> str:
     """Return the identity of an APIExport of root.
 
     Raises:
@@ -70,7 +82,7 @@ async def read_identity(reader: _Reader, export: str) -> str:
         try:
             document = msgspec.json.decode(await reader.request("GET", path))
         except APIError as error:
-            if error.code not in (_FORBIDDEN, _NOT_FOUND):
+            if error.code not in (FORBIDDEN, NOT_FOUND):
                 raise
             failed[path] = error
             continue
@@ -78,23 +90,23 @@ async def read_identity(reader: _Reader, export: str) -> str:
         found: JSON = holder.get(export if path == _COPIES else "identityHash")
         if isinstance(found, str) and found:
             return found
-        failed[path] = APIError(_NOT_FOUND, "", "it has no identity yet")
-    refused = any(api_error.code == _FORBIDDEN for api_error in failed.values())
+        failed[path] = APIError(NOT_FOUND, "", "it has no identity yet")
+    refused = any(api_error.code == FORBIDDEN for api_error in failed.values())
     tried = "; ".join(f"{path}: {error}" for path, error in failed.items())
     raise APIError(
-        _FORBIDDEN if refused else _NOT_FOUND,
+        FORBIDDEN if refused else NOT_FOUND,
         "Forbidden" if refused else "NotFound",
         f"the identity of the APIExport {export} of root cannot be read, which the list needs: {tried}",
     )
 
 
-class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "continue_": "continue"}):
+class _Meta(msgspec.Struct, rename={"resource_version": "resourceVersion", "continue_": "continue"}):
     resource_version: str = ""
     continue_: str = ""
 
 
 class _List(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
     items: list[msgspec.Raw] | None = None
     kind: str = ""
 
@@ -117,24 +129,13 @@ class WatchEvent(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
 class _Bookmark(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-class _Failure(msgspec.Struct):
-    code: int = 0
-    reason: str = ""
-    message: str = ""
 
 
 _decode_list: Final = msgspec.json.Decoder(_List).decode
 _decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
 _decode_bookmark: Final = msgspec.json.Decoder(_Bookmark).decode
-_decode_failure: Final = msgspec.json.Decoder(_Failure).decode
 
 
 def decode_page(text: bytes) -> Page:
@@ -151,12 +152,6 @@ def decode_event(line: bytes) -> WatchEvent:
 def version_of(text: bytes | msgspec.Raw) -> str:
     """Return the resourceVersion of an object or bookmark; raises msgspec.DecodeError."""
     return _decode_bookmark(text).metadata.resource_version
-
-
-def failure_of(text: msgspec.Raw) -> tuple[int, str, str]:
-    """Return code, reason and message of the ``metav1.Status`` in an ERROR event."""
-    failure = _decode_failure(text)
-    return failure.code, failure.reason, failure.message
 
 
 def as_number(resource_version: str) -> int:
@@ -252,36 +247,14 @@ class DiscoveryPauses:
             self._next = min(self._longest, 2 * self._next)
 
 
-NOT_FOUND: Final = 404
-
 PAGE_LIMIT: Final = "100"
 """Objects of a page. Others wait while a page is split into objects, 1.5 ms for each MB."""
 # Objects that are decoded, or names that are compared, between two iterations of the event loop.
 _SLICE: Final = 4
 _NAMES_SLICE: Final = 2_000
-GONE: Final = 410
 
 Pause = Callable[[], Awaitable[None]]
 """Awaited between two slices of work; returns when others have had their turn."""
-
-
-class Reader(Protocol):
-    """The methods of a connection that sources use."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        timeout: float = ...,  # noqa: ASYNC109
-    ) -> bytes:
-        """Return the response body; raises APIError, UnreachableError."""
-
-    def lines(
-        self, path: str, *, query: Mapping[str, str], idle: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a stream of lines; raises APIError, UnreachableError."""
 
 
 class RelistError(Exception):

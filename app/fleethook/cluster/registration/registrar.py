@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import CONFLICT, FORBIDDEN, NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import APPLY_PATCH, JSON_PATCH, Connection
 from fleethook.cluster.registration.own_webhooks import (
     LABELS,
@@ -23,31 +23,6 @@ from fleethook.model.json import JSONObject, as_object
 
 _CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 _OWNER: Final[JSONObject] = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
-_CONFLICT: Final = 409
-
-
-async def get_object(connection: Connection, path: str) -> JSONObject | None:
-    """Return the object at a path, None if it does not exist; raises APIError, UnreachableError."""
-    try:
-        present: JSONObject = await connection.json("GET", path)
-    except APIError as error:
-        if error.code == _NOT_FOUND:
-            return None
-        raise
-    return present
-
-
-async def read_owner(connection: Connection, cluster_role: str) -> JSONObject:
-    """Return the member of ``metadata`` that names a ClusterRole as the owner; nothing for ``""``.
-
-    Kubernetes deletes objects with their owner. If the ClusterRole does not exist, this raises APIError: nothing would
-    ever delete them.
-    """
-    if not cluster_role:
-        return {}
-    found = as_object(await connection.json("GET", f"{_CLUSTER_ROLES}/{cluster_role}"))
-    uid = as_object(found["metadata"])["uid"]
-    return {"ownerReferences": [{**_OWNER, "name": cluster_role, "uid": uid}]}
 
 
 async def apply_object(connection: Connection, path: str, body: JSONObject, *, manager: str) -> bytes:
@@ -101,7 +76,7 @@ async def release_fields(connection: Connection, path: str, stored: JSONObject, 
     try:
         return await patch_object(connection, path, metadata["resourceVersion"], [change], manager=manager)
     except APIError as error:
-        if error.code != _CONFLICT:
+        if error.code != CONFLICT:
             raise
         return stored
 
@@ -157,8 +132,6 @@ class CAInjector:
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MANAGER: Final = "fleethook"
 CHECK_SECONDS: Final = 10.0
-_FORBIDDEN: Final = 403
-_NOT_FOUND: Final = 404
 
 
 async def _return_at_once() -> None:
@@ -282,20 +255,26 @@ class Registrar:
         return stored != version
 
     async def _read_owner(self) -> JSONObject:
-        """Return the owner of the configurations of rules; none without the ClusterRole, or the right to read it."""
-        try:
-            return await read_owner(self._connection, self._changing.owner)
-        except APIError as error:
-            if error.code not in (_FORBIDDEN, _NOT_FOUND):
-                raise
+        """Return the member of ``metadata`` that names the owner of the configurations of rules.
+
+        There is none without the ClusterRole, or without the right to read it.
+        """
+        if not (name := self._changing.owner):
             return {}
+        try:
+            found = await get_object(self._connection, f"{_CLUSTER_ROLES}/{name}")
+        except APIError as error:
+            if error.code != FORBIDDEN:
+                raise
+            found = None
+        return {"ownerReferences": [{**_OWNER, "name": name, "uid": found["metadata"]["uid"]}]} if found else {}
 
     async def _apply_served(self, path: str, configuration: JSONObject) -> str:
         """Apply a configuration, and return its resourceVersion; ``""`` if the apiserver does not serve its kind."""
         try:
             stored = msgspec.json.decode(await self._apply(path, configuration))
         except APIError as error:
-            if error.code != _NOT_FOUND:
+            if error.code != NOT_FOUND:
                 raise
             # For example OpenYurt without Karmada, or Karmada before its CustomResourceDefinitions are installed.
             if path not in self.unserved:
@@ -397,5 +376,5 @@ async def delete_registered(connection: Connection, registered: Iterable[JSONObj
             await connection.request("DELETE", path)
             _log.info("deleted the webhook configuration %s", path)
         except APIError as error:
-            if error.code != _NOT_FOUND:
+            if error.code != NOT_FOUND:
                 raise

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from starlette.types import Scope
 
 from fleethook.admission.request import EVERY, Lookup
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
 from fleethook.cluster.followed_objects import Cluster
 from fleethook.cluster.kubernetes.watched_resources import CONSUMERS, WatchedResource, decode_object
 from fleethook.cluster.registration.consumer_webhooks import (
@@ -51,7 +51,6 @@ _PACE_SECONDS: Final = 1.0
 """Between two writes to one workspace, so that somebody who edits in a loop costs little."""
 _BACKOFF_SECONDS: Final = (1.0, 60.0)
 _CHECK_SECONDS: Final = 10.0
-_CONFLICT: Final = 409
 _SHOWN: Final = 5
 
 Build = Callable[[str], list[JSONObject]]
@@ -243,7 +242,7 @@ class Consumers:
                     write.method, f"/clusters/{cluster}{write.path}", body=write.body, timeout=_WRITE_SECONDS
                 )
             except (APIError, UnreachableError) as error:
-                if isinstance(error, APIError) and error.code == _CONFLICT:
+                if isinstance(error, APIError) and error.code == CONFLICT:
                     return Again(_PACE_SECONDS, retry=False)  # The watch is behind.
                 self._failures[cluster] = str(error)
                 _log.warning("the configuration of workspace %s is not written: %s", consumer.name, error)
@@ -300,8 +299,6 @@ def make_consumer_route(path: str, summary: str, *, consumers: Consumers, answer
 
 async def _read_key(connection: "Connection", path: str) -> bytes:
     """Return the key of the tokens, which all replicas share; raises APIError, UnreachableError."""
-    from fleethook.cluster.registration.registrar import get_object  # noqa: PLC0415 - as above
-
     present = await get_object(connection, f"{path}/{CONSUMERS_SECRET}")
     if present is None:
         body: JSONObject = {
@@ -313,7 +310,7 @@ async def _read_key(connection: "Connection", path: str) -> bytes:
         try:
             present = await connection.json("POST", path, body=body)
         except APIError as error:
-            if error.code != _CONFLICT:
+            if error.code != CONFLICT:
                 raise
             present = await connection.json("GET", f"{path}/{CONSUMERS_SECRET}")
     key: bytes = base64.b64decode(present["data"]["key"])

@@ -174,16 +174,11 @@ async def test_known_overriders_are_read_by_name_and_no_list_is_needed() -> None
     assert sorted(await collect_overrider_reads(Live(), RULE, rival)) == [BY_NAME, "/default/YurtAppOverrider/demo2"]
 
 
-def refuse(_store: Store) -> None:
-    raise APIError(403, "Forbidden", "yurtappoverriders is forbidden")
-
-
 @pytest.mark.parametrize(
     "change",
     [
         pytest.param(lambda store: store.remove(key_of(RULE)), id="it is gone"),
         pytest.param(lambda store: store.put(overrider(entry("*"), subject=OTHER)), id="it has another subject"),
-        pytest.param(refuse, id="the role does not permit it"),
     ],
 )
 async def test_a_read_by_name_without_a_result_makes_a_list_necessary(change: Callable[[Store], None]) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.watched_resources import api_path
 from fleethook.cluster.store import ObjectKey
@@ -213,9 +213,6 @@ def _decode_base64(value: JSON) -> bytes:
         return b""
 
 
-_NOT_FOUND: Final = 404
-
-
 class FetchOptions(NamedTuple):
     """Options of the controller."""
 
@@ -308,10 +305,8 @@ async def read_secret(connection: Connection, namespace: str, name: str) -> JSON
     """
     path = f"{api_path('', 'v1')}/namespaces/{namespace}/secrets/{name}"
     try:
-        return dict(as_object(await connection.json("GET", path)))
+        return await get_object(connection, path)
     except APIError as error:
-        if error.code == _NOT_FOUND:
-            return None
         raise CRDsError(Exit.USAGE, f"cannot read secrets/{name}: {error}", transient=True) from None
     except (UnreachableError, msgspec.DecodeError) as error:
         raise CRDsError(Exit.NETWORK, f"cannot read secrets/{name}: {error}", transient=True) from None

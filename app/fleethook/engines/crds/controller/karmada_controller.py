@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import KARMADAS
@@ -70,8 +70,6 @@ WORKERS: Final = 256
 _BACKOFF_SECONDS: Final = (1.0, 300.0)
 _SLOWLY_SECONDS: Final = 300.0
 _CONFLICTS: Final = 5
-_NOT_FOUND: Final = 404
-_CONFLICT: Final = 409
 
 
 class _Reconciled(NamedTuple):
@@ -175,7 +173,7 @@ class KarmadaController:
                 self._release(key, karmada) if is_being_deleted(karmada) else self._reconcile_owned(key, karmada)
             )
         except (APIError, UnreachableError, msgspec.DecodeError) as error:
-            if isinstance(error, APIError) and error.code == _NOT_FOUND:
+            if isinstance(error, APIError) and error.code == NOT_FOUND:
                 return True  # deleted meanwhile
             _log.warning("%s %s: %s", KARMADA.kind, _format_name(key), error)
             return False
@@ -279,7 +277,7 @@ class KarmadaController:
                     content_type=MERGE_PATCH,
                 )
             except APIError as error:
-                if error.code != _CONFLICT:
+                if error.code != CONFLICT:
                     raise
                 await self.source.read_one(KARMADA, cluster="", namespace=key.namespace, name=key.name)
                 continue
@@ -287,8 +285,8 @@ class KarmadaController:
             self.source.informer(KARMADA).learn(changed)
             return changed
         if self._store.get(*key) is None:
-            raise APIError(_NOT_FOUND, "NotFound", f"{_format_name(key)} was deleted meanwhile")
-        raise APIError(_CONFLICT, "Conflict", f"{_format_name(key)} was changed by others {_CONFLICTS} times in a row")
+            raise APIError(NOT_FOUND, "NotFound", f"{_format_name(key)} was deleted meanwhile")
+        raise APIError(CONFLICT, "Conflict", f"{_format_name(key)} was changed by others {_CONFLICTS} times in a row")
 
 
 def _format_name(key: ObjectKey) -> str:

@@ -53,7 +53,6 @@ _SEEN_SUBJECT: Final = re.compile(r"\bsubject@(\d{1,20})\b")
 CATCH_UP_SECONDS: Final = 1.0
 # Together with the wait before, four seconds of the webhook's timeout of five.
 _READ_SECONDS: Final = 3.0
-_FORBIDDEN: Final = 403
 
 
 class LiveSource(Protocol):
@@ -166,15 +165,9 @@ async def read_overriders(subject: Binding, *, store: StoreView, live: LiveSourc
     if known := _find_names(subject, store):
         cluster, _, namespace, _ = subject
         reads = [live.read_one(YURT_APP_OVERRIDER, cluster=cluster, namespace=namespace, name=name) for name in known]
-        try:
-            await asyncio.gather(*reads)
-        except APIError as error:
-            if error.code != _FORBIDDEN:
-                raise
-            # Older roles allow only lists and watches.
-        else:
-            if _find_names(subject, store) == known:
-                return
+        await asyncio.gather(*reads)
+        if _find_names(subject, store) == known:
+            return
     await live.read_selected(
         select_overriders(subject.namespace, subject.group_kind.kind, subject.name), cluster=subject.cluster
     )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError
 from fleethook.engines.overrider.entries.entry_steps import RenderError, StepChange
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
@@ -35,7 +35,6 @@ RIGHT: Final = "the right to create deployments and statefulsets of the API grou
 _SECONDS: Final = 2.0
 _MAX_CAUSES: Final = 10
 _INVALID: Final = 422
-_FORBIDDEN: Final = 403
 _LACKS_RIGHT: Final = re.compile(r"cannot create resource")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
@@ -134,7 +133,7 @@ class ServerDryRun:
         except APIError as error:
             if error.code == _INVALID and error.causes:
                 return error.causes
-            if error.code == _FORBIDDEN and _LACKS_RIGHT.search(error.message):
+            if error.code == FORBIDDEN and _LACKS_RIGHT.search(error.message):
                 return self._report_right(_scope_of(subject))
             return _not_checked(trial, str(error))
         except (UnreachableError, TimeoutError) as error:

@@ -17,7 +17,7 @@ from fleethook.cli.uninstall import (
     path_of,
     write_note,
 )
-from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import JSON_PATCH
 from fleethook.cluster.kubernetes.watched_resources import (
     NODE_POOLS,
@@ -38,8 +38,6 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NUDGED_ANNOTATION, TRIGGER_ANNOTATION
 from fleethook.patch import apply, diff
 
-_NOT_FOUND: Final = 404
-_CONFLICT: Final = 409
 _INTERNAL: Final = 500
 # An apiserver follows webhook configurations by watches, usually within milliseconds.
 _MAX_TRIES: Final = 40
@@ -187,7 +185,7 @@ async def _restore(
         except APIError as error:
             problem = error.message
             is_late = error.code == _INTERNAL and WEBHOOK_SUFFIX in problem
-            if error.code not in (_CONFLICT, _NOT_FOUND) and not is_late:
+            if error.code not in (CONFLICT, NOT_FOUND) and not is_late:
                 uninstaller.refuse(error, done, resource, "patch")
                 return
         # Another client has written or deleted the workload, or kube-apiserver does not know yet that webhooks

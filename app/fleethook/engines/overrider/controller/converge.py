@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.workload_admission import has_trigger
 from fleethook.engines.overrider.controller.overrider_status import Result
@@ -40,8 +40,6 @@ from fleethook.work.threads_and_gc import Worker
 
 _log: Final = logging.getLogger(__name__)
 
-_GONE: Final = 404
-_CONFLICT: Final = 409
 _TOO_MANY_REQUESTS: Final = 429
 # After a conflict (409), the watch delivers the change of the workload within this time.
 _CHANGED_SECONDS: Final = 1.0
@@ -242,10 +240,10 @@ class Converger:
     def _record_failure(self, target: TouchTarget, error: APIError | UnreachableError) -> tuple[Decision, float | None]:
         """Return the decision after a failed request, and the time of the next attempt if the backoff does not say."""
         key = target.key
-        if isinstance(error, APIError) and error.code == _GONE:
+        if isinstance(error, APIError) and error.code == NOT_FOUND:
             self._workloads.forget(key)
             return Decision(), None
-        if isinstance(error, APIError) and error.code == _CONFLICT:
+        if isinstance(error, APIError) and error.code == CONFLICT:
             return Decision(Action.RETRY, self._backoff.problem(key)), self._time() + _CHANGED_SECONDS
         if self._backoff.due_of(key) <= self._time():
             self._backoff.wrote(key, target.plan.digest, self._time())  # The read before the write failed.

@@ -292,7 +292,7 @@ class OverriderController:
         )
 
     def _list_required(self, at: SubjectState) -> RequiredVersions:
-        overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).changed)
+        overrider = _version(at.effective) or str(self._source.informer(YURT_APP_OVERRIDER).progress.changed)
         return RequiredVersions(overrider, _version(at.subject))
 
     def _next_reconcile(self, at: SubjectState, outcomes: Sequence[ConvergeResult]) -> Worked:

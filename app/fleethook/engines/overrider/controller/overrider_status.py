@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
@@ -174,7 +174,6 @@ _log: Final = logging.getLogger(__name__)
 
 COMPONENT: Final = "fleethook-overrider"
 _MAX_NAMED_REVERTED: Final = 5
-_NOT_FOUND: Final = 404
 
 # Remembered are only statuses that the apiserver changes when it stores them. Others are compared with the stored one.
 MAX_REMEMBERED: Final = 4096
@@ -268,7 +267,7 @@ class StatusReporter:
                 "PATCH", f"{path}/status", body={"status": status}, content_type=MERGE_PATCH
             )
         except APIError as error:
-            if error.code != _NOT_FOUND:
+            if error.code != NOT_FOUND:
                 raise
             # kube-apiserver has the same answer for a deleted overrider and for a definition without a status
             # subresource, as OpenYurt's. With the latter, only events report.
@@ -287,7 +286,7 @@ class StatusReporter:
         try:
             await self._connection.request("GET", path)
         except APIError as error:
-            if error.code != _NOT_FOUND:
+            if error.code != NOT_FOUND:
                 raise
             return False
         return True

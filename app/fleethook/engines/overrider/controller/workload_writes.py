@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.api_errors import NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_watch import PAGE_LIMIT, decode_page
@@ -27,7 +27,6 @@ from fleethook.work.queue import Scheduler, draw_jitter, sleep
 
 # Workloads to decode and compare between two pauses, at some 0.15 ms each.
 _SLICE: Final = 2
-_GONE: Final = 404
 
 # Touches per second on average, and at a time, of all subjects.
 WRITES_PER_SECOND: Final = 50.0
@@ -110,7 +109,7 @@ class WorkloadClient:
         try:
             answer = await self._connection.request("GET", self._source.everywhere + resource.path, query=query)
         except APIError as error:
-            if error.code == _GONE:
+            if error.code == NOT_FOUND:
                 return [], None  # The resource is not served; the informer retries.
             raise
         await asyncio.sleep(0)

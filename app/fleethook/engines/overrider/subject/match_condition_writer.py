@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.own_webhooks import (
     BOUND_CONDITION,
@@ -21,7 +21,7 @@ from fleethook.cluster.registration.own_webhooks import (
     configuration_path,
     find_conditions,
 )
-from fleethook.cluster.registration.registrar import get_object, owns_fields, patch_object, release_fields
+from fleethook.cluster.registration.registrar import owns_fields, patch_object, release_fields
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     ANNOUNCED_ANNOTATION,
     Announcement,
@@ -149,7 +149,6 @@ _log: Final = logging.getLogger(__name__)
 # at once.
 _PAUSE_SECONDS: Final = 1.0
 _MAX_PAUSE_SECONDS: Final = 60.0
-_CONFLICT: Final = 409
 # kube-apiserver stores an admitted overrider within milliseconds.
 _ANNOUNCED_SECONDS: Final = 10.0
 # The next write drops expired announcements. This many of them cause a write.
@@ -212,7 +211,7 @@ class ConditionWriter:
             except (APIError, UnreachableError) as error:
                 self._changed.set()
                 # A conflict is no failure: another replica has announced a subject meanwhile.
-                failures += not (isinstance(error, APIError) and error.code == _CONFLICT)
+                failures += not (isinstance(error, APIError) and error.code == CONFLICT)
                 if failures == 1:
                     _log.warning("cannot write the match condition %s, trying again: %s", BOUND_CONDITION, error)
             await asyncio.sleep(min(_MAX_PAUSE_SECONDS, self._pause_seconds * 2 ** min(failures, 10)))
@@ -274,7 +273,7 @@ class ConditionWriter:
 
 
 # The configuration was deleted or changed after it was read.
-_CONFLICTS: Final = (404, 409)
+_CONFLICTS: Final = (NOT_FOUND, CONFLICT)
 _MAX_TRIES: Final = 5
 # A part of the five seconds that kube-apiserver waits for the webhook; earlier reads take up to three.
 _MAX_SECONDS: Final = 1.5

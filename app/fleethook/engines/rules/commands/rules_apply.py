@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fleethook.admission.decorators_and_files import load_rules
 from fleethook.admission.pod_templates import list_targets
@@ -28,7 +28,7 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trial_report import TrialReport
-from fleethook.cluster.api_errors import APIError, UnreachableError
+from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import (
     CONSUMERS,
@@ -168,12 +168,12 @@ async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, names
             async for one in stream_objects(connection, resource, namespace=within, prefix=prefix):
                 yield one
         except APIError as error:
-            if error.code == _NOT_FOUND:
+            if error.code == NOT_FOUND:
                 if export is None:
                     where = within and f" in {within}"
                     write_error(f"note: the cluster serves no {resource.name} in {resource.version}{where}")
                 return  # A virtual workspace serves the claimed resources only: `_list_unread` has the errors.
-            remedy = f": {describe_missing([resource], where=())}" if error.code == _FORBIDDEN else ""
+            remedy = f": {describe_missing([resource], where=())}" if error.code == FORBIDDEN else ""
             errors.append(ManifestError(resource.name, 0, f"cannot be read: {error}{remedy}"))
 
     with show_progress() as show:
@@ -197,10 +197,6 @@ def _list_unread(consumers: Iterable[Consumer], resource: WatchedResource) -> It
     for consumer in consumers:
         if problem := describe_state(consumer, [(resource.group, resource.plural)], complete=True)[1]:
             yield ManifestError(consumer.name, 0, f"its {resource.plural} cannot be read: {problem}")
-
-
-_FORBIDDEN: Final = 403
-_NOT_FOUND: Final = 404
 
 
 def list_followed(rules: Iterable[Rule]) -> list[WatchedResource]:
