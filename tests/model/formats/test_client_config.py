@@ -7,18 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.model.formats.client_config import (
-    client_config_problems,
     parse_fixed_addresses,
     parse_request_uri,
     url_problems,
-)
-from fleethook.model.formats.field_errors import (
-    FieldError,
-    choice_problems,
-    list_problems,
-    name_problems,
-    timeout_problems,
-    version_problems,
 )
 
 
@@ -106,28 +97,6 @@ def test_all_problems_of_a_url_are_reported() -> None:
 
 def test_a_scheme_without_slash_has_no_host() -> None:
     assert texts("https:example.com%zz") == [f'Invalid value: "": host must be specified{FORM}']
-
-
-def test_values_of_a_wrong_type_are_field_errors() -> None:
-    service = {"name": 1, "namespace": [], "port": True, "path": {}}
-    assert [*client_config_problems([], "c"), *client_config_problems({"service": service}, "c")] == [
-        FieldError("c", "Invalid value: must be an object"),
-        FieldError("c.service.name", "Invalid value: must be a string"),
-        FieldError("c.service.namespace", "Invalid value: must be a string"),
-        FieldError("c.service.port", "Invalid value: must be an integer"),
-        FieldError("c.service.path", "Invalid value: must be a string"),
-    ]
-    assert list(client_config_problems({"service": "x"}, "c")) == [
-        FieldError("c.service", "Invalid value: must be an object")
-    ]
-    assert texts(7) == ["Invalid value: must be a string"]
-    assert list(name_problems(7, "n", segments=3)) == [FieldError("n", "Invalid value: must be a string")]
-    assert list(choice_problems({}, "p", ("a",))) == [FieldError("p", "Invalid value: must be a string")]
-    assert list(timeout_problems(True, "t")) == [FieldError("t", "Invalid value: must be an integer")]
-    assert list(version_problems("v1", "v", ("v1",))) == [FieldError("v", "Invalid value: must be a list")]
-    assert list(list_problems("*", "l", "kinds", empty_items=False)) == [
-        FieldError("l", "Invalid value: must be a list")
-    ]
 
 
 def test_the_first_address_of_a_host_and_port_counts() -> None:

@@ -13,7 +13,6 @@ from fleethook.model.formats.labels import (
     validate_selector,
 )
 from tests.engines.dispatch.lint.configuration_builders import (
-    MISTYPED,
     find_errors,
     valid_webhook,
     webhook_configuration,
@@ -62,9 +61,9 @@ def test_requirements_of_wrong_types_are_errors() -> None:
     requirement = {"key": 1, "operator": 2, "values": 3}
     place = "webhooks[0].objectSelector.matchExpressions[0]"
     assert find_errors(webhook_configuration(valid_webhook(objectSelector={"matchExpressions": [requirement]}))) == [
-        (f"{place}.values", f"{MISTYPED}a list"),
-        (f"{place}.operator", f"{MISTYPED}a string"),
-        (f"{place}.key", f"{MISTYPED}a string"),
+        (f"{place}.values", "Invalid value: must be a list"),
+        (f"{place}.operator", "Invalid value: must be a string"),
+        (f"{place}.key", "Invalid value: must be a string"),
     ]
 
 

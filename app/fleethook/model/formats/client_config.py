@@ -11,13 +11,12 @@ from fleethook.model.formats.field_errors import (
     FieldError,
     invalid,
     is_integer,
-    mistyped,
     quoted,
     required,
     subdomain_problems,
-    text_problem,
+    too_long,
 )
-from fleethook.model.json import JSON
+from fleethook.model.json import JSON, JSONObject, as_object, as_text
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _PORT: Final = re.compile(r"(:[0-9]*)?")
@@ -138,15 +137,12 @@ def check_host(host: str) -> None:
 
 def client_config_problems(config: JSON, field: str) -> Iterator[FieldError]:
     """Yield the problems of a ``clientConfig`` (k8s.io/apiserver/pkg/util/webhook/validation.go)."""
-    if config is not None and not isinstance(config, dict):
-        yield mistyped(field, "an object")
-        return
-    url, service = (config or {}).get("url"), (config or {}).get("service")
+    url, service = as_object(config).get("url"), as_object(config).get("service")
     if (url is None) == (service is None):
         yield required(field, "exactly one of url or service is required")
-    elif url is not None:
+    elif isinstance(url, str):
         yield from url_problems(url, f"{field}.url")
-    else:
+    elif isinstance(service, dict):
         yield from _service_problems(service, f"{field}.service")
 
 
@@ -162,10 +158,10 @@ _URL: Final = re.compile(
 )
 
 
-def url_problems(url: JSON, field: str) -> Iterator[FieldError]:
+def url_problems(url: str, field: str) -> Iterator[FieldError]:
     """Yield the problems of a webhook's URL; Go's net/url decides whether it is a URL."""
-    if (problem := text_problem(url, field, limit=MAX_URL)) is not None:
-        yield problem
+    if len(url) > MAX_URL:
+        yield too_long(field, MAX_URL)
         return
     parts = _URL.fullmatch(url)
     scheme, authority, _, query, fragment = (part or "" for part in parts.groups()) if parts else ("",) * 5
@@ -214,29 +210,21 @@ def _check_before_fragment(before: str, *, scheme: str, user: str, host: str) ->
         check_escapes(path)
 
 
-def _service_problems(service: JSON, field: str) -> Iterator[FieldError]:
-    if not isinstance(service, dict):
-        yield mistyped(field, "an object")
-        return
+def _service_problems(service: JSONObject, field: str) -> Iterator[FieldError]:
     for member in ("name", "namespace"):
-        value = service.get(member)
-        if value is None or value == "":
+        if not as_text(service.get(member)):
             yield required(f"{field}.{member}")
-        elif not isinstance(value, str):
-            yield mistyped(f"{field}.{member}", "a string")
     port = service.get("port")
-    if port is not None and not is_integer(port):
-        yield mistyped(f"{field}.port", "an integer")
-    elif port is not None and not 1 <= port <= 65535:
+    if is_integer(port) and not 1 <= port <= 65535:
         yield invalid(f"{field}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
-    yield from _path_problems(service.get("path"), f"{field}.path")
+    yield from _path_problems(as_text(service.get("path")), f"{field}.path")
 
 
-def _path_problems(path: JSON, field: str) -> Iterator[FieldError]:
-    if path is None or path in ("", "/"):
+def _path_problems(path: str, field: str) -> Iterator[FieldError]:
+    if path in ("", "/"):
         return
-    if (problem := text_problem(path, field, limit=MAX_URL)) is not None:
-        yield problem
+    if len(path) > MAX_URL:
+        yield too_long(field, MAX_URL)
         return
     if path == "//":
         yield invalid(field, path, "segment[0] may not be empty")

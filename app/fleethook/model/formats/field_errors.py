@@ -1,8 +1,7 @@
 """Field errors, and validation of the fields that all kinds of webhook configurations have.
 
 The messages are those of kube-apiserver (k8s.io/apimachinery/pkg/util/validation/field, v0.36), so that users can
-search for them. Values of a wrong type are field errors as well: kube-apiserver would not decode them, but no apiserver
-has validated a manifest.
+search for them. Values of a wrong type count as missing: the schema of the API finds them (`fleethook.api_schema`).
 """
 
 import json
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeGuard
 
-from fleethook.model.json import JSON, JSONObject, list_texts
+from fleethook.model.json import JSON, JSONObject, as_text, enumerate_objects, list_texts
 
 EVERY: Final = "*"
 SCOPES: Final = ("*", "Cluster", "Namespaced")
@@ -106,13 +105,6 @@ def too_long(field: str, limit: int) -> FieldError:
     return FieldError(field, f"Too long: must have at most {limit} characters")
 
 
-def text_problem(value: JSON, field: str, *, limit: int) -> FieldError | None:
-    """Return the error of a value that is not a string or is longer than ``limit``, None if it is valid."""
-    if not isinstance(value, str):
-        return mistyped(field, "a string")
-    return too_long(field, limit) if len(value) > limit else None
-
-
 def is_integer(value: JSON) -> TypeGuard[int]:
     """Return whether a value is a JSON integer; in Python, a boolean is an int as well."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -128,74 +120,53 @@ def subdomain_problems(text: str, *, unit: str = "characters") -> Iterator[str]:
 
 def name_problems(name: JSON, field: str, *, segments: int) -> Iterator[FieldError]:
     """Yield the problems of a webhook's name, a domain with at least ``segments`` segments."""
-    if name is None or name == "":
+    text = as_text(name)
+    if not text:
         yield required(field)
-    elif not isinstance(name, str):
-        yield mistyped(field, "a string")
-    elif texts := list(subdomain_problems(name)):
-        yield invalid(field, name, ",".join(texts))
-    elif name.count(".") < segments - 1:
-        yield invalid(field, name, f"should be a domain with at least {_SEGMENTS[segments]} segments separated by dots")
+    elif texts := list(subdomain_problems(text)):
+        yield invalid(field, text, ",".join(texts))
+    elif text.count(".") < segments - 1:
+        yield invalid(field, text, f"should be a domain with at least {_SEGMENTS[segments]} segments separated by dots")
 
 
 def webhooks_problems(webhooks: JSON, check: Callable[[JSONObject, str], Iterator[FieldError]]) -> Iterator[FieldError]:
     """Yield the problems of the list of webhooks in a configuration, in the order of kube-apiserver.
 
     Args:
-        webhooks: The list; None counts as empty.
+        webhooks: The list.
         check: Yields the problems of one webhook, a JSON object, at a path.
     """
-    if webhooks is not None and not isinstance(webhooks, list):
-        yield mistyped("webhooks", "a list")
-        return
     seen: set[str] = set()
-    for index, webhook in enumerate(webhooks or ()):
+    for index, webhook in enumerate_objects(webhooks):
         field = f"webhooks[{index}]"
-        if not isinstance(webhook, dict):
-            yield mistyped(field, "an object")
-            continue
         yield from check(webhook, field)
-        name = webhook.get("name")
-        if isinstance(name, str) and name:
-            if name in seen:
-                yield duplicate(f"{field}.name", name)
+        if (name := as_text(webhook.get("name"))) in seen:
+            yield duplicate(f"{field}.name", name)
+        if name:
             seen.add(name)
 
 
 def choice_problems(value: JSON, field: str, supported: Sequence[str]) -> Iterator[FieldError]:
     """Yield the problem of an optional value that is not supported."""
-    if value is None:
-        return
-    if not isinstance(value, str):
-        yield mistyped(field, "a string")
-    elif value not in supported:
+    if isinstance(value, str) and value not in supported:
         yield unsupported(field, value, supported)
 
 
 def list_problems(names: JSON, field: str, what: str, *, empty_items: bool) -> Iterator[FieldError]:
     """Yield the problems of a list in a rule: it must not be empty, and ``*`` must be its only element."""
-    if names is None or names == []:
+    texts = list_texts(names)
+    if not texts:
         yield required(field)
-        return
-    if not isinstance(names, list):
-        yield mistyped(field, "a list")
-        return
-    if EVERY in names and len(names) > 1:
-        yield invalid(field, list_texts(names), f"if '*' is present, must not specify other {what}")
-    for index, name in enumerate(names):
-        if not isinstance(name, str):
-            yield mistyped(f"{field}[{index}]", "a string")
-        elif not name and not empty_items:
+    if EVERY in texts and len(texts) > 1:
+        yield invalid(field, texts, f"if '*' is present, must not specify other {what}")
+    for index, text in enumerate(texts):
+        if not text and not empty_items:
             yield required(f"{field}[{index}]")
 
 
 def timeout_problems(timeout: JSON, field: str) -> Iterator[FieldError]:
     """Yield the problems of optional ``timeoutSeconds``."""
-    if timeout is None:
-        return
-    if not is_integer(timeout):
-        yield mistyped(field, "an integer")
-    elif not 1 <= timeout <= _MAX_TIMEOUT:
+    if is_integer(timeout) and not 1 <= timeout <= _MAX_TIMEOUT:
         yield invalid(field, timeout, "the timeout value must be between 1 and 30 seconds")
 
 
@@ -207,24 +178,20 @@ def version_problems(versions: JSON, field: str, known: Sequence[str]) -> Iterat
         field: The path of the field.
         known: The versions that this server supports; the list must contain one of them.
     """
-    if versions is None or versions == []:
+    texts = list_texts(versions)
+    if not texts:
         yield required(field, f"must specify one of {', '.join(known)}")
         return
-    if not isinstance(versions, list):
-        yield mistyped(field, "a list")
-        return
     seen: set[str] = set()
-    for index, version in enumerate(versions):
+    for index, version in enumerate(texts):
         place = f"{field}[{index}]"
-        if not isinstance(version, str):
-            yield mistyped(place, "a string")
-        elif version in seen:
+        if version in seen:
             yield invalid(place, version, "duplicate version")
         else:
             seen.add(version)
             yield from (invalid(place, version, text) for text in _dns_1035_problems(version))
     if seen.isdisjoint(known):
-        yield invalid(field, list_texts(versions), f"must include at least one of {', '.join(known)}")
+        yield invalid(field, texts, f"must include at least one of {', '.join(known)}")
 
 
 def _dns_1035_problems(text: str) -> Iterator[str]:

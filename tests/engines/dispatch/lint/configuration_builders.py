@@ -8,9 +8,6 @@ from fleethook.engines.dispatch.webhooks.compiled_webhook import MUTATING
 GROUP: Final = "admissionregistration.k8s.io"
 
 
-MISTYPED: Final = "Invalid value: must be "
-
-
 def valid_webhook(**members: Any) -> dict[str, Any]:
     given_members = {"name": "a.example.com", "clientConfig": {"url": "https://example.com"}, "sideEffects": "None"}
     return {**given_members, "admissionReviewVersions": ["v1"], **members}

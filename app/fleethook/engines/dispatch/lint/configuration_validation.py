@@ -24,7 +24,6 @@ from fleethook.model.formats.field_errors import (
     duplicate,
     invalid,
     list_problems,
-    mistyped,
     name_problems,
     required,
     subdomain_problems,
@@ -32,95 +31,32 @@ from fleethook.model.formats.field_errors import (
     version_problems,
     webhooks_problems,
 )
-from fleethook.model.formats.labels import label_key_problems, labels_problems, selector_problems
-from fleethook.model.json import JSON, JSONObject, as_list, as_object, decode_bytes, enumerate_objects, list_texts
+from fleethook.model.formats.labels import label_key_problems, selector_problems
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, enumerate_objects, list_texts
 from fleethook.outbound.certificate_trust import bundle_problems, list_skipped
-
-_MAX_ANNOTATIONS: Final = 256 * 1024  # bytes of all keys and values (apimachinery: TotalAnnotationSizeLimitB)
-
-
-def metadata_problems(metadata: JSON, field: str) -> Iterator[FieldError]:
-    """Yield the errors in the metadata of a cluster-scoped object."""
-    if metadata is not None and not isinstance(metadata, dict):
-        yield mistyped(field, "an object")
-        return
-    members = as_object(metadata)
-    texts: dict[str, str] = {}
-    for member in ("generateName", "name", "namespace"):
-        value = members.get(member)
-        if value is not None and not isinstance(value, str):
-            yield mistyped(f"{field}.{member}", "a string")
-        else:
-            texts[member] = value or ""
-    yield from _metadata_name_problems(texts, field)
-    if texts.get("namespace"):
-        yield FieldError(f"{field}.namespace", "Forbidden: not allowed on this type")
-    yield from labels_problems(members.get("labels"), f"{field}.labels")
-    yield from _annotation_problems(members.get("annotations"), f"{field}.annotations")
-
-
-def _metadata_name_problems(texts: dict[str, str], field: str) -> Iterator[FieldError]:
-    prefix, name = texts.get("generateName"), texts.get("name")
-    if prefix:
-        # A suffix follows a trailing dash before the prefix becomes a name.
-        likely = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-        yield from (invalid(f"{field}.generateName", prefix, text) for text in subdomain_problems(likely))
-    if name:
-        yield from (invalid(f"{field}.name", name, text) for text in subdomain_problems(name))
-    elif name is not None and not prefix:
-        yield required(f"{field}.name", "name or generateName is required")
-
-
-def _annotation_problems(annotations: JSON, field: str) -> Iterator[FieldError]:
-    if annotations is None:
-        return
-    if not isinstance(annotations, dict):
-        yield mistyped(field, "an object")
-        return
-    size = 0
-    for key, value in annotations.items():
-        name = str(key)
-        yield from (invalid(field, name, text) for text in label_key_problems(name.lower()))
-        if value is not None and not isinstance(value, str):
-            yield mistyped(field, "an object of strings")
-        size += sum(len(text.encode(errors="replace")) for text in (name, value) if isinstance(text, str))
-    if size > _MAX_ANNOTATIONS:
-        yield FieldError(field, f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
-
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _EVERYTHING: Final = "*/*"
 
 
 def rules_problems(rules: JSON, field: str) -> Iterator[FieldError]:
-    """Yield the errors of a webhook's rules, None for no rules."""
-    if rules is not None and not isinstance(rules, list):
-        yield mistyped(field, "a list")
-        return
-    for index, rule in enumerate(rules or ()):
-        place = f"{field}[{index}]"
-        if isinstance(rule, dict):
-            yield from _rule_problems(rule, place)
-        else:
-            yield mistyped(place, "an object")
+    """Yield the errors of a webhook's rules."""
+    for index, rule in enumerate_objects(rules):
+        yield from _rule_problems(rule, f"{field}[{index}]")
 
 
 def _rule_problems(rule: dict[str, JSON], field: str) -> Iterator[FieldError]:
-    operations, resources = rule.get("operations"), rule.get("resources")
+    operations = rule.get("operations")
     yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
-    for index, operation in enumerate(as_list(operations)):
-        if isinstance(operation, str):
-            yield from choice_problems(operation, f"{field}.operations[{index}]", _OPERATIONS)
+    for index, operation in enumerate(list_texts(operations)):
+        yield from choice_problems(operation, f"{field}.operations[{index}]", _OPERATIONS)
     yield from list_problems(rule.get("apiGroups"), f"{field}.apiGroups", "API groups", empty_items=True)
     yield from list_problems(rule.get("apiVersions"), f"{field}.apiVersions", "API versions", empty_items=False)
-    if resources is not None and not isinstance(resources, list):
-        yield mistyped(f"{field}.resources", "a list")
-    else:
-        yield from resource_problems(resources or (), f"{field}.resources")
+    yield from resource_problems(list_texts(rule.get("resources")), f"{field}.resources")
     yield from choice_problems(rule.get("scope"), f"{field}.scope", SCOPES)
 
 
-def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[FieldError]:
+def resource_problems(resources: Sequence[str], field: str) -> Iterator[FieldError]:
     """Yield the errors of a rule's resources.
 
     As upstream, the order counts: a wildcard conflicts with later resources, not with earlier ones.
@@ -129,20 +65,17 @@ def resource_problems(resources: Sequence[JSON], field: str) -> Iterator[FieldEr
         yield required(field)
     before: set[str] = set()
     for index, resource in enumerate(resources):
-        if not isinstance(resource, str):
-            yield mistyped(f"{field}[{index}]", "a string")
-        elif not resource:
+        if not resource:
             yield required(f"{field}[{index}]")
         else:
             yield from _overlap_problems(resource, before, f"{field}[{index}]")
             before.add(resource)
-    named = list_texts(resources)
-    if len(resources) > 1 and _EVERYTHING in named:
-        yield invalid(field, named, "if '*/*' is present, must not specify other resources")
-    plurals = [resource for resource in named if resource and "/" not in resource]
+    if len(resources) > 1 and _EVERYTHING in resources:
+        yield invalid(field, resources, "if '*/*' is present, must not specify other resources")
+    plurals = [resource for resource in resources if resource and "/" not in resource]
     # Upstream only checks whether the last of them is the wildcard.
     if EVERY in plurals and plurals[-1] != EVERY:
-        yield invalid(field, named, "if '*' is present, must not specify other resources without subresources")
+        yield invalid(field, resources, "if '*' is present, must not specify other resources without subresources")
 
 
 def _overlap_problems(resource: str, before: Collection[str], field: str) -> Iterator[FieldError]:
@@ -158,50 +91,31 @@ _MAX_CONDITIONS: Final = 64
 
 
 def condition_problems(conditions: JSON, field: str) -> Iterator[FieldError]:
-    """Yield the errors of match conditions, None for none."""
-    if conditions is None:
-        return
-    if not isinstance(conditions, list):
-        yield mistyped(field, "a list")
-        return
-    if len(conditions) > _MAX_CONDITIONS:
-        yield FieldError(field, f"Too many: {len(conditions)}: must have at most {_MAX_CONDITIONS} items")
+    """Yield the errors of match conditions."""
+    if (count := len(as_list(conditions))) > _MAX_CONDITIONS:
+        yield FieldError(field, f"Too many: {count}: must have at most {_MAX_CONDITIONS} items")
     seen: set[str] = set()
-    for index, condition in enumerate(conditions):
-        place = f"{field}[{index}]"
-        if not isinstance(condition, dict):
-            yield mistyped(place, "an object")
-            continue
-        expression, name = condition.get("expression"), condition.get("name")
-        yield from _expression_problems(expression, f"{place}.expression")
-        yield from _condition_name_problems(name, f"{place}.name")
-        if isinstance(name, str) and name:
-            if name in seen:
-                yield duplicate(f"{place}.name", name)
+    for index, condition in enumerate_objects(conditions):
+        place, name = f"{field}[{index}]", as_text(condition.get("name"))
+        yield from _expression_problems(as_text(condition.get("expression")).strip(), f"{place}.expression")
+        if not name:
+            yield required(f"{place}.name")
+        else:
+            yield from (invalid(f"{place}.name", name, text) for text in label_key_problems(name))
+        if name in seen:
+            yield duplicate(f"{place}.name", name)
+        if name:
             seen.add(name)
 
 
-def _expression_problems(expression: JSON, field: str) -> Iterator[FieldError]:
-    if expression is not None and not isinstance(expression, str):
-        yield mistyped(field, "a string")
-        return
-    trimmed = (expression or "").strip()
-    if not trimmed:
+def _expression_problems(expression: str, field: str) -> Iterator[FieldError]:
+    if not expression:
         yield required(field)
         return
     try:
-        compile_condition(trimmed)
+        compile_condition(expression)
     except ExpressionError as error:
-        yield invalid(field, trimmed, str(error))
-
-
-def _condition_name_problems(name: JSON, field: str) -> Iterator[FieldError]:
-    if name is None or name == "":
-        yield required(field)
-    elif not isinstance(name, str):
-        yield mistyped(field, "a string")
-    else:
-        yield from (invalid(field, name, text) for text in label_key_problems(name))
+        yield invalid(field, expression, str(error))
 
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
@@ -213,14 +127,12 @@ _NO_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 
 
 def configuration_problems(kind: str, configuration: JSONObject) -> Iterator[FieldError]:
-    """Yield all errors of a new configuration.
+    """Yield the errors of a new configuration, except those of its metadata and of wrong types.
 
     Args:
         kind: ``MutatingWebhookConfiguration`` or ``ValidatingWebhookConfiguration``.
         configuration: The configuration with its defaults; members may have any type.
     """
-    yield from metadata_problems(configuration.get("metadata"), "metadata")
-    webhooks = configuration.get("webhooks")
 
     def check(webhook: JSONObject, field: str) -> Iterator[FieldError]:
         yield from _webhook_problems(webhook, field, mutating=kind == MUTATING.kind)
@@ -229,7 +141,7 @@ def configuration_problems(kind: str, configuration: JSONObject) -> Iterator[Fie
             webhook.get("admissionReviewVersions"), f"{field}.admissionReviewVersions", REVIEW_VERSIONS
         )
 
-    yield from webhooks_problems(webhooks, check)
+    yield from webhooks_problems(configuration.get("webhooks"), check)
 
 
 def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool) -> Iterator[FieldError]:
@@ -246,19 +158,7 @@ def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool) -> Ite
     if mutating:
         policy = webhook.get("reinvocationPolicy")
         yield from choice_problems(policy, f"{field}.reinvocationPolicy", _REINVOCATION_POLICIES)
-    config = webhook.get("clientConfig")
-    yield from client_config_problems(config, f"{field}.clientConfig")
-    yield from _encoding_problems(as_object(config).get("caBundle"), f"{field}.clientConfig.caBundle")
-
-
-def _encoding_problems(bundle: JSON, field: str) -> Iterator[FieldError]:
-    # An apiserver accepts any bytes as a bundle. The first call fails if they are not a certificate.
-    if bundle is None:
-        return
-    try:
-        decode_bytes(bundle)
-    except ValueError:
-        yield mistyped(field, "bytes in base64")
+    yield from client_config_problems(webhook.get("clientConfig"), f"{field}.clientConfig")
 
 
 _VERSION: Final = re.compile(r"\*|[a-z]([-a-z0-9]*[a-z0-9])?")

@@ -201,9 +201,8 @@ def _rule_problems(rule: Any, field: str, *, proposed: bool) -> Iterator[FieldEr
     known = sorted({EVERY, *(row.proposed if proposed else row.operation.value for row in configurable)})
     operations = rule.get("operations")
     yield from list_problems(operations, f"{field}.operations", "operations", empty_items=True)
-    for index, name in enumerate(as_list(operations)):
-        if isinstance(name, str):
-            yield from choice_problems(name, f"{field}.operations[{index}]", known)
+    for index, name in enumerate(list_texts(operations)):
+        yield from choice_problems(name, f"{field}.operations[{index}]", known)
     yield from list_problems(rule.get("apiGroups"), f"{field}.apiGroups", "API groups", empty_items=True)
     yield from list_problems(rule.get("apiVersions"), f"{field}.apiVersions", "API versions", empty_items=False)
     if not proposed:
