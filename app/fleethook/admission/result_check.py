@@ -11,14 +11,13 @@ from fleethook.api_schema import NO_DEFINITIONS, Definitions, check_object
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupKind, is_built_in
-from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
-from fleethook.patch import apply
+from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
 from fleethook.patch.pointer import escape
 from fleethook.patch.pointer import format_tokens as format_pointer
 from fleethook.workload_schema.pod_rules import check_metadata
+from fleethook.workload_schema.structural_schema import OWN_MEMBERS
 
 POD: Final = GroupKind("", "Pod")
-_CONFIG_MAP: Final[JSONObject] = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 # pkg/apis/{apps,batch,core}/validation of k8s.io/kubernetes v1.36: ValidateDeploymentUpdate, ValidateStatefulSetUpdate,
 # ValidateJobUpdate (the template of a suspended Job aside), ValidatePodUpdate and so on. Members of ``spec`` that an
@@ -54,38 +53,45 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 
 def list_added_faults(
-    request: AdmissionRequest, patch: Sequence[JSONObject], definitions: Definitions = NO_DEFINITIONS
+    request: AdmissionRequest, changed: JSONObject, definitions: Definitions = NO_DEFINITIONS
 ) -> list[str]:
-    """Return the faults that a patch adds to the object of a request, with their places.
+    """Return the faults that a change adds to the object of a request, with their places.
 
     kube-apiserver refuses the object for all except those of `TOLERATED`.
     """
-    if not patch:
-        return []
-    faults = find_faults(request, dict(as_object(apply(request.object, patch))), definitions)
+    faults = find_faults(request, changed, definitions, request.object)
     # The author of the object may have made mistakes, too.
-    present = set(find_faults(request, dict(as_object(request.object)), definitions)) if faults else set()
+    present = set(find_faults(request, request.object, definitions)) if faults else set()
     return [one for one in faults if one not in present]
 
 
 def find_faults(
-    request: AdmissionRequest, document: JSONObject, definitions: Definitions = NO_DEFINITIONS
+    request: AdmissionRequest, document: JSONObject, definitions: Definitions = NO_DEFINITIONS, former: JSON = None
 ) -> list[str]:
-    """Return the faults of an object that the request of a review would store."""
+    """Return the faults of an object that the request of a review would store, except in parts of a former object."""
     kind = GroupKind(request.kind.group, request.kind.kind)
     metadata, old = as_object(document.get("metadata")), as_object(request.old_object)
-    found = [*_check_members(document, definitions), *_check_metadata(kind, metadata)]
-    return [*found, *_find_immutable(kind, document, old)] if old else found
+    own: JSONObject = {name: document[name] for name in OWN_MEMBERS if name in document}
+    found = _check_members({**_omit_shared(document, former), **own}, definitions)
+    return [*found, *_check_metadata(kind, metadata), *(_find_immutable(kind, document, old) if old else ())]
+
+
+def _omit_shared(value: JSON, former: JSON) -> JSON:
+    """Return a value without the members that are those of the former value: most of the object."""
+    if isinstance(value, dict) and isinstance(former, dict):
+        changed = {name: one for name, one in value.items() if one is not former.get(name, ABSENT)}
+        return {name: _omit_shared(one, former.get(name)) for name, one in changed.items()}
+    if isinstance(value, list) and isinstance(former, list) and len(value) == len(former):
+        return [_omit_shared(one, other) for one, other in zip(value, former, strict=True)]
+    return value
 
 
 def _check_members(document: JSONObject, definitions: Definitions) -> Iterator[str]:
     """Yield the faults by the schema of a kind."""
-    findings = [one for one in check_object(document, definitions, nulls=True) if one.code != "unknown-kind"]
-    # Only the metadata are known of the kind of a custom resource without its definition.
-    findings += check_object({**_CONFIG_MAP, "metadata": document.get("metadata")}, nulls=True)
-    for finding in dict.fromkeys(findings):
-        separator = " " if finding.code == "unknown-field" else ": "
-        yield f"{finding.field}{separator}{finding.message}"
+    for finding in check_object(document, definitions, is_request=True):
+        if finding.code != "unknown-kind":
+            separator = " " if finding.code == "unknown-field" else ": "
+            yield f"{finding.field}{separator}{finding.message}"
 
 
 # k8s.io/apimachinery v0.36, pkg/api/validation/objectmeta.go, and ValidateObjectMeta in pkg/apis/core/validation.

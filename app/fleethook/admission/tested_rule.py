@@ -24,7 +24,7 @@ from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch import apply
-from fleethook.workload_schema.admission_objects import show_request
+from fleethook.workload_schema.admission_objects import decode, show_request
 from fleethook.workload_schema.structural_schema import CustomVersion, find_kind_version
 
 
@@ -170,7 +170,8 @@ def ask_in_order(
         shown = shown or (request if has_defaults else show_request(request, around.version, validating=False))
         (review,), before = _ask([rule], shown, around), shown
         if review.patch:
-            request = shown = change_request(shown, review.patch, around.version)
+            # After a change, kube-apiserver only sets defaults again.
+            request = shown = shown.with_objects(decode(review.object, around.version), shown.old_object)
             if not review.mistakes:
                 repetitions = tuple(f"{rule.place}: {one}" for one in _list_repetitions(rule, shown, around))
                 review = review._replace(mistakes=repetitions)
@@ -196,8 +197,8 @@ def _find_unasked(rule: Rule, request: AdmissionRequest, around: Surroundings) -
     try:
         mismatch = find_mismatch(rule.declaration, request, around.namespace_labels)
     except EvaluationError as error:
-        return _make_review(request, rule.fail(f"{rule.place}: match_conditions: {error}"))
-    return _make_review(request, allowed(), reason=mismatch) if mismatch else None
+        return _make_review(rule.fail(f"{rule.place}: match_conditions: {error}"), request.object)
+    return _make_review(allowed(), request.object, reason=mismatch) if mismatch else None
 
 
 def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings) -> list[_Decided]:
@@ -241,13 +242,15 @@ def _check(
 ) -> Review:
     """Return an answer with the mistakes of its rule."""
     mistakes = list[str]()
-    faults = [] if request.sub_resource else list_added_faults(request, answer.patch, around.definitions)
-    if faults:
+    changed = apply(request.object, answer.patch) if answer.patch else request.object
+    is_checked = answer.patch and not request.sub_resource
+    if is_checked and (faults := list_added_faults(request, changed, around.definitions)):
         mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
         answer = _refuse_faults(rule, answer, faults)
+        changed = changed if answer.allowed else request.object
     elif invocation is not None and not rule.declaration.mutates and invocation.has_changed_object():
         mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
-    return _make_review(request, answer, mistakes=tuple(f"{rule.place}: {mistake}" for mistake in mistakes))
+    return _make_review(answer, changed, mistakes=tuple(f"{rule.place}: {mistake}" for mistake in mistakes))
 
 
 def _refuse_faults(rule: Rule, answer: Response, faults: Sequence[str]) -> Response:
@@ -269,7 +272,7 @@ def _list_repetitions(rule: Rule, repeated: AdmissionRequest, around: Surroundin
     again = _decide_in_time([rule], repeated, around)[0][0]
     asked = "asked again about its own result, as kube-apiserver does if a later webhook changes the object,"
     # A member that only has its default comes back after each removal, which is harmless.
-    if again.patch and change_request(repeated, again.patch, around.version).object != repeated.object:
+    if again.patch and decode(apply(repeated.object, again.patch), around.version) != repeated.object:
         paths = ", ".join(str(one["path"]) for one in again.patch)
         yield f"{asked} it changes {paths}: change only what is missing"
     for text in (again.message, *again.warnings):
@@ -350,14 +353,6 @@ def find_resource(document: JSONObject, rules: Iterable[Rule], resource: str = "
     return Resource(group, version, resource or guess_resource(kind))
 
 
-def change_request(
-    request: AdmissionRequest, patch: Sequence[JSONObject], version: CustomVersion | None
-) -> AdmissionRequest:
-    """Return a request with the object that a patch makes, as kube-apiserver shows it to the next mutating rule."""
-    changed = request.with_objects(apply(request.object, patch), request.old_object)
-    return show_request(changed, version, validating=False)
-
-
 def _check_metadata(metadata: Any) -> Mapping[str, Any]:
     """Return the metadata; raises ValueError for those that kube-apiserver never sends."""
     given = as_object(metadata)
@@ -374,9 +369,7 @@ def _encode(value: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def _make_review(
-    request: AdmissionRequest, response: Response, *, reason: str = "", mistakes: tuple[str, ...] = ()
-) -> Review:
+def _make_review(response: Response, changed: Any, *, reason: str = "", mistakes: tuple[str, ...] = ()) -> Review:
     return Review(
         allowed=response.allowed,
         matched=not reason,
@@ -386,6 +379,6 @@ def _make_review(
         causes=response.causes,
         warnings=response.warnings,
         patch=response.patch,
-        object=apply(request.object, response.patch) if response.patch else request.object,
+        object=changed,
         mistakes=mistakes,
     )

@@ -253,34 +253,35 @@ class _Node(NamedTuple):
 
 
 def check_object(
-    document: JSONObject, definitions: Definitions = NO_DEFINITIONS, *, nulls: bool = False
+    document: JSONObject, definitions: Definitions = NO_DEFINITIONS, *, is_request: bool = False
 ) -> list[SchemaFinding]:
     """Return the findings about the kind, the version and the members of an object.
 
     Args:
         document: An object with apiVersion and kind.
         definitions: The CustomResourceDefinitions of the files, which decide about their kinds.
-        nulls: Whether a null in a map or a list is a finding: kube-apiserver stores an empty value there. Files may be
-            patches.
+        is_request: Whether the object is that of a request, not of a file, which may be a patch: a null in a map or a
+            list is a finding, because kube-apiserver stores an empty value there, and the metadata of a kind without a
+            known schema are checked.
     """
     if (unserved := check_kind(document, definitions)) is not None:
         return [unserved]
     gvk, served = gvk_of(document), load_served()
-    if gvk.group_kind in _OWN_RULES:
+    if gvk.group_kind in _OWN_RULES and not is_request:
         return []
-    schema = definitions.get((cluster_of(document), gvk.group_kind), {}).get(gvk.version)
+    own = definitions.get((cluster_of(document), gvk.group_kind), {}).get(gvk.version)
+    schema = served.definitions.get(served.names.get(gvk.group_kind, {}).get(gvk.version, "")) if own is None else None
     if schema is None:
-        schema = served.definitions.get(served.names.get(gvk.group_kind, {}).get(gvk.version, ""))
-    else:
+        if own is None and not is_request:
+            return []
+        own = own or {_PRESERVE: True}
         metadata = served.definitions["meta.v1.ObjectMeta"]
-        schema = {**schema, "properties": {**_OF_EVERY_OBJECT, **schema.get("properties", {}), "metadata": metadata}}
-    if schema is None:
-        return []
+        schema = {**own, "properties": {**_OF_EVERY_OBJECT, **own.get("properties", {}), "metadata": metadata}}
     decides = is_deciding(gvk.group_kind)
     release = f" in Kubernetes {served.release}" if gvk.group in served.built_in and not decides else ""
     return [
         _make_finding(node, name, release=release, decides=decides)
-        for node, name in _find_mistakes(_Node("", document, schema, gvk.kind), nulls=nulls)
+        for node, name in _find_mistakes(_Node("", document, schema, gvk.kind), nulls=is_request)
     ]
 
 

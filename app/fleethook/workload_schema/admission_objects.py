@@ -55,7 +55,7 @@ def show_objects(
         version: The version of a custom resource, None for a built-in kind and for one without definition.
         validating: Whether a validating webhook is called. kube-apiserver has prepared the object for storage then.
     """
-    new, old = (None if one is None else _decode(one, version) for one in (new, old))
+    new, old = (None if one is None else decode(one, version) for one in (new, old))
     if old is not None and isinstance(old.get("metadata"), dict):
         old = {**old, "metadata": {"uid": _UID, "creationTimestamp": _TIME} | old["metadata"]}
     if new is not None and isinstance(new.get("metadata"), dict):
@@ -120,7 +120,8 @@ def _lacks(value: JSON, path: Sequence[str]) -> bool:
     return not isinstance(value, dict) or path[0] not in value or _lacks(value[path[0]], path[1:])
 
 
-def _decode(document: JSONObject, version: CustomVersion | None) -> JSONObject:
+def decode(document: JSONObject, version: CustomVersion | None) -> JSONObject:
+    """Return an object with its defaults, as kube-apiserver decodes it, also after a change of a webhook."""
     if version is None:
         return set_defaults(document)
     own = {name: document[name] for name in OWN_MEMBERS if name in document}
