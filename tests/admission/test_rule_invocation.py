@@ -3,8 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.admission import Denied, Request, RuleError, mutate, validate
-from fleethook.admission.rule_parameters import read_signature
+from fleethook.admission import Denied, Request, mutate, validate
 from fleethook.model.admission import StatusCause
 
 POD = {
@@ -47,15 +46,6 @@ def test_a_rule_gets_the_parameters_that_it_names() -> None:
     }  # fmt: skip
 
 
-def test_the_object_of_a_deletion_is_the_deleted_one() -> None:
-    @validate("v1", "Pod", on="DELETE")
-    def keeps(pod: Any, old: Any, request: Request) -> None:
-        assert pod == old == request.object
-        raise Denied(f"{pod.metadata.name} stays")
-
-    assert keeps.review(POD, operation="DELETE").message == "a stays"
-
-
 def test_a_denial_names_its_field() -> None:
     @validate("v1", "Pod")
     def refuses() -> None:
@@ -64,14 +54,6 @@ def test_a_denial_names_its_field() -> None:
     answer = refuses.review(POD)
     assert (answer.allowed, answer.code, answer.message) == (False, 422, "metadata.labels: label `owner` is missing")
     assert answer.causes == (StatusCause(field="metadata.labels", message="label `owner` is missing"),)
-
-
-def test_changes_of_the_request_are_a_patch_too() -> None:
-    @mutate("v1", "Pod")
-    def changes(request: Request) -> None:
-        request.object.metadata.labels.team = "web"
-
-    assert changes.review(POD).patch == [{"op": "add", "path": "/metadata/labels/team", "value": "web"}]
 
 
 def test_a_mutating_rule_may_return_the_object() -> None:
@@ -198,31 +180,6 @@ def test_a_stored_object_may_have_an_optional_type() -> None:
 
     assert reads.review(POD).message == "a None"
     assert reads.review(POD, operation="UPDATE").message == "a a"
-
-
-def two_unknown(pod: Any, extra: Any) -> None: ...
-def nameless(*pods: Any) -> None: ...
-def number(pod: int) -> None: ...
-def unresolved(pod: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
-def with_default(pod: Any, limit: int = 3) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("function", "problem"),
-    [
-        (two_unknown, "the parameters 'pod' and 'extra' are unknown"),
-        (nameless, "the parameter 'pods' has no name to pass it by"),
-        (number, "'pod' cannot be a <class 'int'>: annotate it with a msgspec Struct"),
-        (unresolved, "an annotation cannot be resolved: name 'Missing' is not defined"),
-    ],
-)
-def test_parameters_that_no_rule_can_get_are_an_error(function: Any, problem: str) -> None:
-    with pytest.raises(RuleError, match=problem):
-        read_signature(function)
-
-
-def test_a_parameter_with_a_default_is_left_alone() -> None:
-    assert read_signature(with_default).object_name == "pod"
 
 
 @pytest.mark.parametrize(

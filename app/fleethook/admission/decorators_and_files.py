@@ -8,9 +8,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
+from fleethook.admission.rule_invocation import Signature
 from fleethook.admission.rule_options import RuleError, compile_cel, declare
 from fleethook.admission.served_rule import Function
 from fleethook.admission.tested_rule import Rule
+from fleethook.admission.typed_objects import PLAIN, Codec, find_codec
 from fleethook.cel.program import Program
 from fleethook.python_files import run_file
 
@@ -134,13 +136,28 @@ def _make_rule(function: Any, arguments: Mapping[str, Any], *, mutates: bool) ->
     try:
         program = _compile_expression(arguments["expression"], arguments["message"])
         declaration = declare(arguments, function.__name__, mutates=mutates)
+        signature = read_signature(function, mutates=mutates)
         # kube-apiserver trims the message of a policy.
-        rule = Rule(declaration, function, expression=program, message=arguments["message"].strip())
+        rule = Rule(declaration, function, signature, expression=program, message=arguments["message"].strip())
+        _check_call(rule)
     except RuleError as error:
         raise RuleError(f"{code.co_filename}:{code.co_firstlineno}: {function.__name__}: {error}") from error
     if (collected := COLLECTED.get()) is not None:
         collected.append(rule)
     return rule
+
+
+def _check_call(rule: Rule) -> None:
+    """Raise RuleError for a function that cannot be called as its declaration says."""
+    declared, signature, has_expression = rule.declaration, rule.signature, rule.expression is not None
+    if inspect.isgeneratorfunction(rule.function) or inspect.isasyncgenfunction(rule.function):
+        raise RuleError("the function has a yield, so a call does not run it: remove the yield")
+    if declared.inline and (rule.is_async or has_expression):
+        raise RuleError("inline=True is for plain functions: remove it")
+    if has_expression and (signature.names or signature.object_name):
+        raise RuleError("a rule with an expression does not run its function: remove the parameters")
+    if "store" in signature.names and not declared.follows:
+        raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
 
 
 def _find_caller() -> str:
@@ -160,6 +177,56 @@ def _compile_expression(expression: str | None, message: Any) -> Program | None:
     if re.search(r"[\r\n]", message.strip()):
         raise RuleError("message: it has a line break, which kube-apiserver refuses in a policy: give one line")
     return None if expression is None else compile_cel("expression", expression)
+
+
+NAMES: Final = ("object", "old", "request", "warnings", "store", "settings")
+"""The parameters that a rule may have; one with another name gets the object."""
+
+
+def read_signature(function: Callable[..., Any], *, mutates: bool = True) -> Signature:
+    """Return the parameters of a rule, which changes its object if it ``mutates``; raises RuleError."""
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except NameError as error:
+        raise RuleError(
+            f"an annotation cannot be resolved: {error}; import it outside of `if TYPE_CHECKING`"
+        ) from error
+    names: list[str] = []
+    object_name, codecs = "", {"": PLAIN, "old": PLAIN}
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise RuleError(
+                f"the parameter {parameter.name!r} has no name to pass it by: give some of {', '.join(NAMES)}"
+            )
+        if parameter.name in NAMES and parameter.name != "object":
+            names.append(parameter.name)
+        elif parameter.default is parameter.empty:
+            if object_name:
+                raise RuleError(
+                    f"the parameters {object_name!r} and {parameter.name!r} are unknown: one gets the object, the "
+                    f"others are {', '.join(NAMES[1:])}"
+                )
+            object_name = parameter.name
+        else:
+            continue
+        if parameter.name in ("old", object_name):
+            codecs["old" if parameter.name == "old" else ""] = _find_codec(parameter)
+    codec = codecs[""] if mutates or codecs[""] is PLAIN else codecs[""]._replace(is_partial=False)
+    return Signature(tuple(names), object_name, codec, codecs["old"])
+
+
+def _find_codec(parameter: inspect.Parameter) -> Codec:
+    annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+    try:
+        codec = find_codec(annotation)
+    except (TypeError, ValueError) as error:
+        raise RuleError(f"the parameter {parameter.name!r} has a type that cannot be used: {error}") from error
+    if codec is None:
+        raise RuleError(
+            f"the parameter {parameter.name!r} cannot be a {annotation!r}: annotate it with a msgspec Struct, "
+            "a pydantic model, a dataclass or dict"
+        )
+    return codec
 
 
 _HINT: Final = "; a rule gets other objects by follows=, and values by settings"

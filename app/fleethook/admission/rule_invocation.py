@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fleethook.admission.attribute_access import to_plain, view
-from fleethook.admission.request import FIND_NOTHING, Lookup, Objects, Request
-from fleethook.admission.rule_parameters import PLAIN, Codec, Signature, carry_over, describe_misfit
+from fleethook.admission.request import Request
+from fleethook.admission.store_parameter import Lookup, Objects
+from fleethook.admission.typed_objects import PLAIN, Codec, carry_over, describe_misfit
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched, read_cluster
-from fleethook.model.gvk import (
-    GroupKind,
-    is_built_in,
-)
+from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import JSON, as_object
-from fleethook.patch.diff import diff, identical
+from fleethook.patch.diff import diff
 
 # kube-apiserver refuses changes of these members, or ignores them.
 _IDENTITY: Final = (("", "apiVersion"), ("", "kind"), ("metadata", "name"), ("metadata", "namespace"))
@@ -27,7 +24,6 @@ _MAX_TEXT: Final = 10_000
 """Characters of a message or a warning."""
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f][\x00-\x20\x7f-\x9f]*")
 _NULL: Final = b"null"
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def shorten_text(value: object) -> str:
@@ -79,11 +75,29 @@ def respond_to_denial(denial: Denied, *, warnings: tuple[str, ...] = ()) -> Resp
     return Response(allowed=False, code=denial.code, reason=reason, message=message, causes=causes, warnings=warnings)
 
 
+class Signature(NamedTuple):
+    """The parameters of a rule.
+
+    Attributes:
+        names: The names of `NAMES` that the rule asks for, except that of its object.
+        object_name: The parameter that gets the object, ``""`` without one.
+        codec: Converts the object.
+        old_codec: Converts the stored object.
+    """
+
+    names: tuple[str, ...]
+    object_name: str
+    codec: Codec
+    old_codec: Codec
+
+
 class Invocation:
     """One call of a rule.
 
     Attributes:
-        arguments: The arguments of the function.
+        signature: The parameters of the function.
+        review: The request.
+        arguments: The arguments.
         document: The object as the rule sees it; None before it reads the object.
         before: The object as kube-apiserver sent it.
     """
@@ -93,28 +107,27 @@ class Invocation:
         signature: Signature,
         review: AdmissionRequest,
         *,
-        lookup: Lookup | None = None,
-        followed: frozenset[GroupKind] = frozenset(),
-        settings: Mapping[str, Any] = _NOTHING,
+        lookup: Lookup,
+        followed: frozenset[GroupKind],
+        settings: Mapping[str, Any],
     ) -> None:
         """Decode the object; raises an error if it does not fit the type of the parameter.
 
         Args:
             signature: The parameters of the rule.
             review: The request.
-            lookup: Finds other objects; None for no objects.
+            lookup: Finds other objects.
             followed: The kinds that the rule reads from ``store``.
             settings: The settings of rules.
         """
-        self._signature = signature
-        self._review = review
+        self.signature: Final = signature
+        self.review: Final = review
         self._warnings: list[str] = []
         self._request: Request | None = None
         self.document: Any = None
         self._typed: JSON = None
         self.arguments: dict[str, Any] = {}
         self.before: JSON = None
-        lookup = lookup or FIND_NOTHING
         for name in signature.names:
             if name == "request":
                 self.arguments[name] = self._request = Request(review, self._read, lookup)
@@ -132,19 +145,19 @@ class Invocation:
 
     def _read(self) -> Any:
         """Return the object with attribute access."""
-        review = self._review
+        review = self.review
         self.before = review.old_object if review.operation == "DELETE" else review.object
         self.document = view(self.before)
         return self.document
 
     def _decode(self) -> Any:
-        codec, review = self._signature.codec, self._review
+        codec, review = self.signature.codec, self.review
         if codec is PLAIN:
             return self._read() if self._request is None else self._request.object
         text = bytes(review.old_object_raw if review.operation == "DELETE" else review.object_raw)
         if text == _NULL:
             return None
-        value = _decode_typed(self._signature.object_name, codec, text)
+        value = _decode_typed(self.signature.object_name, codec, text)
         if codec.is_partial:
             self._typed = codec.encode(value)
         return value
@@ -158,19 +171,6 @@ class Invocation:
     def warnings(self) -> tuple[str, ...]:
         """The warnings for the user."""
         return tuple(map(write_warning, self._warnings)) if self._warnings else ()
-
-    def has_changed_object(self) -> bool:
-        """Return whether the rule has changed its object."""
-        codec, name = self._signature.codec, self._signature.object_name
-        try:
-            if self.document is not None and to_plain(self.document, self.before) is not self.before:
-                return True
-            if codec is PLAIN or not self.arguments.get(name):
-                return False
-            text = bytes(self._review.old_object_raw if self._review.operation == "DELETE" else self._review.object_raw)
-            return not identical(codec.encode(self.arguments[name]), codec.encode(codec.decode(text)))
-        except (TypeError, ValueError):
-            return True
 
     def respond_to_validation(self, result: Any) -> Response:
         """Return the response to a validating rule that refused nothing; raises TypeError."""
@@ -190,7 +190,7 @@ class Invocation:
         if operations:
             before = as_object(self.before)
             _check_identity(before, after)
-            if self._review.sub_resource == "status":
+            if self.review.sub_resource == "status":
                 _check_unchanged("spec", before, after, "declare no subresource")
             elif self._keeps_status:
                 _check_unchanged("status", before, after, "declare subresource='status'")
@@ -199,21 +199,21 @@ class Invocation:
     @property
     def _keeps_status(self) -> bool:
         """Whether kube-apiserver ignores the status in this request."""
-        return not self._review.sub_resource and is_built_in(self._review.kind.group)
+        return not self.review.sub_resource and is_built_in(self.review.kind.group)
 
     def _find_changed(self, result: Any) -> JSON:
-        codec = self._signature.codec
+        codec = self.signature.codec
         if codec.is_partial:
-            self.before = self._review.object
-            given = self.arguments[self._signature.object_name]
+            self.before = self.review.object
+            given = self.arguments[self.signature.object_name]
             changed = given if result is None else result
             _require_type(changed, type(given))
             if self.document is not None and to_plain(self.document, self.before) is not self.before:
-                raise TypeError(f"the rule changed request.object: change {self._signature.object_name!r} instead")
+                raise TypeError(f"the rule changed request.object: change {self.signature.object_name!r} instead")
             return self.before if changed is None else carry_over(self._typed, codec.encode(changed), self.before)
         if result is not None and result is not self.document:
             _require_type(result, dict)
-            self.before = self._review.object
+            self.before = self.review.object
             return _keep_members(to_plain(result, self.before), self.before, self._keeps_status)
         if self.document is None:
             return self.before

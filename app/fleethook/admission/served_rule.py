@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fleethook.admission.existing_violations import REFUSALS, judge_update
-from fleethook.admission.pod_templates import find_template, place_refusal, show_template
-from fleethook.admission.request import Lookup
 from fleethook.admission.rule_invocation import (
     Denied,
     Invocation,
+    Signature,
     respond_to_denial,
     shorten_text,
     write_warning,
 )
-from fleethook.admission.rule_matching import bind_variables
-from fleethook.admission.rule_options import Declaration, RuleError
-from fleethook.admission.rule_parameters import read_signature
+from fleethook.admission.rule_matching import bind_variables, find_template, place_refusal, show_template
+from fleethook.admission.rule_options import Declaration
+from fleethook.admission.store_parameter import FIND_NOTHING, Lookup
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 
@@ -38,6 +37,7 @@ class ServedRule:
         declaration: The requests that it decides about.
         name: The name in webhook configurations, paths, metrics and logs.
         function: The decorated function.
+        signature: Its parameters.
         is_async: Whether the rule is a coroutine function; an expression never is.
         expression: The rule in CEL; None for a rule in Python.
         followed: The kinds that the rule reads from ``store``.
@@ -47,12 +47,19 @@ class ServedRule:
     """
 
     def __init__(
-        self, declaration: Declaration, function: Function, *, expression: Program | None, message: str
+        self,
+        declaration: Declaration,
+        function: Function,
+        signature: Signature,
+        *,
+        expression: Program | None,
+        message: str,
     ) -> None:
-        """Read the parameters of the function; raises RuleError."""
+        """Prepare; ``message`` is the reason of a refusal by the expression."""
         self.declaration: Final = declaration
         self.followed: Final = declaration.followed
         self.function: Final = function
+        self.signature: Final = signature
         self.name: Final = declaration.name
         self.place: Final = _find_place(function)
         code = inspect.unwrap(function).__code__
@@ -64,43 +71,34 @@ class ServedRule:
         is_async = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
         self.is_async: Final = is_async and expression is None
         self.__doc__ = function.__doc__
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise RuleError("the function has a yield, so a call does not run it: remove the yield")
-        if declaration.inline and (self.is_async or expression is not None):
-            raise RuleError("inline=True is for plain functions: remove it")
-        self._signature: Final = read_signature(function, mutates=declaration.mutates)
-        if expression is not None and (self._signature.names or self._signature.object_name):
-            raise RuleError("a rule with an expression does not run its function: remove the parameters")
         # A rule about changes or callers, or one that changes something else, is not asked about the stored object.
         named = expression is not None and _NAMES_MORE.search(expression.expression) is not None
         self._decides_itself: Final = (
             declaration.existing == "refuse"
             or declaration.side_effects != "None"
-            or "old" in self._signature.names
+            or "old" in self.signature.names
             or named
         )
-        if "store" in self._signature.names and not declaration.follows:
-            raise RuleError("the parameter 'store' needs the kinds to follow: give follows=('v1', 'ConfigMap')")
 
     @property
     def reads_settings(self) -> bool:
         """Whether the function has the parameter ``settings``."""
-        return "settings" in self._signature.names
+        return "settings" in self.signature.names
 
     def answer(
-        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
+        self, request: AdmissionRequest, *, lookup: Lookup = FIND_NOTHING, settings: Mapping[str, Any] = NO_SETTINGS
     ) -> Response:
         """Answer a review with a plain function or an expression, as `answer_async` does."""
         return run_at_once(self.decide(request, lookup, settings))[0]
 
     async def answer_async(
-        self, request: AdmissionRequest, *, lookup: Lookup | None = None, settings: Mapping[str, Any] = NO_SETTINGS
+        self, request: AdmissionRequest, *, lookup: Lookup = FIND_NOTHING, settings: Mapping[str, Any] = NO_SETTINGS
     ) -> Response:
         """Answer a review; a failure is answered under the failure policy."""
         return (await self.decide(request, lookup, settings))[0]
 
     async def decide(
-        self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
+        self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]
     ) -> tuple[Response, Invocation | None]:
         """Return the answer to a review, with the call of the function for it."""
         answer, invocation = await self._ask(request, lookup, settings)
@@ -115,7 +113,7 @@ class ServedRule:
         return await judge_update(self.declaration, request, answer, ask), invocation
 
     async def _ask(
-        self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
+        self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]
     ) -> tuple[Response, Invocation | None]:
         """Return the answer to a request, with the call of the function for it."""
         if not (template := find_template(self.declaration, request)):
@@ -127,13 +125,13 @@ class ServedRule:
         return place_refusal(answer, template) if answer.reason in REFUSALS else answer, invocation
 
     async def _ask_about_object(
-        self, request: AdmissionRequest, lookup: Lookup | None, settings: Mapping[str, Any]
+        self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]
     ) -> tuple[Response, Invocation | None]:
         invocation = None
         try:
             if self.expression is not None:
                 return self._evaluate(request, self.expression), None
-            invocation = Invocation(self._signature, request, lookup=lookup, followed=self.followed, settings=settings)
+            invocation = Invocation(self.signature, request, lookup=lookup, followed=self.followed, settings=settings)
             result = self.function(**invocation.arguments)
             if self.is_async and inspect.isawaitable(result):
                 result = await result

@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from fleethook.admission.pod_templates import list_targets
-from fleethook.admission.request import FIND_NOTHING, Lookup, find_among
+from fleethook.admission.attribute_access import to_plain
 from fleethook.admission.result_check import TOLERATED, list_added_faults
 from fleethook.admission.rule_invocation import Invocation
-from fleethook.admission.rule_matching import choose_resource, find_mismatch
+from fleethook.admission.rule_matching import choose_resource, find_mismatch, list_targets
 from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_at_once
+from fleethook.admission.store_parameter import FIND_NOTHING, Lookup, find_among
+from fleethook.admission.typed_objects import PLAIN
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
@@ -24,6 +25,7 @@ from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY
 from fleethook.patch import apply
+from fleethook.patch.diff import identical
 from fleethook.workload_schema.admission_objects import decode, show_request
 from fleethook.workload_schema.structural_schema import CustomVersion, find_kind_version
 
@@ -248,9 +250,23 @@ def _check(
         mistakes.append(f"its changes are invalid: {'; '.join(faults)}")
         answer = _refuse_faults(rule, answer, faults)
         changed = changed if answer.allowed else request.object
-    elif invocation is not None and not rule.declaration.mutates and invocation.has_changed_object():
+    elif invocation is not None and not rule.declaration.mutates and _has_changed_object(invocation):
         mistakes.append("it changes its object, and @validate drops the changes: use @mutate, or read with .get()")
     return _make_review(answer, changed, mistakes=tuple(f"{rule.place}: {mistake}" for mistake in mistakes))
+
+
+def _has_changed_object(call: Invocation) -> bool:
+    """Return whether a rule has changed its object."""
+    codec, value = call.signature.codec, call.arguments.get(call.signature.object_name)
+    try:
+        if call.document is not None and to_plain(call.document, call.before) is not call.before:
+            return True
+        if codec is PLAIN or not value:
+            return False
+        text = bytes(call.review.old_object_raw if call.review.operation == "DELETE" else call.review.object_raw)
+        return not identical(codec.encode(value), codec.encode(codec.decode(text)))
+    except (TypeError, ValueError):
+        return True
 
 
 def _refuse_faults(rule: Rule, answer: Response, faults: Sequence[str]) -> Response:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fleethook.admission.pod_templates import list_targets
+from fleethook.admission.rule_matching import list_targets
 from fleethook.admission.rule_options import Declaration, list_named_namespaces
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.own_webhooks import (

@@ -1,4 +1,4 @@
-"""Answers the reviews of a rule: plain functions in threads, coroutines in an event loop, inline rules at once."""
+"""The route of a rule, and its calls: plain functions in threads, coroutines in an event loop, inline ones at once."""
 
 import asyncio
 import contextlib
@@ -6,13 +6,16 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from fleethook.admission.request import Lookup
 from fleethook.admission.rule_matching import find_rule_mismatch
+from fleethook.admission.store_parameter import Lookup
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER
+from fleethook.engines.rules.consumer_workspaces import Consumers, list_stable, make_consumer_route
 from fleethook.limits import CallLimit
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.json import as_object
+from fleethook.server.engine_server import ServerContext
+from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
 from fleethook.work.threads_and_gc import DaemonThreads, favour_event_loop
 
@@ -23,6 +26,30 @@ MAX_WAITING: Final = 200
 
 MAX_OF_WORKSPACE: Final = MAX_WAITING // 4
 """Those of one workspace of kcp."""
+
+
+def make_rule_route(
+    path: str, runners: Mapping[str, "RuleRunner"], context: ServerContext, consumers: Consumers | None
+) -> ReviewRoute:
+    """Return the route of a rule, which the newest runner of its path answers.
+
+    A rule that the files lack decides until its webhook is removed: a renamed rule would have a gap otherwise, because
+    the webhook of its new name is registered later.
+    """
+    rule, cluster = runners[path].rule, context.cluster
+    local = Lookup(lambda kind, where: list_stable(context.store, where, kind))
+
+    def answer(request: AdmissionRequest, caller: str = "") -> Response | Awaitable[Response]:
+        runner = runners[path]
+        # A rule that sees no objects could decide wrongly.
+        missing = "" if cluster is None else cluster.source.missing(runner.rule.followed)
+        lookup = local if consumers is None else consumers.make_lookup(caller, request)
+        return runner.answer(request, lookup, missing)
+
+    summary = f"{'Change' if rule.declaration.mutates else 'Validate'} objects by the rule {rule.name}"
+    if consumers is not None:
+        return make_consumer_route(path, summary, consumers=consumers, answer=answer)
+    return make_admission_route(path, summary, answer, restored=True)
 
 
 class RuleRunner:

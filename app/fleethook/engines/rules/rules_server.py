@@ -3,15 +3,13 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from prometheus_client.registry import Collector
 
 from fleethook.admission.decorators_and_files import load_rules
-from fleethook.admission.request import Lookup
 from fleethook.admission.rule_options import RuleError
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.followed_objects import Followed
@@ -28,9 +26,9 @@ from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
 from fleethook.cluster.store import StaleError
 from fleethook.engine import EngineStartError
-from fleethook.engines.rules.consumer_workspaces import Consumers, list_stable, make_consumer_route, make_gauge
+from fleethook.engines.rules.consumer_workspaces import Consumers, make_gauge
 from fleethook.engines.rules.consumer_workspaces import list_resources as list_consumed
-from fleethook.engines.rules.rule_runner import RuleRunner
+from fleethook.engines.rules.rule_runner import RuleRunner, make_rule_route
 from fleethook.engines.rules.rules_settings import RulesSettings
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind, parse_api_version
@@ -104,7 +102,6 @@ class RulesServer(EngineServer):
         self._runners: Final = {path: RuleRunner(rule, settings.rule_settings) for path, rule in self.rules.items()}
         self._has_refused = False  # Logged once for each version of the files.
         self._consumers: Final = self._make_consumers()
-        self._lookup: Final = Lookup(lambda kind, cluster: list_stable(context.store, cluster, kind))
         self.leads = settings.registers_rules and self._consumers is not None
         self.problem = ""
         self._reloading: Final = asyncio.Lock()
@@ -170,7 +167,10 @@ class RulesServer(EngineServer):
             return []
         summary = "Leave objects for which this replica has no rule to the failure policy"
         unknown = make_admission_route(UNKNOWN_RULE, summary, _deny_unasked, prepare=self._refuse_unknown)
-        return [*(self._make_route(path) for path in self.rules), unknown]
+        return [*map(self._make_route, self.rules), unknown]
+
+    def _make_route(self, path: str) -> ReviewRoute:
+        return make_rule_route(path, self._runners, self.context, self._consumers)
 
     def _refuse_unknown(self, request: AdmissionRequest) -> None:
         """Raise StaleError: a response with a verdict would decide in place of the failure policy."""
@@ -182,23 +182,6 @@ class RulesServer(EngineServer):
             self._has_refused = True
             _log.warning("a review is left to its failure policy: %s", problem)
         raise StaleError(problem)
-
-    def _make_route(self, path: str) -> ReviewRoute:
-        rule = self.rules[path]
-        summary = f"{'Change' if rule.declaration.mutates else 'Validate'} objects by the rule {rule.name}"
-        answer = partial(self._answer, path)
-        if self._consumers is not None:
-            return make_consumer_route(path, summary, consumers=self._consumers, answer=answer)
-        return make_admission_route(path, summary, answer, restored=True)
-
-    def _answer(self, path: str, request: AdmissionRequest, caller: str = "") -> Response | Awaitable[Response]:
-        # A rule that the files lack decides until its webhook is removed: a renamed rule would have a gap otherwise,
-        # because the webhook of its new name is registered later.
-        runner, cluster = self._runners[path], self.context.cluster
-        # A rule that sees no objects could decide wrongly.
-        missing = "" if cluster is None else cluster.source.missing(runner.rule.followed)
-        lookup = self._lookup if self._consumers is None else self._consumers.make_lookup(caller, request)
-        return runner.answer(request, lookup, missing)
 
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""

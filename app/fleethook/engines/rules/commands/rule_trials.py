@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.admission.pod_templates import list_targets
-from fleethook.admission.rule_matching import choose_resource, find_rule_mismatch
+from fleethook.admission.rule_matching import choose_resource, find_rule_mismatch, list_targets
 from fleethook.admission.tested_rule import Review, Rule, Surroundings, ask_in_order, build_request
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Outcome, Trial, TrialReport, remove_stored

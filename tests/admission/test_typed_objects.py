@@ -8,7 +8,7 @@ import pydantic
 import pytest
 
 from fleethook.admission.attribute_access import Members
-from fleethook.admission.rule_parameters import PLAIN, carry_over, describe_misfit, find_codec
+from fleethook.admission.typed_objects import PLAIN, carry_over, describe_misfit, find_codec
 
 
 class Spec(msgspec.Struct):
