@@ -229,7 +229,7 @@ def make_admission_line(
     # By position, because setting members one by one takes 25 % more time.
     return ReviewLine(
         stamp(), "info", "review", path, request_id, review.uid, response.allowed,
-        len(response.patch), round(1000 * seconds, 3), cluster, gvk, namespace, name, operation, message,
+        len(response.patch), round(1e6 * seconds) / 1000, cluster, gvk, namespace, name, operation, message,
     )  # fmt: skip
 
 

@@ -321,5 +321,5 @@ def make_interpret_line(
     # By position, because setting members one by one takes 25 % more time.
     return InterpretLine(
         stamp(), "info", "interpret", path, cut_text(review.uid), verdict.problem is None,
-        gvk, operation, layer, hook, namespace, name, message, cut_text(request_id), round(1000 * seconds, 3),
+        gvk, operation, layer, hook, namespace, name, message, cut_text(request_id), round(1e6 * seconds) / 1000,
     )  # fmt: skip
