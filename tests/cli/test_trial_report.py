@@ -57,13 +57,15 @@ def test_each_format_has_the_refusals_and_the_exit_code(capsys: pytest.CaptureFi
     expected = {
         Output.GITHUB: "::error file=f.yaml,line=3,title=refused::Widget default/a, c/w: spec.a: no\n",
         Output.JUNIT: 'message="spec.a: no">spec.a: no\nf.yaml:3</failure>',
-        Output.JSON: '"outcome": "refused",\n      "message": "spec.a: no",\n      "field": "spec.a",\n',
+        Output.JSON: '"outcome": "refused", "message": "spec.a: no", "field": "spec.a", "place": "f.yaml:3"}\n]',
     }
     for output, text in expected.items():
         assert report([refused, trial("b", "allowed")], output) == 1
         assert text in capsys.readouterr().out
         assert report([trial("b", "allowed")], output) == 0
-        capsys.readouterr()
+        if output is Output.JSON:
+            assert json.loads(capsys.readouterr().out)["results"] == []
+    capsys.readouterr()
     report([])
     assert capsys.readouterr().out == "no object matches a rule\n"
 

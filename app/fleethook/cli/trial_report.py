@@ -1,6 +1,7 @@
 """The results of commands that give existing objects to webhooks or rules: outcomes as they come, then their numbers.
 
-Text and annotations are written at once, so that a report about a large cluster needs no memory for each object.
+They are written at once, so that a report about a large cluster needs no memory for each object. Only JUnit XML begins
+with the numbers.
 """
 
 import json
@@ -19,7 +20,7 @@ from fleethook.cli.output.findings_output import (
     print_junit,
     write_annotations,
 )
-from fleethook.cli.output.text_output import Styled, styled, write_json, write_styled
+from fleethook.cli.output.text_output import Styled, styled, write_document, write_json, write_styled
 from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import apply, diff, resolve_pointer
@@ -142,7 +143,7 @@ class TrialReport:
         self.counts: Final[dict[str, Counter[str]]] = {}
         self._names: Final[dict[str, JSONObject]] = {}
         self._warnings: Final[Counter[tuple[str, str]]] = Counter()
-        self._rows: Final[list[JSONObject]] = []
+        self._has_rows = False
         self._cases: Final[list[Case]] = []
 
     def add(self, trial: Trial) -> None:
@@ -160,7 +161,9 @@ class TrialReport:
                 self._cases.append(Case(trial.asked, trial.subject, failure))
         elif self._output is Output.JSON:
             if is_shown:
-                self._rows.append(trial.make_row())
+                begin = ",\n" if self._has_rows else '{"results": [\n'
+                write_json(trial.make_row(), indent=None, begin=begin, end="")
+                self._has_rows = True
         elif self._output is Output.GITHUB:
             if trial.outcome in _BAD:
                 write_annotations([_annotate(trial)])
@@ -178,7 +181,10 @@ class TrialReport:
             )
         elif self._output is Output.JSON:
             errors = {"errors": [*map(make_input_row, unreadable)]} if unreadable else {}
-            write_json({f"{self._noun}s": self._summarize(), "results": self._rows, **errors})
+            write_document("\n]" if self._has_rows else '{"results": []')
+            for name, value in {f"{self._noun}s": self._summarize(), **errors}.items():
+                write_json(value, begin=f',\n"{name}": ', end="")
+            write_document("}\n")
         elif self._output is Output.GITHUB:
             write_annotations([], unreadable)
         else:

@@ -37,11 +37,11 @@ def write_document(text: str) -> None:
     sys.stdout.write(escape(text, keep=f"\n{_KEPT}"))
 
 
-def write_json(value: Any, *, indent: int | None = 2) -> None:
+def write_json(value: Any, *, indent: int | None = 2, begin: str = "", end: str = "\n") -> None:
     """Write a value to standard output as ASCII JSON. Types that JSON and msgspec lack are written as `str`."""
     import json  # noqa: PLC0415 - commands without JSON start faster without it
 
-    write_document(f"{escape_json(json.dumps(value, indent=indent, default=encode_other))}\n")
+    write_document(f"{begin}{escape_json(json.dumps(value, indent=indent, default=encode_other))}{end}")
 
 
 def encode_other(value: object) -> Any:
