@@ -32,7 +32,6 @@ from cryptography.x509.verification import (
 from fleethook.model.formats.field_errors import FieldError, too_long
 from fleethook.model.formats.text import escape_line
 from fleethook.model.json import JSON, decode_bytes
-from fleethook.outbound.webhook_endpoint import Credential
 
 MAX_PRESENTED: Final = 16
 """Maximum number of certificates of a server. Servers send two to four."""
@@ -248,8 +247,6 @@ def _list_presented(connection: ssl.SSLObject) -> list[bytes]:
     return [one if isinstance(one, bytes) else one.public_bytes(_DER) for one in found]
 
 
-# Creating a context with the system's authorities takes about 10 ms. One is cached for each client certificate.
-_MAX_CACHED_CONTEXTS: Final = 64
 _BEGIN: Final = b"-----BEGIN "
 _END: Final = b"\n-----END "
 _CERTIFICATE: Final = b"CERTIFICATE-----"
@@ -277,18 +274,17 @@ def load_roots(ca_bundle: str) -> Roots:
     return roots
 
 
-def create_context(ca_bundle: str, credential: Credential | None = None) -> ssl.SSLContext:
+def create_context(ca_bundle: str) -> ssl.SSLContext:
     """Return a context that trusts the authorities of a bundle and no others, by the rules of OpenSSL.
 
     Args:
         ca_bundle: PEM in base64; ``""`` for the system's authorities.
-        credential: Its client certificate is presented, if it has one.
 
     Raises:
         TrustError: The bundle contains no certificate.
     """
     if not ca_bundle:
-        return _create_system_context(credential if credential is not None and credential.has_certificate else None)
+        return _verify_as_go(ssl.create_default_context())
     # create_default_context(cadata="") would trust the system's authorities.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     encoded = [der for der in _decode_bundle(ca_bundle) if _explain_certificate(der) == ""]
@@ -296,8 +292,6 @@ def create_context(ca_bundle: str, credential: Credential | None = None) -> ssl.
         context.load_verify_locations(cadata=b"".join(encoded))
     except (ValueError, ssl.SSLError) as error:
         raise TrustError(f"unable to load root certificates: {_explain_bundle(ca_bundle)}") from error
-    if credential is not None:
-        credential.load(context)
     return _verify_as_go(context)
 
 
@@ -308,15 +302,6 @@ def _load_system_roots() -> Roots:
     if paths.capath:
         files += sorted(Path(paths.capath).iterdir())
     return Roots(der for file in files if file.is_file() for der in decode_pem(file.read_bytes()))
-
-
-@functools.lru_cache(maxsize=_MAX_CACHED_CONTEXTS)
-def _create_system_context(credential: Credential | None) -> ssl.SSLContext:
-    # The context has 150 certificates, so owners share it. That is safe, because it resumes no TLS sessions.
-    context = ssl.create_default_context()
-    if credential is not None:
-        credential.load(context)
-    return _verify_as_go(context)
 
 
 def _verify_as_go(context: ssl.SSLContext) -> ssl.SSLContext:

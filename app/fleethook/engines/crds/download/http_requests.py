@@ -7,9 +7,11 @@ or of a handshake every few seconds never reaches it. Shutting the connection do
 import base64
 import contextlib
 import logging
+import os
 import re
 import socket
 import ssl
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +29,6 @@ from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, TarballSource, redact
 from fleethook.outbound.addresses_and_proxies import PrivateAddressError, is_private, refuse_private_number
 from fleethook.outbound.certificate_trust import TrustError, create_context
-from fleethook.outbound.webhook_endpoint import Credential, CredentialError
 
 # It logs each request with its query, which may have the signature of a signed URL.
 _LOGGER: Final = logging.getLogger("urllib3.connectionpool")
@@ -353,12 +354,42 @@ def build_tls_context(source: TarballSource, *, identified: bool) -> ssl.SSLCont
     Raises:
         CRDsError: A certificate is missing or invalid, or does not match its key.
     """
-    given = source.credentials
-    shown = given.client_certificate_pem if identified else b""
     try:
-        credential = Credential(certificate_pem=shown, key_pem=given.client_key_pem if shown else b"")
-        return create_context(base64.b64encode(source.ca_pem).decode(), credential)
+        context = create_context(base64.b64encode(source.ca_pem).decode())
     except TrustError:
         raise CRDsError(Exit.USAGE, "the CA bundle has no PEM certificate") from None
-    except CredentialError as error:
-        raise CRDsError(Exit.USAGE, str(error)) from None
+    given = source.credentials
+    if identified and given.client_certificate_pem:
+        _load_client_certificate(context, given.client_certificate_pem + b"\n" + given.client_key_pem)
+    return context
+
+
+def _load_client_certificate(context: ssl.SSLContext, pair: bytes) -> None:
+    try:
+        with _as_file(pair) as path:
+            # Without this function, OpenSSL asks on the terminal for the password of an encrypted key.
+            context.load_cert_chain(path, password=lambda: b"")
+    except (OSError, ssl.SSLError) as error:
+        reason = getattr(error, "reason", None) or error.strerror or "unreadable"
+        text = (
+            f"the client certificate and its key cannot be used: {str(reason).replace('_', ' ').lower()}; both must be "
+            "PEM and match, and the key must not be encrypted"
+        )
+        raise CRDsError(Exit.USAGE, text) from None
+
+
+@contextlib.contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Yield the path of a temporary file, in memory on Linux: ``ssl`` reads keys from files only."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("credential")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        yield file.name
