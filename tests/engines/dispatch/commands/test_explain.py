@@ -40,6 +40,11 @@ def test_a_cluster_can_be_named_by_its_path(write_yaml: WriteYAML) -> None:
     manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook()), workspace("root", "consumer", "c"))
     found = explain_as_json("--request", write_yaml("w.yaml", widget()), "-f", manifests, "--cluster", "root:consumer")
     assert (found["cluster"], found["owner"]["cluster"]) == ("c", "p")
+    claims = [logical_cluster("c"), logical_cluster("9zzz")]
+    claims[1]["metadata"]["annotations"]["kcp.io/path"] = "root:consumer"
+    manifests = write_yaml("m/m.yaml", *provide_webhooks(webhook()), workspace("root", "consumer", "c"), *claims)
+    found = explain_as_json("--request", write_yaml("w.yaml", widget()), "-f", manifests, "--cluster", "root:consumer")
+    assert found["cluster"] == "c", "the annotation of a tenant must not name another workspace"
 
 
 def test_an_unknown_cluster_is_refused_and_noted(write_yaml: WriteYAML) -> None:
