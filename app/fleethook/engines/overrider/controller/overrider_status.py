@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
+from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
@@ -271,7 +271,7 @@ class StatusReporter:
                 raise
             # kube-apiserver has the same answer for a deleted overrider and for a definition without a status
             # subresource, as OpenYurt's. With the latter, only events report.
-            if not await self._exists(path):
+            if await get_object(self._connection, path) is None:
                 return None
             definition = self._store.get("", DEFINITION, "", DEFINITION_NAME)
             if definition is not None and "status" not in find_dropped_members(definition):
@@ -281,15 +281,6 @@ class StatusReporter:
         # The next reconcile must compare with this status, even if it starts before the watch event arrives.
         self._source.informer(YURT_APP_OVERRIDER).learn(document)
         return as_object(document.get("status"))
-
-    async def _exists(self, path: str) -> bool:
-        try:
-            await self._connection.request("GET", path)
-        except APIError as error:
-            if error.code != NOT_FOUND:
-                raise
-            return False
-        return True
 
     def _remember(self, path: str, sent: _Sent) -> None:
         self._sent.pop(path, None)
