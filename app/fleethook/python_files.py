@@ -18,6 +18,7 @@ from typing import Final
 
 MAX_SECONDS: Final = 30.0
 """Seconds that the load of a file may take. A usual file takes some milliseconds, and large libraries some seconds."""
+_MANIFESTS: Final = (".yaml", ".yml", ".json")
 
 
 def _wait(loaded: Future[ModuleType]) -> ModuleType:
@@ -43,6 +44,8 @@ def run_file(
         hint: The remedy for a file that waits, after "remove the loop or the wait".
         wait: Waits for the module; raises TimeoutError.
     """
+    if path.suffix in _MANIFESTS:
+        raise error(f"{path}: it is no file of Python: give manifests by -f")
     loaded: Future[ModuleType] = Future()
     arguments = (_settle, path, name, error, loaded)
     thread = threading.Thread(target=copy_context().run, args=arguments, name=f"load-{path.name}", daemon=True)

@@ -113,6 +113,7 @@ def test_words_become_values(words: list[str], changed: dict[str, object]) -> No
         (["work", "--size", "10"], "Invalid value for '--size': 10 is not in the range 1<=x<=9."),
         (["work", "-", "-"], "- (standard input) is given more than once."),
         (["copy", "--to", "b"], "Missing argument 'SOURCE'."),
+        (["copy", "", "--to", "b"], "Invalid value for 'SOURCE': The path is empty."),
         (["copy", "a"], "Missing option '--to'."),
         (["copy", "a", "b", "--to", "c"], "Got unexpected extra argument (b)"),
     ],

@@ -65,9 +65,26 @@ def test_a_missing_file_and_an_invalid_setting_end_the_command(
     with pytest.raises(SystemExit):
         load_settings({}, tmp_path / "none.yaml")
     assert "none.yaml is not a file" in capsys.readouterr().err
+    for text, problem in (("port: nowhere\n", "port: "), ("prot: 1\n", "prot: there is no such setting\n")):
+        with pytest.raises(SystemExit):
+            load_settings({}, write(tmp_path, text))
+        assert f"fleethook: settings: {problem}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        (CONFIG_VARIABLE, "none.yaml", "$FLEETHOOK_CONFIG: none.yaml is not a file"),
+        ("FLEETHOOK_ENGINES", "rules", 'settings: error parsing value for field "engines" from source '),
+    ],
+)
+def test_an_unusable_environment_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str, problem: str
+) -> None:
+    monkeypatch.setenv(name, value)
     with pytest.raises(SystemExit):
-        load_settings({}, write(tmp_path, "port: nowhere\n"))
-    assert "settings: port: " in capsys.readouterr().err
+        load_settings({}, None)
+    assert capsys.readouterr().err.startswith(f"fleethook: {problem}")
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "word", "port: \xe9"])

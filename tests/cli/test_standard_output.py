@@ -62,6 +62,12 @@ def test_a_closed_standard_output_is_an_error() -> None:
     assert done.stderr == b"fleethook: cannot write to standard output: it is closed\n"
 
 
+def test_a_closed_standard_error_keeps_the_exit_code() -> None:
+    command = ["/bin/sh", "-c", 'exec "$0" -m fleethook lint /nowhere.yaml 2>&-', sys.executable]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, timeout=NET, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 def test_a_closed_pipe_exits_1_without_a_message() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -20,6 +20,7 @@ webhooks:
   admissionReviewVersions: [v1]
 """
 FILES = {
+    "empty.yaml": "",
     "map.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n",
     "hook.yaml": HOOK,
     "group.yaml": HOOK.replace("admissionregistration.", "admission."),
@@ -58,6 +59,10 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("webhook test -f hook.yaml --objects map.yaml --strict", 1, f"fleethook: {SELECTOR}"),
         ("explain --request map.yaml -f hook.yaml --old map.yaml", 2, "fleethook: CREATE does not use --old: "),
         ("webhook test -f hook.yaml --objects map.yaml", 1, f"warning: {SELECTOR}"),
+        ("lint rule.py", 2, "fleethook: rule.py: cannot be read: No such file or directory"),
+        ("explain --request empty.yaml -f hook.yaml", 2, "nothing to explain: there is no object in empty.yaml"),
+        ("rules apply rules.py map.yaml", 2, "fleethook: map.yaml: it is no file of Python: give manifests by -f"),
+        ("crds verify map.yaml", 23, "fleethook: map.yaml: "),
         ("crds fetch -f karmada.yaml -f map.yaml", 2, "fleethook: map.yaml: is not used: it has no Karmada"),
         ("crds fetch -f karmada.yaml", 2, "warning: karmada.yaml:4: Karmada k: spec.crdTarbal: is not a field of spec"),
     ],

@@ -33,6 +33,12 @@ async def test_a_refused_connection_is_named(tmp_path: Path) -> None:
             await connection.json("GET", "/version")
 
 
+async def test_an_invalid_url_is_named(tmp_path: Path) -> None:
+    async with Connection(write_kubeconfig(tmp_path, server="https://127.0.0.1:99999")) as connection:
+        with pytest.raises(UnreachableError, match=r"^https://127\.0\.0\.1:99999: no valid URL of a server: "):
+            await connection.json("GET", "/version")
+
+
 async def test_a_server_with_another_ca_is_not_trusted(tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
     context, _ = tls(tmp_path)

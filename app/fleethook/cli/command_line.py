@@ -136,6 +136,13 @@ class _Command(click.Command):
         super().invoke(ctx)
 
 
+class _Path(click.Path):
+    """A path that is not empty: `Path` takes an empty one, as of an unset variable, for the working directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(value or self.fail("The path is empty.", param, ctx), param, ctx)
+
+
 class _Choice(click.Choice[StrEnum]):
     """The members of an enumeration by their values; Click takes their names."""
 
@@ -222,7 +229,7 @@ def _find_type(kind: type, declared: Option) -> Any:
     if issubclass(kind, StrEnum):
         return _Choice(declared.choices or kind)
     if kind.__name__ == "Path":  # By name, because pathlib is slow to import.
-        return click.Path(path_type=kind)
+        return _Path(path_type=kind)  # type: ignore[arg-type]
     if kind in (int, float) and declared.limits != (None, None):
         return (click.IntRange if kind is int else click.FloatRange)(least, most)  # type: ignore[arg-type]
     return kind

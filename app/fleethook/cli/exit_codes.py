@@ -67,6 +67,8 @@ def report_output_errors() -> Iterator[None]:
 
     Like the programs of Kubernetes, commands write UTF-8 in each locale.
     """
+    # The interpreter has no stream for a closed descriptor.
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if sys.stdout is None:
         fail("cannot write to standard output: it is closed")
     raw = _Descriptor(_STANDARD_OUTPUT, "wb", closefd=False)

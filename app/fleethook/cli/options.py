@@ -114,23 +114,28 @@ def load_settings(flags: dict[str, Any], config: Path | None) -> "Settings":
         config: The file; None for the one that ``FLEETHOOK_CONFIG`` names, if any.
     """
     from pydantic import ValidationError
+    from pydantic_settings import SettingsError
 
     from fleethook.server_settings import CONFIG_VARIABLE
     from fleethook.settings import Settings
 
     if config is not None:
-        if not config.is_file():
-            fail(f"--config: {config} is not a file")
         # `Settings` takes the file from there.
         os.environ[CONFIG_VARIABLE] = str(config)
+    file = os.environ.get(CONFIG_VARIABLE)
+    if file and not Path(file).is_file():
+        fail(f"{f'${CONFIG_VARIABLE}' if config is None else '--config'}: {file} is not a file")
     try:
         return Settings(**flags)
     except ValidationError as error:
         fail("; ".join(_describe(details, flags) for details in error.errors()))
+    except SettingsError as error:
+        fail(f"settings: {error}: write lists and mappings as JSON")
     # Errors of YAML and of its encoding, and of a file that is no mapping.
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        reason = " ".join(str(error).split())
-        fail(f"--config: {os.environ.get(CONFIG_VARIABLE)}: not YAML with settings: {reason}")
+        is_readable = not isinstance(error, yaml.YAMLError | UnicodeError)
+        reason = "give a mapping of names and values" if is_readable else " ".join(str(error).split())
+        fail(f"--config: {file}: not YAML with settings: {reason}")
 
 
 def _describe(error: "ErrorDetails", flags: dict[str, Any]) -> str:
@@ -138,4 +143,6 @@ def _describe(error: "ErrorDetails", flags: dict[str, Any]) -> str:
     name, reason = ".".join(map(str, error["loc"])), error["msg"].removeprefix("Value error, ")
     if not name:
         return f"settings: {reason}"
+    if error["type"] == "extra_forbidden":
+        reason = "there is no such setting"
     return f"--{name.replace('_', '-')}: {reason}" if name in flags else f"settings: {name}: {reason}"

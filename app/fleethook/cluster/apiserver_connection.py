@@ -240,6 +240,8 @@ def _describe(error: BaseException) -> str:
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
     if cause is not None and not isinstance(cause, ssl.SSLError) and (cause.errno or 0) > 0:
         return os.strerror(cause.errno or 0).lower()
+    if isinstance(error, aiohttp.InvalidURL):
+        return "no valid URL of a server: correct it in the kubeconfig"
     return str(error) or type(error).__name__
 
 

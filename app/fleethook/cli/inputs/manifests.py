@@ -76,9 +76,9 @@ def read_manifests(
 def _read_manifest(path: Path | ManifestError, select: Callable[[JSON], bool] | None) -> Manifest:
     if isinstance(path, ManifestError):
         return Manifest([], [], [path], [])
-    if path.suffix == RULES:
-        return read_python(path)
     try:
+        if path.suffix == RULES:
+            return read_python(path)
         return read_manifest(read_file(path), source=name_source(path), select=select)
     except ManifestError as error:
         return Manifest([], [], [error], [])

@@ -4,6 +4,7 @@ import http.client
 import json
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,16 @@ def test_traces_without_their_library_are_a_usage_error(
     (tmp_path / "k").touch()
     shown = run("controller", "--kubeconfig", tmp_path / "k", "--otlp-endpoint", "http://localhost:4318", code=2)
     assert "install fleethook[otel]" in shown.stderr
+
+
+def test_credentials_that_cannot_be_read_are_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "k").write_text("a: [")
+    command = [sys.executable, "-m", "fleethook", "crds", "controller", "--port", "0", "--kubeconfig", tmp_path / "k"]
+    done = subprocess.run(command, check=False, capture_output=True, timeout=NET)
+    assert (done.returncode, done.stderr.decode()) == (
+        2,
+        f"fleethook: credentials cannot be read from {tmp_path}/k: it is no kubeconfig\n",
+    )
 
 
 def test_a_port_in_use_names_the_option(run: Any, credentials: Path) -> None:

@@ -113,7 +113,12 @@ def verify(
     """
     with exit_on_error():
         sha256 = check_sha256(sha256)
-        manifest, tree = tarball_unpacking.read_tree(file, strict=strict)
+        try:
+            manifest, tree = tarball_unpacking.read_tree(file, strict=strict)
+        except CRDsError as error:
+            if error.exit is Exit.DISK:  # It names the file.
+                raise
+            raise CRDsError(error.exit, f"{file}: {error}") from None
         if sha256 and manifest.sha256 != sha256:
             raise CRDsError(Exit.INTEGRITY, f"{file} has digest {manifest.sha256}, and {sha256} is expected")
         render_tree(tree)

@@ -68,7 +68,8 @@ def run_controller(cache: Cache, options: FetchOptions, place: ProcessOptions) -
     try:
         asyncio.run(_run(cache, options, place, listeners, None if tracing is None else tracing.start_root))
     except UnreachableError as error:
-        raise CRDsError(Exit.NETWORK, str(error)) from None
+        # The credentials cannot be read. Requests are repeated until the apiserver answers.
+        raise CRDsError(Exit.USAGE, str(error)) from None
     except APIError as error:
         raise CRDsError(Exit.HTTP, str(error)) from None
     finally:

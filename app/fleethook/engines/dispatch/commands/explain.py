@@ -112,6 +112,8 @@ def explain(
     store = source.store(INDEXES)
     named = None if cluster is None else resolve_cluster(store, cluster, is_live=source_options.reads_cluster)
     inputs = [_place(input_document, live.namespace) for path in request for input_document in read_inputs(path, named)]
+    if not inputs:
+        fail(f"nothing to explain: there is no object in {', '.join(map(str, request))}")
     if old is not None:
         _check_old(operation, resource, inputs)
     user_info: JSONObject = {"username": user, "groups": group or []} if user or group else {}
