@@ -9,7 +9,7 @@ import yaml
 from fleethook.engines.crds.instance.instance_validation import aggregate_problems, find_problems
 from fleethook.engines.crds.instance.source_selection import select_source
 from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, TarballSource
-from fleethook.model.formats.client_config import parse_request_uri
+from fleethook.model.formats.client_config import parse_url
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "crds_api.yaml").read_text())
 
@@ -47,7 +47,7 @@ def test_findings_equal_those_of_upstream_and_our_additional_ones(case: dict[str
 @cases("request_uri")
 def test_urls_are_read_as_by_go(case: dict[str, Any]) -> None:
     if case["ok"]:
-        parse_request_uri(case["url"])
+        parse_url(case["url"])
     else:
         with pytest.raises(ValueError, match=r"."):
-            parse_request_uri(case["url"])
+            parse_url(case["url"])

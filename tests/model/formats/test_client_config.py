@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fleethook.model.formats.client_config import (
     parse_fixed_addresses,
-    parse_request_uri,
+    parse_url,
     url_problems,
 )
 
@@ -29,14 +29,14 @@ from fleethook.model.formats.client_config import (
     ],
 )
 def test_urls_are_split_into_parts(url: str, scheme: str, user: str | None, hostname: str, port: str) -> None:
-    found = parse_request_uri(url)
+    found = parse_url(url)
     assert (found.scheme, found.user, found.hostname, found.port) == (scheme, user, hostname, port)
 
 
 @given(st.one_of(st.text(), st.text("htps:/@[]%.0a?#-* \0é").map("http:".__add__)))
 def test_any_text_is_a_url_or_an_error(text: str) -> None:
     try:
-        told = f"its host is {parse_request_uri(text).hostname}"
+        told = f"its host is {parse_url(text).hostname}"
     except ValueError as error:
         told = str(error)
     assert told

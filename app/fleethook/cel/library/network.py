@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, quote, unquote_to_bytes
 
 from fleethook.cel.values.values import NONE, Foreign, Function, Optional, can_parse, quote_text
-from fleethook.model.formats.client_config import RequestURI, parse_request_uri
+from fleethook.model.formats.client_config import RequestURI, parse_url
 from fleethook.model.formats.labels import label_key_problems, label_value_problems
 
 _Address: TypeAlias = IPv4Address | IPv6Address
@@ -169,8 +169,8 @@ def _parse_url(text: str) -> RequestURI:
     """
     try:
         # kube-apiserver validates the text with its fragment, and then reads it without the fragment.
-        parse_request_uri(text)
-        return parse_request_uri(text.partition("#")[0], keeps_slashes=False)
+        parse_url(text)
+        return parse_url(text.partition("#")[0], is_request=False)
     except ValueError as error:
         raise ValueError(f"parse {quote_text(text)}: {error}") from None
 
@@ -178,7 +178,7 @@ def _parse_url(text: str) -> RequestURI:
 def find_parse_error(text: str) -> str:
     """Return Go's error if ``text`` is not an absolute URL or path (ParseRequestURI), otherwise ``""``."""
     try:
-        parse_request_uri(text)
+        parse_url(text)
     except ValueError as error:
         return f"parse {quote_text(text)}: {error}"
     return ""

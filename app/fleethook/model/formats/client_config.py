@@ -56,20 +56,19 @@ def _has_port(host: str) -> bool:
     return host.rfind(":") > host.rfind("]")
 
 
-def parse_request_uri(text: str, *, keeps_slashes: bool = True) -> RequestURI:
-    """Return the parts of an absolute URL or an absolute path (net/url.ParseRequestURI).
-
-    A request line has no fragment, so ``#`` has no special meaning.
+def parse_url(text: str, *, is_request: bool = True) -> RequestURI:
+    """Return the parts of a URL as Go does (net/url, parse).
 
     Args:
-        text: The URL or the path.
-        keeps_slashes: Whether a path may start with two slashes. For net/url.Parse, a host follows these.
+        text: The URL, in which ``#`` has no special meaning.
+        is_request: Whether only an absolute URL or path is allowed, which may start with two slashes, as for
+            ParseRequestURI. For Parse, which takes the fragment off before, a host follows two slashes.
 
     Raises:
-        ValueError: The text is neither.
+        ValueError: The text is no URL.
     """
-    check_characters(text)
-    if not text:
+    _check_characters(text)
+    if not text and is_request:
         raise ValueError("empty url")
     if text == "*":
         return RequestURI("", None, "")
@@ -79,41 +78,44 @@ def parse_request_uri(text: str, *, keeps_slashes: bool = True) -> RequestURI:
     scheme = found[1].lower() if found else ""
     rest, _, query = text[found.end() if found else 0 :].partition("?")
     if not rest.startswith("/"):
-        if not scheme:
+        if scheme:
+            # Go does not parse the rest of a URL without a slash after the scheme.
+            return RequestURI(scheme, None, "", query=query)
+        if is_request:
             raise ValueError("invalid URI for request")
-        # Go does not parse the rest of a URL without a slash after the scheme.
-        return RequestURI(scheme, None, "", query=query)
+        if ":" in rest.partition("/")[0]:
+            raise ValueError("first path segment in URL cannot contain colon")
     authority, path = "", rest
-    if rest.startswith("//") and (scheme or not (keeps_slashes or rest.startswith("///"))):
+    if rest.startswith("//") and (scheme or not (is_request or rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
         path = slash + path
     user, at, host = authority.rpartition("@")
-    check_host(host)
-    check_user(user)
-    check_escapes(path)
+    _check_host(host)
+    _check_user(user)
+    _check_escapes(path)
     return RequestURI(scheme, user if at else None, host, path, query)
 
 
-def check_characters(text: str) -> None:
+def _check_characters(text: str) -> None:
     """Raise ValueError if a text contains a control character."""
     if _CONTROL.search(text):
         raise ValueError("net/url: invalid control character in URL")
 
 
-def check_user(user: str) -> None:
+def _check_user(user: str) -> None:
     """Raise ValueError if user information contains an invalid character."""
     if not _USER.fullmatch(user):
         raise ValueError("net/url: invalid userinfo")
-    check_escapes(user)
+    _check_escapes(user)
 
 
-def check_escapes(text: str) -> None:
+def _check_escapes(text: str) -> None:
     """Raise ValueError if a percent sign is not followed by two hexadecimal digits."""
     if broken := _BROKEN_ESCAPE.search(text):
         raise ValueError(f"invalid URL escape {quoted(broken[0])}")
 
 
-def check_host(host: str) -> None:
+def _check_host(host: str) -> None:
     """Raise ValueError if a host with an optional port is invalid."""
     name, bracket, rest = host.rpartition("]") if host.startswith("[") else host.partition(":")
     port = rest if bracket == "]" else bracket + rest
@@ -123,7 +125,7 @@ def check_host(host: str) -> None:
         raise ValueError("missing ']' in host")
     if not _PORT.fullmatch(port):
         raise ValueError(f"invalid port {quoted(port)} after host")
-    check_escapes(host)
+    _check_escapes(host)
     if broken := _BROKEN_HOST_ESCAPE.search(host):
         raise ValueError(f"invalid URL escape {quoted(broken[0])}")
     if unknown := _NOT_IN_HOST.search(host):
@@ -150,12 +152,6 @@ MAX_URL: Final = 8192
 """Maximum characters of a URL: common servers refuse longer request lines (nginx: large_client_header_buffers, Apache:
 LimitRequestLine). kube-apiserver limits only the size of the object."""
 _URL_FORM: Final = "; desired format: https://host[/path]"
-# RFC 3986, appendix B. urllib.parse drops tabs and line ends, and accepts any character in a host.
-_URL: Final = re.compile(
-    r"(?:(?P<scheme>[A-Za-z][-A-Za-z0-9+.]*):)?(?://(?P<authority>[^/?#]*))?(?P<path>[^?#]*)"
-    r"(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
-    re.DOTALL,
-)
 
 
 def url_problems(url: str, field: str) -> Iterator[FieldError]:
@@ -163,51 +159,26 @@ def url_problems(url: str, field: str) -> Iterator[FieldError]:
     if len(url) > MAX_URL:
         yield too_long(field, MAX_URL)
         return
-    parts = _URL.fullmatch(url)
-    scheme, authority, _, query, fragment = (part or "" for part in parts.groups()) if parts else ("",) * 5
-    user, at, host = authority.rpartition("@")
+    before, _, fragment = url.partition("#")
+    shown = before
     try:
-        _check_url(url, scheme=scheme, user=user, host=host)
+        parts = parse_url(before, is_request=False)
+        shown = url
+        _check_escapes(fragment)
     except ValueError as error:
-        yield required(field, f"url must be a valid URL: {error}{_URL_FORM}")
+        yield required(field, f"url must be a valid URL: parse {quoted(shown)}: {error}{_URL_FORM}")
         return
-    if scheme.lower() != "https":
-        yield invalid(field, scheme.lower(), f"'https' is the only allowed URL scheme{_URL_FORM}")
-    if not host:
-        yield invalid(field, host, f"host must be specified{_URL_FORM}")
-    if at:
-        yield invalid(field, quote(unquote(user), safe="$&+,;=:"), "user information is not permitted in the URL")
+    if parts.scheme != "https":
+        yield invalid(field, parts.scheme, f"'https' is the only allowed URL scheme{_URL_FORM}")
+    if not parts.host:
+        yield invalid(field, parts.host, f"host must be specified{_URL_FORM}")
+    if parts.user is not None:
+        user = quote(unquote(parts.user), safe="$&+,;=:")
+        yield invalid(field, user, "user information is not permitted in the URL")
     if fragment:
         yield invalid(field, unquote(fragment), "fragments are not permitted in the URL")
-    if query:
-        yield invalid(field, query, "query parameters are not permitted in the URL")
-
-
-def _check_url(url: str, *, scheme: str, user: str, host: str) -> None:
-    before, _, fragment = url.partition("#")
-    try:
-        _check_before_fragment(before, scheme=scheme, user=user, host=host)
-    except ValueError as error:
-        raise ValueError(f"parse {quoted(before)}: {error}") from None
-    try:
-        check_escapes(fragment)
-    except ValueError as error:
-        raise ValueError(f"parse {quoted(url)}: {error}") from None
-
-
-def _check_before_fragment(before: str, *, scheme: str, user: str, host: str) -> None:
-    path = before.partition("?")[0]
-    check_characters(before)
-    if path.startswith(":"):
-        raise ValueError("missing protocol scheme")
-    if not scheme and ":" in path.partition("/")[0]:
-        raise ValueError("first path segment in URL cannot contain colon")
-    check_host(host)
-    check_user(user)
-    # Go does not parse the rest of a URL without a slash after the scheme.
-    opaque = scheme and not path.startswith("/", len(scheme) + 1)
-    if not opaque:
-        check_escapes(path)
+    if parts.query:
+        yield invalid(field, parts.query, "query parameters are not permitted in the URL")
 
 
 def _service_problems(service: JSONObject, field: str) -> Iterator[FieldError]:

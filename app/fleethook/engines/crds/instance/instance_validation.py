@@ -20,7 +20,7 @@ import msgspec
 
 from fleethook.engines.crds.instance.karmada_instance import is_release, read_instance_release
 from fleethook.engines.crds.sources_and_errors import redact
-from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_request_uri
+from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_url
 from fleethook.model.formats.field_errors import (
     FieldError,
     choice_problems,
@@ -106,7 +106,7 @@ def _find_url_problems(
         return
     shown = redact(url)
     try:
-        parts = parse_request_uri(url)
+        parts = parse_url(url)
         # Fails for a lone surrogate.
         url.encode()
     except ValueError:
@@ -221,7 +221,10 @@ def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict:
         return
     namespace = as_object(karmada.get("metadata")).get("namespace")
     yield from find_http_problems(tarball.get("httpSource"), f"{FIELD}.httpSource", namespace=namespace, strict=strict)
-    yield from choice_problems(tarball.get("crdDownloadPolicy"), f"{FIELD}.crdDownloadPolicy", POLICIES)
+    policy = tarball.get("crdDownloadPolicy")
+    if policy is not None and not isinstance(policy, str):
+        yield mistyped(f"{FIELD}.crdDownloadPolicy", "a string")
+    yield from choice_problems(policy, f"{FIELD}.crdDownloadPolicy", POLICIES)
     yield from _find_local_problems(tarball.get("localSource"), f"{FIELD}.localSource")
     yield from _find_source_conflicts(tarball)
     yield from _find_version_problems(tarball)
@@ -324,7 +327,7 @@ def _parse(url: JSON) -> RequestURI | None:
     if not isinstance(url, str) or len(url) > MAX_URL:
         return None
     try:
-        return parse_request_uri(url)
+        return parse_url(url)
     except ValueError:
         return None
 
