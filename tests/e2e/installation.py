@@ -6,14 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fleethook.cluster.registration.own_webhooks import find_conditions
-from fleethook.engines.overrider.subject.workload_match_conditions import (
-    ANNOUNCED_ANNOTATION,
-    Announcement,
-    SelectedSubjects,
-    SubjectName,
-    read_announcements,
-    read_conditions,
-)
+from fleethook.engines.overrider.subject.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
+from fleethook.engines.overrider.subject.workload_match_conditions import SelectedSubjects, SubjectName, read_conditions
 from tests.e2e.cluster import Api, ControlPlane, free_port
 from tests.e2e.fleet import (
     ACCOUNT,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from fleethook.engines.overrider.subject.announcements import Announcement
 from fleethook.engines.overrider.subject.workload_match_conditions import (
-    Announcement,
     SelectedSubjects,
     SubjectName,
     list_selected,

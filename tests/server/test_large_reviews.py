@@ -13,7 +13,7 @@ from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer, Py
 from fleethook.engines.interpret.lua.lua_machine import Machine
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
-from fleethook.engines.overrider.render.workload_rendering import render_selected, select_plan
+from fleethook.engines.overrider.render.plan_selection import render_selected, select_plan
 from fleethook.engines.overrider.rules import trial_render
 from fleethook.engines.overrider.rules.overrider_validation import (
     check_fit,

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.rules.manifest_findings import check_documents
+from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.rules.overrider_validation import check_overrider
 from tests.builders import container, entry, overrider, pod_template, store_of, yurt_app_set
 

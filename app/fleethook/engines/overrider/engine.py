@@ -88,7 +88,7 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
         OwnWebhook(
             "rules.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
             ("yurtappoverriders",), {}, (NOT_DELETING,),
-            # The review announces the subject of a new overrider (`match_condition_writer.Announcer`).
+            # The review announces the subject of a new overrider (`announcements.Announcer`).
             side_effects="NoneOnDryRun",
         ),
         OwnWebhook(

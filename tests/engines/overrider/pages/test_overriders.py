@@ -27,7 +27,7 @@ from fleethook.engines.overrider.pages.overriders import (
     needs_attention,
 )
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.manifest_findings import ManifestFinding
+from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, WORKLOAD_INDEXES
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.builders import NEW_IMAGE, entry, image, overrider, patch, pool, rendered, workload, yurt_app_set

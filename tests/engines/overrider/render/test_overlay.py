@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.plan.patch_compilation import compile_patch
 from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.precompiled_patch import compile_patch
 from fleethook.engines.overrider.render.last_render import LastRender, read_last_render
 from fleethook.engines.overrider.render.overlay import matches, overlay, settle
 from fleethook.engines.overrider.render.workload_patch import render_with

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fleethook.engines.overrider.entries.entry_selection import sample_names
 from fleethook.engines.overrider.entries.entry_steps import ITEMS
 from fleethook.engines.overrider.rules.entry_rules import check_image, check_patch, image_problem, misspelled_token
-from fleethook.engines.overrider.rules.overrider_rules import check_overrider
+from fleethook.engines.overrider.rules.overrider_schema_rules import check_overrider
 from tests.builders import entry, image, overrider, patch
 from tests.hypothesis_profiles import examples
 

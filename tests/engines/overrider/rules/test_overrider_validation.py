@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.rules.manifest_findings import check_documents
+from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.rules.overrider_validation import unknown_subject
 from tests.builders import (
     API,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fleethook.engines.overrider.rules.subject_rules import MAX_TEMPLATE_VALUES
+from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.rules.trial_render import DryRun, dry_run_overrider
 from fleethook.engines.overrider.subject.subject_members import Subject
 from fleethook.model.openyurt import YURT_APP_SET

@@ -11,14 +11,17 @@ from fleethook.cluster.registration.own_webhooks import (
     find_conditions,
     webhook_configurations,
 )
-from fleethook.engines.overrider.subject.match_condition_writer import Announcer, ConditionClient, ConditionWriter
-from fleethook.engines.overrider.subject.workload_match_conditions import (
+from fleethook.engines.overrider.subject.announcements import (
     ANNOUNCED_ANNOTATION,
     Announcement,
+    Announcer,
+    read_announcements,
+)
+from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient, ConditionWriter
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     SelectedSubjects,
     SubjectName,
     list_selected,
-    read_announcements,
     read_conditions,
     select_workloads,
 )

@@ -8,19 +8,14 @@ import pytest
 from fleethook.cluster.registration.own_webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.subject.bound_subjects import (
-    announce_overrider,
     bound_subjects,
     call_on_change,
     lists_without_leader,
     runs_selection,
 )
-from fleethook.engines.overrider.subject.workload_match_conditions import (
-    Announcement,
-    SubjectName,
-)
-from fleethook.model.admission import Response
+from fleethook.engines.overrider.subject.workload_match_conditions import SubjectName
 from fleethook.settings import Settings
-from tests.builders import API, entry, overrider, request, store_of, yurt_app_set
+from tests.builders import API, entry, overrider, store_of, yurt_app_set
 
 DEMO = SubjectName("default", "YurtAppSet", "demo")
 OTHER = {"apiVersion": API, "kind": "YurtAppSet", "name": "other"}
@@ -42,32 +37,6 @@ def test_subjects_of_all_clusters_are_found() -> None:
     store = store_of(RULE, elsewhere, broken)
     other = DEMO._replace(name="other")
     assert bound_subjects(store) == {DEMO, other}
-
-
-@pytest.mark.parametrize(
-    ("fields", "announced"),
-    [
-        ({}, [Announcement(DEMO, "u-7")]),
-        ({"operation": "UPDATE", "old": RULE}, []),
-        ({"dryRun": True}, []),
-        ({"subResource": "status"}, []),
-    ],
-)
-async def test_only_a_creation_is_announced(fields: dict[str, Any], announced: list[Announcement]) -> None:
-    calls: list[Announcement] = []
-
-    async def announce(announcement: Announcement) -> None:
-        calls.append(announcement)
-
-    await announce_overrider(request(RULE, **fields), Response(allowed=True), announce=announce)
-    assert calls == announced
-
-
-async def test_a_refused_overrider_is_not_announced() -> None:
-    async def announce(announcement: Announcement) -> None:
-        raise AssertionError(announcement)
-
-    await announce_overrider(request(RULE), Response(allowed=False), announce=announce)
 
 
 def test_a_change_of_a_subject_or_of_the_configuration_is_a_call() -> None:

@@ -10,17 +10,16 @@ import pytest
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.overrider.subject.bound_subjects import announce_overrider, bound_subjects, call_on_change
+from fleethook.engines.overrider.subject.announcements import Announcement
+from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, call_on_change
 from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient
 from fleethook.engines.overrider.subject.workload_match_conditions import (
-    Announcement,
     SelectedSubjects,
     SubjectName,
     list_selected,
     select_workloads,
 )
-from fleethook.model.admission import allowed, denied
-from tests.builders import entry, overrider, request
+from tests.builders import entry, overrider
 from tests.engines.overrider.subject.configuration_server import (
     DEMO,
     NEW,
@@ -182,24 +181,6 @@ async def test_a_write_in_conflict_with_an_announcement_is_retried_without_a_war
     assert "was not written" not in caplog.text
 
 
-async def test_announce_adds_the_subject_of_a_new_overrider() -> None:
-    server = Server(configuration())
-    server.add(OTHER)
-    await announcer(server).announce(NEW)
-    assert server.listed() == {DEMO, OTHER}
-    await announcer(server).announce(NEW)
-    assert len(server.written) == 1
-
-
-async def test_an_announcement_keeps_the_subjects_that_only_the_leader_knows() -> None:
-    """The watch of this replica is late."""
-    server = Server(configuration())
-    far = SubjectName("far", "YurtAppSet", "listed")
-    server.add(far)
-    await announcer(server).announce(NEW)
-    assert server.selection() == closed(far, DEMO)
-
-
 async def test_a_replica_writes_the_first_condition_and_the_leader_keeps_its_subject() -> None:
     """The leader's watch never receives the new overrider."""
     server, now = Server(configuration()), [100.0]
@@ -287,81 +268,3 @@ async def test_a_late_watch_removes_no_stored_overrider() -> None:
     now[0] += 60
     assert not await leader.write()
     assert [read, server.listed()] == [["default"], {DEMO}]
-
-
-async def test_announce_waits_for_the_watch() -> None:
-    server, seen = Server(configuration()), asyncio.Event()
-    server.add()
-    asked: list[str] = []
-
-    async def wait(resource_version: str) -> None:
-        asked.append(resource_version)
-        await seen.wait()
-
-    announcing = asyncio.create_task(announcer(server, seen=wait).announce(NEW))
-    await settled(lambda: asked)
-    assert [asked, server.listed(), announcing.done()] == [["4"], {DEMO}, False]
-    seen.set()
-    await announcing
-    await announcer(server, seen=wait).announce(NEW)
-    assert asked == ["4"]
-
-
-async def test_reviews_of_one_replica_take_turns() -> None:
-    server = Server(configuration())
-    server.add()
-    one = announcer(server)
-    subjects = [SubjectName("default", "YurtAppSet", f"app-{number}") for number in range(20)]
-    answer = server.json
-
-    async def late(*given: Any) -> Any:
-        present = await answer(*given)
-        await asyncio.sleep(0)  # the other reviews read before this one writes
-        return present
-
-    server.json = late  # type: ignore[method-assign]
-    await asyncio.gather(*(one.announce(Announcement(subject, subject.name)) for subject in subjects))
-    assert server.listed() == set(subjects)
-    assert len(server.written) == 20
-
-
-async def test_concurrent_announcements_of_replicas_are_all_listed() -> None:
-    server = Server(configuration())
-    server.add()
-    server.meanwhile = [lambda: server.add(OTHER)]
-    await announcer(server).announce(NEW)
-    assert server.listed() == {DEMO, OTHER}
-
-
-@pytest.mark.parametrize("error", [APIError(403, "Forbidden", "may not"), UnreachableError("cut")])
-async def test_a_failed_announcement_is_logged_and_does_not_deny_the_request(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = Server(configuration())
-    server.failures = [error]
-    await announcer(server).announce(NEW)
-    assert "cannot announce the subject YurtAppSet default/demo of a new overrider" in caplog.text
-    server.add()
-    server.meanwhile = [server.add] * 5
-    await announcer(server).announce(NEW)
-    assert "other replicas keep changing the configuration" in caplog.text
-
-
-async def test_only_created_overriders_are_announced() -> None:
-    announced: list[Announcement] = []
-
-    async def announce(announcement: Announcement) -> None:
-        announced.append(announcement)
-
-    rule = overrider(entry("*"))
-    for response, fields in (
-        (denied("no"), {}), (allowed(), {"dryRun": True}), (allowed(), {"subResource": "status"}),
-        (allowed(), {"operation": "UPDATE", "old": rule}),
-    ):  # fmt: skip
-        await announce_overrider(request(rule, **fields), response, announce=announce)
-    await announce_overrider(request(overrider(subject={"kind": "Pod"})), allowed(), announce=announce)
-    assert announced == []
-    await announce_overrider(request(rule), allowed(), announce=announce)
-    rule["metadata"]["uid"] = "its-own"
-    await announce_overrider(request(rule), allowed(), announce=announce)
-    assert announced == [Announcement(DEMO, request(rule).uid), Announcement(DEMO, "its-own")]

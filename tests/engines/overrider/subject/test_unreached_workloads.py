@@ -1,20 +1,15 @@
 """Tests of orphans: workloads that lost their owner."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleethook.cluster.store import PartialBuilder, PartialObject, Store
-from fleethook.engines.overrider.controller.overrider_status import Result, rendered
-from fleethook.engines.overrider.controller.workload_decision import Decision
+from fleethook.engines.overrider.controller.overrider_conditions import ORPHANS_COMMAND
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import (
     ORPHAN_INDEXES,
-    ORPHANS_COMMAND,
-    Gaps,
     absent_pools,
-    describe_lack_of_pools,
     former_bindings,
     is_orphan,
 )
@@ -27,8 +22,6 @@ from tests.builders import (
     patch,
     store_of,
     workload,
-    yurt_app_daemon,
-    yurt_app_set,
 )
 from tests.engines.overrider.running import Fleet
 
@@ -41,72 +34,6 @@ def test_pools_of_a_v1beta1_set_without_node_pool_are_absent() -> None:
     store = store_of(node_pool("b"))
     subject = beta(pools=["c", "b", "a", "c", 7, ""])
     assert absent_pools(subject, cluster="", store=store) == ("c", "a")
-
-
-SELECTS = {"matchLabels": {"region": "east"}}
-
-
-@pytest.mark.parametrize(
-    ("subject", "text"),
-    [
-        (beta(pools=["a", "b"]), "there is no NodePool a, b, which spec.pools names"),
-        (beta(nodepoolSelector=SELECTS), "no NodePool has the labels that spec.nodepoolSelector selects"),
-        (
-            beta(pools=["a"], nodepoolSelector=SELECTS),
-            "there is no NodePool a, which spec.pools names, and no NodePool has the labels that spec.nodepoolSelector selects",
-        ),
-        (beta(), "spec.pools and spec.nodepoolSelector are empty"),
-        (yurt_app_set(pools=[]), "spec.topology.pools is empty"),
-    ],
-)
-def test_the_message_says_why_a_set_has_no_node_pool(subject: dict[str, Any], text: str) -> None:
-    absent = absent_pools(subject, cluster="", store=store_of())
-    assert describe_lack_of_pools(YURT_APP_SET, subject, absent) == f"YurtAppSet demo has no node pool: {text}"
-
-
-def test_the_message_says_why_a_daemon_has_no_node_pool() -> None:
-    subject = yurt_app_daemon()
-    assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()) == (
-        "YurtAppDaemon agent has no node pool: no NodePool has the labels that spec.nodepoolSelector selects"
-    )
-    del subject["spec"]["nodepoolSelector"]
-    assert describe_lack_of_pools(YURT_APP_DAEMON, subject, ()).endswith("no node pool: spec.nodepoolSelector is empty")
-
-
-DEMO = "YurtAppSet demo"
-RIGHT = Result("c", "Deployment", "demo-c-x", "abc", 2, Decision())
-ORPHANS = tuple(f"Deployment demo-p{number}-x in p{number}" for number in range(7))
-
-
-def test_orphans_make_the_condition_false_although_all_other_workloads_are_rendered() -> None:
-    found = rendered([RIGHT], Gaps(orphans=ORPHANS))
-    assert found[1:3] == ("False", "OrphanedWorkloads")
-    assert found.message == (
-        "1 of 1 workloads; 7 rendered workloads have no owner any more and keep their overrides: "
-        + ", ".join(ORPHANS[:5])
-        + f" and 2 more; delete them when their replacements run ('{ORPHANS_COMMAND}' lists all workloads; orphans have no owner)"
-    )
-
-
-def test_the_worst_gap_is_the_reason_and_all_are_named() -> None:
-    every = Gaps(
-        missing=("a",), overdue=True, other_version=("b",), subject=DEMO, no_controller="nobody", orphans=ORPHANS[:1]
-    )
-    found = rendered([RIGHT], every)
-    assert found[1:3] == ("False", "OwnedByOtherVersion")
-    for part in ("1 of 3 workloads", "no workload in node pool a: nobody", "in node pool b have", ORPHANS[0]):
-        assert part in found.message
-    assert rendered([RIGHT._replace(decision=Decision(problem="no"))], every).reason == "NotRendered"
-
-
-def test_every_reason_is_documented() -> None:
-    documented = (Path(__file__).parents[4] / "docs" / "overriders.md").read_text()
-    reasons = {reason for _, _, reason in Gaps().verdicts()}
-    assert len(reasons) == 5
-    assert [
-        reason for reason in reasons if f"False `{reason}`" not in documented and reason != "WorkloadsMissing"
-    ] == []
-    assert "Unknown or False `WorkloadsMissing`" in documented
 
 
 SIDE = [patch("add", "/spec/template/spec/containers/-", {"name": "side", "image": "busybox:1"})]

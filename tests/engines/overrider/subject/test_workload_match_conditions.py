@@ -1,24 +1,17 @@
 """The expressions that select workloads; in tests/e2e/test_selection.py, a real apiserver evaluates them."""
 
-from typing import Any
-
 import pytest
 
 from fleethook.cluster.registration.own_webhooks import find_conditions
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     EVERY_NAMESPACE,
-    MAX_ANNOTATION_BYTES,
     OWNED,
-    Announcement,
     SelectedSubjects,
     SubjectName,
-    read_announcements,
     read_conditions,
-    write_announcements,
     write_conditions,
 )
 from fleethook.model.openyurt import RENDERED_ANNOTATION
-from tests.engines.overrider.subject.configuration_server import NEW
 
 A, B, C = (SubjectName("a", "YurtAppSet", name) for name in ("x", "y.z", "z"))
 OTHER = SubjectName("b", "YurtAppDaemon", "x")
@@ -105,17 +98,3 @@ def test_a_selection_is_read_back() -> None:
 @pytest.mark.parametrize("text", ["false", "object.x in {'a': 1}[?request.namespace]", " in {}[?request.namespace]"])
 def test_an_expression_of_another_client_lists_no_subjects(text: str) -> None:
     assert read_conditions([text]) == SelectedSubjects()
-
-
-@pytest.mark.parametrize("text", [None, 7, "", "{", '["a"]', '[["a","b"]]', "[[[1,2,3],4]]"])
-def test_an_annotation_in_another_format_has_no_announcements(text: Any) -> None:
-    assert read_announcements(text) == ()
-
-
-def test_the_oldest_announcements_are_dropped_at_the_size_limit() -> None:
-    many = [Announcement(SubjectName("n" * 63, "YurtAppSet", f"app-{number}"), "u" * 36) for number in range(2_000)]
-    text = write_announcements(many)
-    kept = read_announcements(text)
-    assert MAX_ANNOTATION_BYTES - 200 < len(text) <= MAX_ANNOTATION_BYTES
-    assert list(kept) == many[-len(kept) :]
-    assert read_announcements(write_announcements([NEW])) == (NEW,)

@@ -15,7 +15,7 @@ from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, s
 from fleethook.engines.overrider.rollout.rollout_warning import find_rollout
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
-from fleethook.engines.overrider.rules.overrider_rules import check_immutable_fields, read_name
+from fleethook.engines.overrider.rules.overrider_schema_rules import check_immutable_fields, read_name
 from fleethook.engines.overrider.rules.overrider_validation import (
     check_fit,
     check_rules,

@@ -14,7 +14,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.render.last_render import NEVER_RENDERED, LastRender, read_last_render
-from fleethook.engines.overrider.render.workload_rendering import (
+from fleethook.engines.overrider.render.plan_selection import (
     RenderTarget,
     SelectedPlan,
     render_selected,

@@ -30,7 +30,7 @@ from fleethook.engines.overrider.commands.overrider_findings import make_overrid
 from fleethook.engines.overrider.commands.render import SubjectOption, parse_subject
 from fleethook.engines.overrider.rollout.prediction import PredictedEffect, Totals, count, predict, sum_outcomes
 from fleethook.engines.overrider.rollout.workload_effect import EFFECTS
-from fleethook.engines.overrider.rules.manifest_findings import check_documents
+from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.json import JSONObject

@@ -10,7 +10,7 @@ from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.manifest_findings import ManifestFinding, check_documents, locate_findings
+from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents, locate_findings
 from fleethook.engines.overrider.rules.overrider_validation import pools_to_check
 from fleethook.engines.overrider.subject.subject_members import Subject, find_subject
 from fleethook.model.json import JSONObject

@@ -45,7 +45,7 @@ from fleethook.engines.overrider.rollout.preview import (
     find_unaffected,
     preview,
 )
-from fleethook.engines.overrider.rules.manifest_findings import check_documents
+from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.formats.text import suggestion

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.workload_admission import has_trigger
-from fleethook.engines.overrider.controller.overrider_status import Result
+from fleethook.engines.overrider.controller.overrider_conditions import Result
 from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.controller.workload_decision import (
     Action,
@@ -30,7 +30,7 @@ from fleethook.engines.overrider.controller.workload_decision import (
     summarize_unstored,
 )
 from fleethook.engines.overrider.controller.workload_watch import Workloads
-from fleethook.engines.overrider.controller.workload_writes import Backoff, RequiredVersions
+from fleethook.engines.overrider.controller.workload_writes import MAX_CONCURRENT_OF_SUBJECT, Backoff, RequiredVersions
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of
@@ -47,8 +47,6 @@ _CHANGED_SECONDS: Final = 1.0
 _ROUNDING_SECONDS: Final = 1e-3
 # A decision about a workload takes some 30 µs, and longer if the plan of its pool is compiled.
 _DECIDED_AT_ONCE: Final = 8
-# Writes of one subject at a time, so that other subjects have their share of all writes.
-_MAX_CONCURRENT: Final = 10
 
 
 class TouchTarget(NamedTuple):
@@ -185,7 +183,7 @@ class Converger:
                 outcomes[number] = await self._converge(target, seen)
 
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(len(targets), _MAX_CONCURRENT)):
+            for _ in range(min(len(targets), MAX_CONCURRENT_OF_SUBJECT)):
                 tasks.create_task(converge_next())
         return [outcome for outcome in outcomes if outcome is not None]
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.engines.overrider.controller.overrider_status import StatusReporter
+from fleethook.engines.overrider.controller.status_and_events import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState, is_behind, reports_refusal
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER

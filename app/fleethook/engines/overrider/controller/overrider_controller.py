@@ -35,21 +35,21 @@ from fleethook.engines.overrider.controller.converge import Converger, ConvergeR
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
 from fleethook.engines.overrider.controller.openyurt_nudges import OWNER_SECONDS, OwnerWaits
-from fleethook.engines.overrider.controller.overrider_status import (
+from fleethook.engines.overrider.controller.overrider_conditions import (
+    NO_GAPS,
     Result,
-    StatusReporter,
     bound,
     conflicts,
     rendered,
     unrendered,
 )
+from fleethook.engines.overrider.controller.status_and_events import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
 from fleethook.engines.overrider.controller.workload_writes import WRITES_PER_SECOND, Backoff, RequiredVersions
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input
-from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER

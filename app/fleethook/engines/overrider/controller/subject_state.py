@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, PartialObject, StoreView
+from fleethook.engines.overrider.controller.overrider_conditions import Gaps
 from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
+from fleethook.engines.overrider.rules.missing_pools import describe_lack_of_pools
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     Binding,
     Owner,
@@ -20,13 +22,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     has_no_daemon_controller,
     pools_of_subject,
 )
-from fleethook.engines.overrider.subject.unreached_workloads import (
-    Gaps,
-    Orphan,
-    absent_pools,
-    describe_lack_of_pools,
-    is_former,
-)
+from fleethook.engines.overrider.subject.unreached_workloads import Orphan, absent_pools, is_former
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.model.openyurt import API_VERSION, NODE_POOL, YURT_APP_DAEMON

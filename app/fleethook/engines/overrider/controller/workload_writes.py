@@ -30,7 +30,9 @@ _SLICE: Final = 2
 
 # Touches per second on average, and at a time, of all subjects.
 WRITES_PER_SECOND: Final = 50.0
-_CONCURRENT: Final = 10
+_MAX_CONCURRENT: Final = 10
+# Writes of one subject at a time, so that other subjects have their share of all writes.
+MAX_CONCURRENT_OF_SUBJECT: Final = 10
 
 # Pauses of 2, 6, 18, 54 s … make four writes in the first minute, at 0, 2, 8 and 26 s, with room for 20 % of jitter.
 # The first retries come within seconds, because a webhook that restarts is unavailable only that long.
@@ -83,7 +85,7 @@ class WorkloadClient:
         self._scheduler: Final = scheduler
         self._interval: Final = 1.0 / per_second
         self._next = float("-inf")
-        self._slots: Final = asyncio.Semaphore(_CONCURRENT)
+        self._slots: Final = asyncio.Semaphore(_MAX_CONCURRENT)
         # Workloads whose touches have no answer yet.
         self._writing: Final[set[ObjectKey]] = set()
 

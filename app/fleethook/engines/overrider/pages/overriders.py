@@ -49,7 +49,7 @@ from fleethook.engines.overrider.pages.matrix import (
 )
 from fleethook.engines.overrider.pages.matrix_cells import CellView, make_service
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.manifest_findings import ManifestFinding, check_documents
+from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     OVERRIDERS_BY_SUBJECT,
     WORKLOAD_INDEXES,
@@ -143,7 +143,7 @@ def _select_conditions(stored: JSON) -> Iterator[Mapping[str, Any]]:
 
 
 _CONDITIONS: Final = ("Bound", "Rendered", "Conflict")
-"""The conditions of the controller; see `fleethook.engines.overrider.controller.overrider_status`."""
+"""The conditions of the controller; see `fleethook.engines.overrider.controller.status_and_events`."""
 
 
 router: Final = APIRouter(prefix="/overriders")

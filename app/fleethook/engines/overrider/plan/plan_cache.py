@@ -14,9 +14,9 @@ import msgspec
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation, PlanCompiler, SharedPlan
 from fleethook.engines.overrider.render.last_render import LastRender
-from fleethook.engines.overrider.render.precompiled_patch import PrecompiledPatch
 from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind

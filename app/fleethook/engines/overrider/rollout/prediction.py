@@ -15,8 +15,8 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.last_render import read_last_render
 from fleethook.engines.overrider.render.member_differences import MemberDifference
+from fleethook.engines.overrider.render.plan_selection import RenderTarget
 from fleethook.engines.overrider.render.workload_patch import render_with
-from fleethook.engines.overrider.render.workload_rendering import RenderTarget
 from fleethook.engines.overrider.rollout.workload_effect import (
     EFFECTS,
     Effect,

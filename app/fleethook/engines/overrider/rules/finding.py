@@ -13,8 +13,12 @@ _ROWS: Final = [
     for line in Path(__file__).with_name("finding_levels.txt").read_text(encoding="utf-8").splitlines()
 ]
 """Code, reason of the ``metav1.StatusCause`` (``-`` for a warning) and meaning, one in a line."""
-ERRORS: Final = {code: reason for code, reason, _ in _ROWS if reason != "-"}
+_IN_FILES: Final = "-/error-in-files"
+"""The reason of a warning that is an error in files that have the subjects."""
+ERRORS: Final = {code: reason for code, reason, _ in _ROWS if not reason.startswith("-")}
 """Codes of errors, with the reason of the ``metav1.StatusCause``."""
+ERRORS_IN_FILES: Final = {*ERRORS, *(code for code, reason, _ in _ROWS if reason == _IN_FILES)}
+"""Codes of errors in files that have the subjects."""
 MEANINGS: Final = {code: meaning for code, _, meaning in _ROWS}
 """The meaning of each code."""
 

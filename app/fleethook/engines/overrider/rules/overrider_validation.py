@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_steps import Remark
-from fleethook.engines.overrider.rules import overrider_rules
+from fleethook.engines.overrider.rules import overrider_schema_rules
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import (
     SubjectPools,
@@ -16,7 +16,7 @@ from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,
     known_pools,
 )
-from fleethook.engines.overrider.rules.subject_rules import check_template
+from fleethook.engines.overrider.rules.subject_template_rules import check_template
 from fleethook.engines.overrider.rules.trial_render import dry_run_overrider
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_members import NodePoolView, Subject, find_subject
@@ -155,7 +155,7 @@ def pools_to_check(subject: Subject, store: NodePoolView, overrider: JSONObject)
 
 def check_rules(overrider: JSONObject) -> list[Finding]:
     """Return the findings of the rules that need no subject, at most `_MAX_FINDINGS`."""
-    return [*islice(overrider_rules.check_overrider(overrider), _MAX_FINDINGS)]
+    return [*islice(overrider_schema_rules.check_overrider(overrider), _MAX_FINDINGS)]
 
 
 def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Iterator[Finding]:

@@ -14,8 +14,8 @@ from fleethook.engines.overrider.entries.entry_steps import (
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.shared_plan import SharedPlan
-from fleethook.engines.overrider.rules.app_set_rules import compare_with_topology
-from fleethook.engines.overrider.rules.subject_rules import MAX_TEMPLATE_VALUES
+from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
+from fleethook.engines.overrider.rules.tweak_and_topology_rules import compare_with_topology
 from fleethook.engines.overrider.subject.subject_members import Subject, templates_of, workload_kinds
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, SubjectError
 from fleethook.model.admission import StatusCause

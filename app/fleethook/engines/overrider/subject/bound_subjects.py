@@ -1,34 +1,19 @@
 """Finds the subjects that have an overrider. fleethook's webhook configuration selects their workloads."""
 
-import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from fleethook.cluster.registration.own_webhooks import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
-from fleethook.engines.overrider.subject.workload_match_conditions import (
-    Announcement,
-    SubjectName,
-)
-from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.engines.overrider.subject.workload_match_conditions import SubjectName
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.server.engine_server import ServerContext
-
-_log: Final = logging.getLogger(__name__)
-
-
-class Announce(Protocol):
-    """Adds the subject of an overrider to the webhook configuration, so that reviews of its workloads arrive."""
-
-    async def __call__(self, announcement: Announcement) -> None:
-        """Add the subject."""
-
 
 WEBHOOK_CONFIGURATION: Final = GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
 """The kind of the object whose annotation has the announced edits."""
@@ -38,17 +23,6 @@ def bound_subjects(store: Store) -> frozenset[SubjectName]:
     """Return the subjects that overriders are bound to, over all clusters."""
     overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
     return frozenset(name for overrider in overriders if (name := _get_subject_name(overrider)) is not None)
-
-
-async def announce_overrider(request: AdmissionRequest, response: Response, *, announce: Announce) -> None:
-    """Announce the subject of an overrider that is about to be created. The subject is immutable afterwards."""
-    if request.operation != "CREATE" or request.sub_resource or request.dry_run or not response.allowed:
-        return
-    subject = subject_of(request.object)
-    if subject is not None:
-        # kube-apiserver sets the uid of a new object before it calls webhooks.
-        uid = _get_uid(request.object) or request.uid
-        await announce(Announcement(SubjectName(request.namespace, *subject), uid))
 
 
 def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], None]:
@@ -68,10 +42,6 @@ def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], No
 
 def _is_own_configuration(key: ObjectKey) -> bool:
     return key.group_kind == WEBHOOK_CONFIGURATION and key.name == CONFIGURATION_NAME
-
-
-def _get_uid(overrider: JSONObject) -> str:
-    return str(overrider["metadata"].get("uid") or "")
 
 
 def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:

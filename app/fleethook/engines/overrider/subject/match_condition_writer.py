@@ -1,10 +1,7 @@
-"""Writes the match conditions that list the subjects with an overrider, and the announcements of new ones.
+"""Writes the match conditions that list the subjects with an overrider.
 
 `ConditionClient` reads and writes them. `ConditionWriter` keeps them up to date: the leader does this, and without the
-controller every replica, because there is no leader then. `Announcer` adds the subject of a new
-overrider before the overrider is stored. The leader would add it some milliseconds later, or after a crash when the
-next leader is elected. kube-apiserver would not send a workload that is created in between, and the controller would
-roll it out again later.
+controller every replica, because there is no leader then.
 """
 
 import asyncio
@@ -13,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError, get_object
+from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.own_webhooks import (
     BOUND_CONDITION,
@@ -22,16 +19,18 @@ from fleethook.cluster.registration.own_webhooks import (
     find_conditions,
 )
 from fleethook.cluster.registration.registrar import owns_fields, patch_object, release_fields
-from fleethook.engines.overrider.subject.workload_match_conditions import (
+from fleethook.engines.overrider.subject.announcements import (
     ANNOUNCED_ANNOTATION,
     Announcement,
+    read_announcements,
+    write_announcements,
+)
+from fleethook.engines.overrider.subject.workload_match_conditions import (
     SelectedSubjects,
     SubjectName,
     list_selected,
-    read_announcements,
     read_conditions,
     select_workloads,
-    write_announcements,
 )
 from fleethook.model.json import JSONObject
 from fleethook.patch import diff
@@ -270,101 +269,3 @@ class ConditionWriter:
     def _compute_expiry(self, found: float) -> float:
         """Return the time until which an announced subject is kept without an overrider."""
         return found + self._announced_seconds
-
-
-# The configuration was deleted or changed after it was read.
-_CONFLICTS: Final = (NOT_FOUND, CONFLICT)
-_MAX_TRIES: Final = 5
-# A part of the five seconds that kube-apiserver waits for the webhook; earlier reads take up to three.
-_MAX_SECONDS: Final = 1.5
-
-
-async def _skip_waiting(_resource_version: str) -> None:
-    """Wait for nothing."""
-
-
-class Announcer:
-    """Adds subjects to the match condition. Only the leader removes subjects."""
-
-    def __init__(
-        self,
-        client: ConditionClient,
-        subjects: Callable[[], frozenset[SubjectName]],
-        *,
-        seen: Callable[[str], Awaitable[object]] = _skip_waiting,
-    ) -> None:
-        """Prepare.
-
-        Args:
-            client: Reads and writes the condition.
-            subjects: Returns the subjects that an overrider is bound to, as far as this replica knows.
-            seen: Waits until a watch has received the configuration of a resourceVersion. kube-apiserver informs its
-                own webhook client at the same time.
-        """
-        self._client: Final = client
-        self._subjects: Final = subjects
-        self._seen: Final = seen
-        # Reviews of one replica take turns, so that only writes of other replicas cause conflicts.
-        self._turn: Final = asyncio.Lock()
-
-    async def announce(self, announcement: Announcement) -> None:
-        """Make kube-apiserver send the workloads of an overrider's subject from now on.
-
-        After a failure, which is logged, the leader adds the subject later.
-
-        Args:
-            announcement: The overrider and its subject.
-        """
-        end = asyncio.get_running_loop().time() + _MAX_SECONDS
-        written: str | None = ""
-        try:
-            async with asyncio.timeout_at(end), self._turn:
-                written = await self._try(announcement)
-            problem = "other replicas keep changing the configuration" if written is None else ""
-        except TimeoutError:
-            problem = f"no response within {_MAX_SECONDS} s"
-        except (APIError, UnreachableError) as error:
-            problem = str(error)
-        if problem:
-            subject = announcement.subject
-            _log.warning(
-                "cannot announce the subject %s %s/%s of a new overrider, the leader adds it later: %s",
-                subject.kind, subject.namespace, subject.name, problem,
-            )  # fmt: skip
-        elif written:
-            await self._wait_until_seen(written, end)
-
-    async def _wait_until_seen(self, resource_version: str, end: float) -> None:
-        """Wait for the configuration; a late watch does not fail the request."""
-        try:
-            async with asyncio.timeout_at(end):
-                await self._seen(resource_version)
-        except TimeoutError:
-            _log.info("the watch has not received the changed webhook configuration in time")
-
-    async def _try(self, announcement: Announcement) -> str | None:
-        """Return the resourceVersion of the write, ``""`` if no write was needed, None if all writes failed."""
-        for _ in range(_MAX_TRIES):
-            registered = await self._client.read()
-            if registered is None:
-                return ""
-            subjects = self._select(registered, announcement.subject)
-            if announcement in registered.announcements and registered.selects(subjects):
-                return ""
-            announcements = [*(one for one in registered.announcements if one != announcement), announcement]
-            try:
-                return await self._client.write(registered, subjects, announcements=announcements)
-            except APIError as error:
-                if error.code not in _CONFLICTS:
-                    raise
-        return None
-
-    def _select(self, registered: WorkloadWebhooks, subject: SubjectName) -> SelectedSubjects:
-        """Return the registered selection with a subject whose workloads kube-apiserver always sends."""
-        # An installer registers no list; the next leader adds the subjects that this replica does not know.
-        selection = SelectedSubjects(self._subjects()) if registered.listed is None else registered.listed
-        return (
-            selection
-            if selection.spills(subject)
-            else SelectedSubjects(selection.subjects | {subject}, selection.namespaces)
-        )

@@ -1,4 +1,4 @@
-"""The match conditions (CEL) of the webhooks for workloads, and the announcements of subjects that they will list.
+"""The match conditions (CEL) of the webhooks for workloads, which list the subjects with an overrider.
 
 They decide which workloads kube-apiserver sends.
 
@@ -15,7 +15,7 @@ import msgspec
 
 from fleethook.cluster.registration.own_webhooks import BOUND_CONDITION, build_rules, list_webhooks
 from fleethook.model.formats.labels import is_dns1123_label, is_dns1123_subdomain
-from fleethook.model.json import JSON, JSONObject
+from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import (
     RENDERED_ANNOTATION,
     SUBJECT_API_VERSIONS,
@@ -199,41 +199,3 @@ def _read_table(text: str) -> Iterator[SubjectName]:
     for namespace, subjects in table.items():
         for kind, _, name in (subject.partition("/") for subject in subjects):
             yield SubjectName(namespace, kind, name)
-
-
-ANNOUNCED_ANNOTATION: Final = "fleethook.io/announced"
-# kube-apiserver limits the annotations of an object to 256 KiB (TotalAnnotationSizeLimitB). 64 KiB hold about 700
-# overriders.
-MAX_ANNOTATION_BYTES: Final = 64 * 1024
-
-
-class Announcement(NamedTuple):
-    """An overrider that is about to be stored."""
-
-    subject: SubjectName
-    overrider: str
-    """The uid of the overrider, ``""`` if only the subject is known."""
-
-
-_decode: Final = msgspec.json.Decoder(list[Announcement]).decode
-
-
-def read_announcements(annotation: JSON) -> tuple[Announcement, ...]:
-    """Return the announcements in the annotation, oldest first; none if the annotation has another format."""
-    try:
-        return tuple(_decode(annotation)) if isinstance(annotation, str) else ()
-    except msgspec.DecodeError:
-        return ()  # another client wrote the annotation
-
-
-def write_announcements(announcements: Sequence[Announcement]) -> str:
-    """Return the value of the annotation; the oldest announcements are dropped if it would be too long."""
-    kept: list[bytes] = []
-    size = len("[]")
-    for announcement in reversed(announcements):
-        text = msgspec.json.encode(announcement)
-        size += len(text) + len(",")
-        if size > MAX_ANNOTATION_BYTES:
-            break
-        kept.append(text)
-    return f"[{b','.join(reversed(kept)).decode()}]"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.rules.subject_rules import check_subject, check_template, check_workloads
+from fleethook.engines.overrider.rules.subject_template_rules import check_subject, check_template, check_workloads
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (

@@ -9,15 +9,6 @@ from typing import Final
 
 from fleethook.api_schema import check_object
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_of
-from fleethook.engines.overrider.rules.app_set_rules import (
-    TWEAKS,
-    check_pool_patches,
-    check_selection,
-    check_topology,
-    check_tweak,
-    check_tweaks,
-    list_images,
-)
 from fleethook.engines.overrider.rules.entry_rules import (
     OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
@@ -26,7 +17,16 @@ from fleethook.engines.overrider.rules.entry_rules import (
     misspelled_tokens,
 )
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.overrider_rules import check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.overrider_schema_rules import check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.tweak_and_topology_rules import (
+    TWEAKS,
+    check_pool_patches,
+    check_selection,
+    check_topology,
+    check_tweak,
+    check_tweaks,
+    list_images,
+)
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     is_v1beta1,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.rules.app_set_rules import check_combined_tweaks
-from fleethook.engines.overrider.rules.manifest_findings import check_documents
-from fleethook.engines.overrider.rules.subject_rules import check_workloads
+from fleethook.engines.overrider.rules.findings_in_files import check_documents
+from fleethook.engines.overrider.rules.subject_template_rules import check_workloads
+from fleethook.engines.overrider.rules.tweak_and_topology_rules import check_combined_tweaks
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
     container,

@@ -1,11 +1,11 @@
-"""Tests of the patch of workloads that match their template."""
+"""Tests of the patches that plans have for workloads that match their templates."""
 
 import copy
 from typing import Any
 
-from fleethook.engines.overrider.plan.patch_compilation import compile_patch
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.last_render import read_last_render
+from fleethook.engines.overrider.plan.precompiled_patch import compile_patch
+from fleethook.engines.overrider.render.last_render import LastRender, read_last_render
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
 from fleethook.workload_schema.value_marks import PoolValues
@@ -17,6 +17,7 @@ from tests.builders import (
     images,
     mutate_workload,
     overrider,
+    patch,
     pod_template,
     rendered,
     request,
@@ -24,6 +25,35 @@ from tests.builders import (
     workload,
     yurt_app_set,
 )
+
+
+def test_a_workload_fresh_from_its_owner_takes_the_precompiled_patch() -> None:
+    rule = overrider(entry("*", items=[image("nginx", "x:1"), {"replicas": 9}]))
+    plan = compile_plan(YURT_APP_SET, SUBJECT, rule, kind="Deployment", pool="hangzhou", node_pool=None)
+    fast = compile_patch(plan)
+    assert fast is not None
+    wanted = LastRender(plan.digest, plan.undo_text)
+    operations = fast.operations_for(make_workload(), next_render=wanted, values=HANGZHOU)
+    assert operations is not None
+    paths = ["/metadata/annotations/fleethook.io~1rendered", "/metadata/annotations/fleethook.io~1undo"]
+    assert [made["path"] for made in operations] == [*paths, f"{SPEC}/containers/0/image", "/spec/replicas"]
+    other = make_workload()
+    other["spec"]["template"]["spec"]["containers"].append(container("sidecar"))
+    assert fast.operations_for(other, next_render=wanted, values=HANGZHOU) is None
+
+
+def test_a_member_that_only_a_creation_sets_is_overridden() -> None:
+    subject = yurt_app_set(template=TEMPLATE, kind="StatefulSet")
+    rule = overrider(entry("*", patches=[patch("add", "/spec/serviceName", "mine")]))
+    document = workload(template=copy.deepcopy(TEMPLATE))
+    document["kind"] = "StatefulSet"
+    document["spec"]["template"]["metadata"]["labels"] = dict(document["metadata"]["labels"])
+    store, plans = store_of(subject, rule), PlanCache()
+    for _ in range(6):
+        answer = mutate_workload(request(document), store=store, plans=plans)
+        assert answer.allowed, answer.message
+        assert apply(document, answer.patch)["spec"]["serviceName"] == "mine"
+
 
 SPEC = "/spec/template/spec"
 TEMPLATE = pod_template(containers=[container("nginx", args=["a"]), container("second")])

@@ -26,7 +26,7 @@ from fleethook.engines.overrider.rules.entry_rules import (
     replicas_problem,
 )
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.overrider_rules import SELECTOR, check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.overrider_schema_rules import SELECTOR, check_selector, is_empty_selector
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     SetSelections,

@@ -12,129 +12,26 @@ from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError, 
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
-from fleethook.cluster.status_conditions import Condition, EventRecorder, ObjectReference, Status, build_conditions
+from fleethook.cluster.status_conditions import Condition, EventRecorder, ObjectReference, build_conditions
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME, find_dropped_members
-from fleethook.engines.overrider.controller.workload_decision import Action, Decision
+from fleethook.engines.overrider.controller.overrider_conditions import (
+    BOUND,
+    CONFLICT,
+    NO_GAPS,
+    RENDERED,
+    Gaps,
+    Result,
+    count_workloads,
+    describe_orphans,
+)
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
-from fleethook.engines.overrider.subject.unreached_workloads import NO_GAPS, Gaps, describe_orphans
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.openyurt import API_VERSION, YURT_APP_OVERRIDER
 
-BOUND: Final = "Bound"
-RENDERED: Final = "Rendered"
-CONFLICT: Final = "Conflict"
-
 _MAX_POOLS: Final = 1_000
-_MAX_NAMED_FAILURES: Final = 3
-
-
-class Result(NamedTuple):
-    """The state of one workload."""
-
-    pool: str
-    kind: str
-    workload: str
-    hash: str
-    """The expected value of ``fleethook.io/rendered``, ``""`` if no entry applies to the pool."""
-    generation: int
-    decision: Decision
-
-    @property
-    def error(self) -> str:
-        """The error, ``""`` if the workload is rendered."""
-        return self.decision.problem
-
-    @property
-    def waits(self) -> bool:
-        """Whether the only error is that the owner's controller must write first."""
-        return self.decision.action is Action.WAIT
-
-    @property
-    def counts(self) -> bool:
-        """Whether the overrider applies to this workload, or an error is to be reported."""
-        return bool(self.hash or self.error)
-
-
-def bound(overrider: JSONObject, binding: Binding, effective: JSONObject, *, subject: bool) -> Condition:
-    """Return the condition `BOUND`: whether ``overrider`` is in effect.
-
-    Args:
-        overrider: The overrider of the status.
-        binding: Its subject.
-        effective: The overrider in effect for the same subject.
-        subject: Whether the subject exists.
-    """
-    name = f"{binding.group_kind.kind} {binding.name}"
-    if overrider is not effective:
-        other = effective["metadata"]["name"]
-        return Condition(BOUND, "False", "Superseded", f"YurtAppOverrider {other} is older and in effect for {name}")
-    if not subject:
-        return Condition(BOUND, "False", "SubjectNotFound", f"there is no {name} in this namespace")
-    return Condition(BOUND, "True", "SubjectFound", f"in effect for {name}")
-
-
-def unrendered(is_bound: Condition, orphans: Sequence[str] = ()) -> Condition:
-    """Return the condition `RENDERED` of an overrider that is not in effect.
-
-    Args:
-        is_bound: The condition `BOUND`, with the reason.
-        orphans: Workloads that keep earlier overrides.
-    """
-    if not orphans:
-        return Condition(RENDERED, "False", is_bound.reason, is_bound.message)
-    return Condition(RENDERED, "False", "OrphanedWorkloads", f"{is_bound.message}; {describe_orphans(orphans)}")
-
-
-def rendered(results: Sequence[Result], gaps: Gaps = NO_GAPS) -> Condition:
-    """Return the condition `RENDERED`: whether every workload matches the overrider."""
-    concerned = [result for result in results if result.counts]
-    failed = [result for result in concerned if result.error]
-    status, reason = _judge(concerned, failed, gaps)
-    right, total = _count_workloads(concerned, gaps)
-    counted = f"{right} of {total} workloads" if total else ""
-    parts = [counted, *_describe_failures(failed), *gaps.texts(), *_describe_notes(concerned)]
-    text = "; ".join(part for part in parts if part)
-    return Condition(RENDERED, status, reason, text or f"no entry selects a node pool of {gaps.subject}")
-
-
-def _count_workloads(concerned: Sequence[Result], gaps: Gaps) -> tuple[int, int]:
-    """Return the number of rendered workloads, and of workloads that should exist."""
-    right = sum(not result.error for result in concerned)
-    return right, len(concerned) + gaps.count_lacking({result.pool for result in concerned})
-
-
-def _judge(concerned: Sequence[Result], failed: Sequence[Result], gaps: Gaps) -> tuple[Status, str]:
-    waiting = [result for result in failed if result.waits]
-    lost = [result for result in failed if result.decision.lost]
-    verdicts: list[tuple[bool, Status, str]] = [
-        (len(failed) > len(waiting) + len(lost), "False", "NotRendered"),
-        (bool(lost), "False", "FieldsNotKept"),
-        *gaps.verdicts(),
-        (bool(waiting), "Unknown", "WaitingForOwner"),
-        (bool(gaps.missing), "Unknown", "WorkloadsMissing"),
-        (bool(concerned), "True", "AllRendered"),
-    ]
-    return next(((status, reason) for applies, status, reason in verdicts if applies), ("True", "NoWorkloads"))
-
-
-def _describe_failures(failed: Sequence[Result]) -> list[str]:
-    # Waiting workloads may be many, and need no action, so they come last.
-    first = sorted(failed, key=lambda result: result.waits)[:_MAX_NAMED_FAILURES]
-    shown = [f"{result.workload} in {result.pool}: {result.error}" for result in first]
-    return [*shown, f"and {len(failed) - _MAX_NAMED_FAILURES} more"] if len(failed) > _MAX_NAMED_FAILURES else shown
-
-
-def _describe_notes(concerned: Sequence[Result]) -> list[str]:
-    pointers = list(dict.fromkeys(pointer for result in concerned for pointer in result.decision.notes))
-    return [f"defaults and empty values stored otherwise than requested: {list_names(pointers)}"] if pointers else []
-
-
-def conflicts(text: str) -> tuple[Condition, ...]:
-    """Return the condition `CONFLICT` for a text about OpenYurt's settings; no condition for ``""``."""
-    return (Condition(CONFLICT, "True", "OpenYurtInterferes", text),) if text else ()
 
 
 def build_status(
@@ -150,7 +47,7 @@ def build_status(
     generation = overrider["metadata"].get("generation") or 0
     concerned = [result for result in results if result.counts]
     ranked = sorted(concerned, key=lambda one: (not one.error, one.pool, one.kind, one.workload))
-    right, total = _count_workloads(concerned, gaps)
+    right, total = count_workloads(concerned, gaps)
     return {
         "observedGeneration": generation,
         "summary": f"{right}/{total}",

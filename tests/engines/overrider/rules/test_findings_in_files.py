@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.manifests.yaml_reader import Document
-from fleethook.engines.overrider.rules.manifest_findings import (
+from fleethook.engines.overrider.rules.findings_in_files import (
     ManifestFinding,
     ManifestReport,
     check_documents,

@@ -1,17 +1,12 @@
 """Tests of the statuses and events that the controller writes, against an apiserver in memory."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 from fleethook.cluster.api_errors import APIError
+from fleethook.engines.overrider.controller.overrider_conditions import Result, rendered
 from fleethook.engines.overrider.controller.overrider_controller import OverriderController
-from fleethook.engines.overrider.controller.overrider_status import (
-    Result,
-    bound,
-    build_status,
-    rendered,
-)
-from fleethook.engines.overrider.controller.workload_decision import Action, Decision
+from fleethook.engines.overrider.controller.status_and_events import build_status
+from fleethook.engines.overrider.controller.workload_decision import Decision
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider
@@ -25,39 +20,6 @@ RULE = overrider(entry("*"), generation=3)
 
 def result(pool: str, hash_: str = "abc", error: str = "") -> Result:
     return Result(pool, "Deployment", f"demo-{pool}-x", hash_, 2, Decision(problem=error))
-
-
-def with_decision(one: Result, **facts: Any) -> Result:
-    return one._replace(decision=one.decision._replace(**facts))
-
-
-def test_the_condition_bound_has_a_reason() -> None:
-    assert bound(RULE, SUBJECT, RULE, subject=True)[1:3] == ("True", "SubjectFound")
-    assert bound(RULE, SUBJECT, RULE, subject=False)[1:3] == ("False", "SubjectNotFound")
-    older = overrider(entry("*"), name="older")
-    assert bound(RULE, SUBJECT, older, subject=True) == (
-        "Bound", "False", "Superseded", "YurtAppOverrider older is older and in effect for YurtAppSet demo",
-    )  # fmt: skip
-
-
-def test_rendered_counts_what_entries_select_and_names_the_first_failures() -> None:
-    assert rendered([]).reason == "NoWorkloads"
-    assert rendered([result("a"), result("b"), result("c", "")]).message == "2 of 2 workloads"
-    failed = [result(str(number), error="no") for number in range(5)]
-    assert rendered([result("a"), *failed]).message == (
-        "1 of 6 workloads; demo-0-x in 0: no; demo-1-x in 1: no; demo-2-x in 2: no; and 2 more"
-    )
-
-
-def test_waiting_workloads_make_rendered_unknown_and_are_named_last() -> None:
-    waiting = [with_decision(result(f"w{number}", error="waiting"), action=Action.WAIT) for number in range(3)]
-    assert rendered([result("a"), *waiting])[1:] == (
-        "Unknown", "WaitingForOwner", "1 of 4 workloads; demo-w0-x in w0: waiting; demo-w1-x in w1: waiting; demo-w2-x in w2: waiting",
-    )  # fmt: skip
-    assert rendered([*waiting, result("a", error="no")])[1:] == (
-        "False", "NotRendered",
-        "0 of 4 workloads; demo-a-x in a: no; demo-w0-x in w0: waiting; demo-w1-x in w1: waiting; and 1 more",
-    )  # fmt: skip
 
 
 def test_the_status_lists_failures_first_and_not_more_than_fits() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.rules.overrider_rules import check_overrider
+from fleethook.engines.overrider.rules.overrider_schema_rules import check_overrider
 from tests.builders import entry, image, overrider, patch
 
 FIELD = "entries[0].poolSelector"

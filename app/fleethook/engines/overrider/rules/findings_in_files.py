@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 from fleethook import api_schema
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
-from fleethook.engines.overrider.rules.app_set_rules import check_combined_tweaks
-from fleethook.engines.overrider.rules.finding import Finding, Level
+from fleethook.engines.overrider.rules.finding import ERRORS_IN_FILES, Finding, Level
 from fleethook.engines.overrider.rules.missing_pools import (
     check_selections,
     known_pools,
@@ -24,7 +23,8 @@ from fleethook.engines.overrider.rules.missing_pools import (
     selects_node_pools,
 )
 from fleethook.engines.overrider.rules.overrider_validation import check_overrider
-from fleethook.engines.overrider.rules.subject_rules import check_subject, check_workloads
+from fleethook.engines.overrider.rules.subject_template_rules import check_subject, check_workloads
+from fleethook.engines.overrider.rules.tweak_and_topology_rules import check_combined_tweaks
 from fleethook.engines.overrider.subject.subject_members import Subject, is_v1beta1, listed_pools, workload_kinds
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
@@ -47,7 +47,6 @@ _UNIQUE_KINDS: Final = frozenset({YURT_APP_OVERRIDER, NODE_POOL, *SUBJECT_KINDS}
 _UNQUOTED: Final = re.compile(r"(must be a string, not the number )(\S+)(: quote it)")
 _UNKNOWN: Final = frozenset({"unknown-kind", "unknown-field"})
 _OF_SUBJECTS: Final = frozenset({"template", "no-pools"})
-_CONTRADICTED: Final = frozenset({"unknown-subject", "unknown-pool"})
 
 
 class ManifestFinding(NamedTuple):
@@ -126,7 +125,7 @@ def _locate(
     """
     located = []
     for finding in found:
-        level: Level = "error" if finding.code in _CONTRADICTED and subjects else finding.level
+        level: Level = "error" if subjects and finding.code in ERRORS_IN_FILES else finding.level
         line = lines.line(document, finding.field)
         quoted = _quote_as_written(finding, lines.written(document, finding.field))
         located.append(ManifestFinding(level, quoted, key_of(document.object), document.source, line))
