@@ -358,7 +358,7 @@ def test_a_failing_stored_object_is_no_former_violation() -> None:
 
 
 def test_an_update_of_more_elements_than_a_rule_can_be_asked_about_answers_for_all() -> None:
-    rule = make(no_latest)
+    rule = make(no_latest, timeout=30)
     stored = pod(*["a:latest"] * MAX_CHANGES)
     updated = {**stored, "spec": {"containers": [{**one, "tty": True} for one in stored["spec"]["containers"]]}}
     answer = rule.review(updated, operation="UPDATE", old=stored)

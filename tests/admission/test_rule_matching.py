@@ -126,6 +126,25 @@ def test_a_rule_sees_what_a_control_plane_needs_only_by_name(group: str, version
     assert rule("*/*", "*").review(POD).matched
 
 
+@pytest.mark.parametrize(
+    ("declared", "api_version", "kind", "is_excepted"),
+    [
+        (("rbac.authorization.k8s.io/v1", "ClusterRole"), "rbac.authorization.k8s.io/v1", "ClusterRole", True),
+        (("v1", "Namespace"), "v1", "Namespace", True),
+        (("*/*", "*"), "networking.k8s.io/v1", "IPAddress", True),
+        (("networking.k8s.io/v1", "*"), "networking.k8s.io/v1", "IPAddress", True),
+        (("apps/v1", "Deployment"), "apps/v1", "Deployment", False),
+        (("v1", "Pod"), "v1", "Pod", False),
+    ],
+)
+def test_kube_apiserver_may_write_its_own_objects(
+    declared: tuple[str, str], api_version: str, kind: str, *, is_excepted: bool
+) -> None:
+    document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}}
+    assert rule(*declared).review(document, user={"username": "jane"}).matched
+    assert rule(*declared).review(document, user={"username": "system:apiserver"}).matched is not is_excepted
+
+
 @pytest.mark.parametrize(("operation", "matched"), [("CREATE", False), ("UPDATE", False), ("DELETE", False)])
 def test_a_rule_does_not_see_mirrors_of_static_pods(operation: Any, *, matched: bool) -> None:
     metadata = {"name": "a", "namespace": "n", "annotations": {"kubernetes.io/config.mirror": "x"}}

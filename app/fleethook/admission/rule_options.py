@@ -25,6 +25,8 @@ NOT_DELETED: Final = "request.operation != 'UPDATE' || !has(object.metadata) || 
 NO_MIRROR: Final = (
     "!(object == null ? oldObject : object).?metadata.?annotations[?'kubernetes.io/config.mirror'].hasValue()"
 )
+# kube-apiserver does not start if it cannot create its own ClusterRoles, and refuses a Service without its IPAddress.
+NOT_BY_APISERVER: Final = "request.userInfo.?username.orValue('') != 'system:apiserver'"
 SYSTEM_NAMESPACES: Final = ("kube-system", "kube-node-lease", "kube-public")
 """The namespaces that a rule sees only if it names them: the cluster could not repair itself in an outage of a rule."""
 _CONTROL_PLANE: Final = (
@@ -74,7 +76,8 @@ class Declaration(NamedTuple):
         exempt: Namespaces whose objects the rule does not see.
         object_selector: Selects by the labels of the object.
         conditions: The ``matchConditions`` by name, with those that every rule has unless it declares one of the name:
-            ``not-being-deleted``, ``not-control-plane`` for all resources, ``not-a-mirror`` for Pods.
+            ``not-being-deleted``, ``not-control-plane`` for all resources, ``not-a-mirror`` for Pods, and
+            ``not-by-apiserver`` for all others of the groups that kube-apiserver writes itself.
         failure_policy: The answer of a rule that fails.
         side_effects: Whether the rule changes something outside of the object.
         timeout: The time limit in seconds.
@@ -133,6 +136,8 @@ def declare(given: Mapping[str, Any], function_name: str, *, mutates: bool) -> D
         conditions.setdefault("not-control-plane", NO_CONTROL_PLANE)
     if (group, resource) == ("", "pods") and given["subresource"] in ("", *POD_SUBRESOURCES):
         conditions.setdefault("not-a-mirror", NO_MIRROR)
+    elif group in ("", "*") or group.endswith(".k8s.io"):
+        conditions.setdefault("not-by-apiserver", NOT_BY_APISERVER)
     selector = _read_selector("namespace_selector", given["namespace_selector"])
     if namespaces := _read_namespaces(given["namespaces"]):
         wanted = {"key": NAMESPACE_LABEL, "operator": "In", "values": [*namespaces]}

@@ -115,7 +115,7 @@ def test_webhooks_keep_the_order_of_the_rules() -> None:
     assert webhook["rules"][0]["apiGroups"] == ["*"]
     assert webhook["reinvocationPolicy"] == "IfNeeded"
     # A rule for new objects needs no condition about deletions.
-    assert [one["name"] for one in make_webhook(changes).conditions] == ["not-control-plane"]
+    assert [one["name"] for one in make_webhook(changes).conditions] == ["not-control-plane", "not-by-apiserver"]
 
 
 def checks_nothing() -> None:

@@ -34,7 +34,7 @@ PROBE_ANSWER: Final = "the server answers, as `fleethook doctor` asked"
 """The beginning of this refusal. Why the newest files do not load may follow."""
 CONTROL_PLANE: Final = "Events, Leases, APIServices, definitions, reviews of access, webhook configurations"
 """The resources that the condition `not-control-plane` excludes, for people."""
-DEFAULT_CONDITIONS: Final = frozenset({"not-being-deleted", "not-control-plane", "not-a-mirror"})
+DEFAULT_CONDITIONS: Final = frozenset({"not-being-deleted", "not-control-plane", "not-a-mirror", "not-by-apiserver"})
 """The names of the match conditions that rules have without declaring them."""
 SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 """The namespace of the servers that maintain a configuration."""
