@@ -1,14 +1,13 @@
 """A rule as servers and commands ask it."""
 
 import inspect
-import re
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fleethook.admission.existing_violations import REFUSALS, judge_update
+from fleethook.admission.existing_violations import REFUSALS, decides_itself, judge_update
 from fleethook.admission.rule_invocation import (
     Denied,
     Invocation,
@@ -26,8 +25,6 @@ from fleethook.model.admission import AdmissionRequest, Response, allowed
 Function = Callable[..., Any]
 
 NO_SETTINGS: Final[Mapping[str, Any]] = {}
-_NAMES_MORE: Final = re.compile(r"\b(oldObject|userInfo|options)\b")
-"""The variables and members of an expression that depends on more than the object."""
 
 
 class ServedRule:
@@ -71,14 +68,7 @@ class ServedRule:
         is_async = any(map(inspect.iscoroutinefunction, (function, inspect.unwrap(function))))
         self.is_async: Final = is_async and expression is None
         self.__doc__ = function.__doc__
-        # A rule about changes or callers, or one that changes something else, is not asked about the stored object.
-        named = expression is not None and _NAMES_MORE.search(expression.expression) is not None
-        self._decides_itself: Final = (
-            declaration.existing == "refuse"
-            or declaration.side_effects != "None"
-            or "old" in self.signature.names
-            or named
-        )
+        self._decides_itself: Final = decides_itself(declaration, signature.names, expression)
 
     @property
     def reads_settings(self) -> bool:
