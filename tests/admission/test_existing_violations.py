@@ -194,6 +194,11 @@ def with_added(*names: str) -> dict[str, Any]:
     return with_context(capabilities={"add": [*names]})
 
 
+def no_aliases(pod: Any) -> None:
+    if pod.spec.get("hostAliases"):
+        raise Denied(LATEST, field="spec.hostAliases[0]")
+
+
 def make(function: Any, **options: Any) -> Rule:
     return validate("v1", "Pod", **options)(function)
 
@@ -305,6 +310,7 @@ def test_an_update_does_not_answer_for_a_violation_that_the_object_had(rule: Rul
         (make(needs_probe), pod("a:1"), pod("a:1", "b:1"), f"spec.containers[1]: {LATEST}"),
         (make(no_x_in_annotation), pod(annotations={"a": "x"}), pod(annotations={"a": "xx"}), f"metadata.annotations.a: {LATEST}"),
         (make(needs_limits), limited("", tty="a"), limited(""), LATEST),
+        (make(no_aliases), with_spec(hostAliases=[{"ip": "::1"}]), with_spec(hostAliases=[{"ip": "::1"}] * 2), f"spec.hostAliases[1]: {LATEST}"),
         (make(little_memory), limited("2Gi"), limited("4Gi"), LATEST),
         (by_expression(f"oldObject == null || {ALL_FIXED}"), pod("a:latest"), pod("a:latest", annotations={"a": "b"}), LATEST),
         (by_expression(f"request.userInfo.?username.orValue('') == 'x' || {ALL_FIXED}"), pod("a:latest"), pod("b:latest"), LATEST),

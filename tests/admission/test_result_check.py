@@ -32,6 +32,7 @@ def pod(**spec: Any) -> dict[str, Any]:
         ({"path": "/spec/activeDeadlineSeconds", "value": 5}, []),
         ({"path": "/spec/tolerations", "value": [{"operator": "Exists"}]}, []),
         ({"path": "/metadata/labels", "value": {"a": "b"}}, []),
+        ({"path": "/spec/priorityClassName", "value": ""}, []),  # as a missing member
         ({"path": "/spec/hostNetwork", "value": True}, ["/spec/hostNetwork: may not change in an UPDATE"]),
         (
             {"path": "/spec/containers/0/command", "value": ["a"]},

@@ -5,6 +5,7 @@ a violation that the update does not add would keep the object as it is for ever
 """
 
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -233,13 +234,14 @@ def _list_elements(
             yield from _list_elements(value, as_object(others), (*path, name))
         elif isinstance(value, list) and _has_objects(value):
             others = others if isinstance(others, list) else []
-            known, named = set(map(_encode, others)), {as_text(as_object(one).get("name")): one for one in others}
+            left, named = Counter(map(_encode, others)), {as_text(as_object(one).get("name")): one for one in others}
             for index, element in enumerate(value):
                 own = as_text(as_object(element).get("name"))
                 same = [named[own]] if own and own in named else []
                 if not own and len(others) == len(value):
                     same = [others[index]]
-                if _encode(element) not in known:
+                left[_encode(element)] -= 1  # The list may have equal elements, of which one is new.
+                if left[_encode(element)] < 0:
                     yield (*path, name), index, element, same
 
 

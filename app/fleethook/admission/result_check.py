@@ -14,6 +14,7 @@ from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
 from fleethook.patch.pointer import escape
 from fleethook.patch.pointer import format_tokens as format_pointer
+from fleethook.workload_schema.defaults import set_defaults
 from fleethook.workload_schema.pod_rules import check_metadata
 from fleethook.workload_schema.structural_schema import OWN_MEMBERS
 
@@ -73,7 +74,11 @@ def find_faults(
     metadata, old = as_object(document.get("metadata")), as_object(request.old_object)
     own: JSONObject = {name: document[name] for name in OWN_MEMBERS if name in document}
     found = _check_members({**_omit_shared(document, former), **own}, definitions)
-    return [*found, *_check_metadata(kind, metadata), *(_find_immutable(kind, document, old) if old else ())]
+    return [
+        *found,
+        *_check_metadata(kind, metadata),
+        *(_find_immutable(kind, set_defaults(document), set_defaults(dict(old))) if old else ()),
+    ]
 
 
 def _omit_shared(value: JSON, former: JSON) -> JSON:
