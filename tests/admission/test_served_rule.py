@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, mutate, validate
+from fleethook.admission.store_parameter import FIND_NOTHING
 from fleethook.admission.tested_rule import Surroundings, ask_in_order, build_request
 from tests.admission.test_tested_rule import POD, default_seccomp, needs_owner
 
 
 async def test_a_plain_function_can_be_awaited_too() -> None:
     request = build_request({**POD, "metadata": {"name": "b"}}, None, operation="CREATE")
-    assert (await default_seccomp.answer_async(request)).patch
+    assert (await default_seccomp.decide(request, FIND_NOTHING, {}))[0].patch
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
@@ -46,7 +47,7 @@ def test_no_error_of_a_rule_escapes(error: BaseException, kind: str) -> None:
     request = build_request(POD, None, operation="CREATE")
     answers = list[Any]()
     # Ctrl+C reaches the main thread alone, so a rule in another one has raised the error itself.
-    thread = threading.Thread(target=lambda: answers.append(asyncio.run(one.answer_async(request))))
+    thread = threading.Thread(target=lambda: answers.append(asyncio.run(one.decide(request, FIND_NOTHING, {}))[0]))
     thread.start()
     thread.join()
     assert [answer.code for answer in answers] == [500]
@@ -240,7 +241,7 @@ async def test_an_expression_decides_for_a_coroutine_too() -> None:
         pass
 
     request = build_request(POD, None, operation="CREATE")
-    assert (await refuses.answer_async(request)).message == "no"
+    assert (await refuses.decide(request, FIND_NOTHING, {}))[0].message == "no"
     assert not refuses.is_async
 
 

@@ -18,11 +18,13 @@ from fleethook.admission.rule_invocation import (
 )
 from fleethook.admission.rule_matching import bind_variables, find_template, place_refusal, show_template
 from fleethook.admission.rule_options import Declaration
-from fleethook.admission.store_parameter import FIND_NOTHING, Lookup
+from fleethook.admission.store_parameter import Lookup
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 
 Function = Callable[..., Any]
+Decided = tuple[Response, Invocation | None]
+"""An answer, and the call of the function for it."""
 
 NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
@@ -75,22 +77,8 @@ class ServedRule:
         """Whether the function has the parameter ``settings``."""
         return "settings" in self.signature.names
 
-    def answer(
-        self, request: AdmissionRequest, *, lookup: Lookup = FIND_NOTHING, settings: Mapping[str, Any] = NO_SETTINGS
-    ) -> Response:
-        """Answer a review with a plain function or an expression, as `answer_async` does."""
-        return run_at_once(self.decide(request, lookup, settings))[0]
-
-    async def answer_async(
-        self, request: AdmissionRequest, *, lookup: Lookup = FIND_NOTHING, settings: Mapping[str, Any] = NO_SETTINGS
-    ) -> Response:
-        """Answer a review; a failure is answered under the failure policy."""
-        return (await self.decide(request, lookup, settings))[0]
-
-    async def decide(
-        self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]
-    ) -> tuple[Response, Invocation | None]:
-        """Return the answer to a review, with the call of the function for it."""
+    async def decide(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
+        """Answer a review. A failure is answered under the failure policy."""
         answer, invocation = await self._ask(request, lookup, settings)
         if answer.allowed or request.operation != "UPDATE" or answer.reason not in REFUSALS or self._decides_itself:
             return answer, invocation
@@ -102,21 +90,16 @@ class ServedRule:
 
         return await judge_update(self.declaration, request, answer, ask), invocation
 
-    async def _ask(
-        self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]
-    ) -> tuple[Response, Invocation | None]:
-        """Return the answer to a request, with the call of the function for it."""
+    async def _ask(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
         if not (template := find_template(self.declaration, request)):
-            return await self._ask_about_object(request, lookup, settings)
+            return await self._call_rule(request, lookup, settings)
         shown = show_template(request, template)
         if shown is None:
             return allowed(), None
-        answer, invocation = await self._ask_about_object(shown, lookup, settings)
+        answer, invocation = await self._call_rule(shown, lookup, settings)
         return place_refusal(answer, template) if answer.reason in REFUSALS else answer, invocation
 
-    async def _ask_about_object(
-        self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]
-    ) -> tuple[Response, Invocation | None]:
+    async def _call_rule(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
         invocation = None
         try:
             if self.expression is not None:

@@ -15,7 +15,7 @@ from fleethook.admission.attribute_access import to_plain
 from fleethook.admission.result_check import TOLERATED, list_added_faults
 from fleethook.admission.rule_invocation import Invocation
 from fleethook.admission.rule_matching import choose_resource, find_mismatch, list_targets
-from fleethook.admission.served_rule import NO_SETTINGS, ServedRule, run_at_once
+from fleethook.admission.served_rule import NO_SETTINGS, Decided, ServedRule, run_at_once
 from fleethook.admission.store_parameter import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.typed_objects import PLAIN
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
@@ -150,9 +150,6 @@ class _Caller(threading.Thread):
 _idle: Final[list[_Caller]] = []
 
 
-_Decided = tuple[Response, Invocation | None]
-
-
 def ask_in_order(
     rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings, *, has_defaults: bool = False
 ) -> Iterator[tuple[Rule, AdmissionRequest, Review]]:
@@ -203,20 +200,20 @@ def _find_unasked(rule: Rule, request: AdmissionRequest, around: Surroundings) -
     return _make_review(allowed(), request.object, reason=mismatch) if mismatch else None
 
 
-def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings) -> list[_Decided]:
+def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Surroundings) -> list[Decided]:
     """Return the answers with the calls of the functions; that of a failed rule after the time limit, as a server.
 
     A thread asks all rules, one after the other, because a change of threads takes longer than a usual rule.
     """
     if not rules:
         return []
-    results, context, is_given_up = SimpleQueue[_Decided | BaseException](), copy_context(), threading.Event()
+    results, context, is_given_up = SimpleQueue[Decided | BaseException](), copy_context(), threading.Event()
 
     def run_all() -> None:
         for rule in rules:
             if is_given_up.is_set():
                 return
-            run: Callable[[Coroutine[Any, Any, _Decided]], _Decided] = asyncio.run if rule.is_async else run_at_once
+            run: Callable[[Coroutine[Any, Any, Decided]], Decided] = asyncio.run if rule.is_async else run_at_once
             try:
                 results.put(context.copy().run(run, rule.decide(request, around.lookup, around.settings)))
             except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
@@ -224,7 +221,7 @@ def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Su
 
     caller = _idle.pop() if _idle else _Caller()
     caller.calls.put(run_all)
-    found = list[_Decided]()
+    found = list[Decided]()
     for number, rule in enumerate(rules, 1):
         try:
             result = results.get(timeout=rule.declaration.timeout)

@@ -261,8 +261,8 @@ def make_gauge(consumers: Consumers | None) -> Collector:
     return Gauges("fleethook_rule_workspaces", text, read, "state")
 
 
-Answer = Callable[[AdmissionRequest, str], Response | Awaitable[Response]]
-"""Answers a review of a workspace."""
+Answer = Callable[..., Response | Awaitable[Response]]
+"""Answers a review of a workspace, which it gets as the second argument."""
 
 
 class ConsumerEndpoint(AdmissionEndpoint):
@@ -270,7 +270,7 @@ class ConsumerEndpoint(AdmissionEndpoint):
 
     def __init__(self, path: str, *, consumers: Consumers, answer: Answer, **rest: Any) -> None:
         """Prepare; ``rest`` as in `AdmissionEndpoint`."""
-        super().__init__(path, _answer_nothing, restored=True, **rest)
+        super().__init__(path, answer, restored=True, **rest)
         self._consumers: Final = consumers
         self._answer_consumer: Final = answer
 
@@ -286,10 +286,6 @@ class ConsumerEndpoint(AdmissionEndpoint):
 
     def _answer_request(self, request: AdmissionRequest, cluster: str) -> Response | Awaitable[Response]:
         return self._answer_consumer(request, cluster)
-
-
-def _answer_nothing(_: AdmissionRequest) -> Response:
-    raise AssertionError("a consumer's review has another handler")
 
 
 def make_consumer_route(path: str, summary: str, *, consumers: Consumers, answer: Answer) -> ReviewRoute:

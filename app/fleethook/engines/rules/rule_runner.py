@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from fleethook.admission.rule_matching import find_rule_mismatch
+from fleethook.admission.served_rule import run_at_once
 from fleethook.admission.store_parameter import Lookup
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER
@@ -89,7 +89,7 @@ class RuleRunner:
         if problem := missing or ("" if is_inline else self._describe_overload(lookup.cluster)):
             return rule.fail(f"{rule.place}: {problem}")
         if is_inline:
-            return rule.answer(request, lookup=lookup, settings=self._settings)
+            return self._answer_now(request, lookup)
         return self._wait(request, lookup)
 
     def _describe_overload(self, cluster: str) -> str:
@@ -99,11 +99,17 @@ class RuleRunner:
             return f"{MAX_OF_WORKSPACE} calls of the rule for this workspace run or wait already"
         return ""
 
+    def _answer_now(self, request: AdmissionRequest, lookup: Lookup) -> Response:
+        return run_at_once(self.rule.decide(request, lookup, self._settings))[0]
+
+    async def _answer_later(self, request: AdmissionRequest, lookup: Lookup) -> Response:
+        return (await self.rule.decide(request, lookup, self._settings))[0]
+
     def _start(self, request: AdmissionRequest, lookup: Lookup) -> asyncio.Future[Response]:
         if self.rule.is_async:
-            work = self.rule.answer_async(request, lookup=lookup, settings=self._settings)
+            work = self._answer_later(request, lookup)
             return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._find_loop()))
-        return self._threads.run(partial(self.rule.answer, request, lookup=lookup, settings=self._settings))
+        return self._threads.run(self._answer_now, request, lookup)
 
     async def _wait(self, request: AdmissionRequest, lookup: Lookup) -> Response:
         self._waiting += 1

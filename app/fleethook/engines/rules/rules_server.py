@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from prometheus_client.registry import Collector
 
@@ -30,7 +30,7 @@ from fleethook.engines.rules.consumer_workspaces import Consumers, make_gauge
 from fleethook.engines.rules.consumer_workspaces import list_resources as list_consumed
 from fleethook.engines.rules.rule_runner import RuleRunner, make_rule_route
 from fleethook.engines.rules.rules_settings import RulesSettings
-from fleethook.model.admission import AdmissionRequest, Response
+from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.python_files import find_modules
@@ -100,7 +100,6 @@ class RulesServer(EngineServer):
         except RuleError as error:
             raise EngineStartError(str(error)) from error
         self._runners: Final = {path: RuleRunner(rule, settings.rule_settings) for path, rule in self.rules.items()}
-        self._has_refused = False  # Logged once for each version of the files.
         self._consumers: Final = self._make_consumers()
         self.leads = settings.registers_rules and self._consumers is not None
         self.problem = ""
@@ -166,22 +165,11 @@ class RulesServer(EngineServer):
         if not self._paths:
             return []
         summary = "Leave objects for which this replica has no rule to the failure policy"
-        unknown = make_admission_route(UNKNOWN_RULE, summary, _deny_unasked, prepare=self._refuse_unknown)
+        unknown = make_admission_route(UNKNOWN_RULE, summary, _refuse_unknown, prepare=_refuse_unknown)
         return [*map(self._make_route, self.rules), unknown]
 
     def _make_route(self, path: str) -> ReviewRoute:
         return make_rule_route(path, self._runners, self.context, self._consumers)
-
-    def _refuse_unknown(self, request: AdmissionRequest) -> None:
-        """Raise StaleError: a response with a verdict would decide in place of the failure policy."""
-        problem = (
-            f"this replica has no such rule for {request.kind.kind}: its files are older or newer than those of the "
-            "replica that registered the webhook"
-        )
-        if not self._has_refused:
-            self._has_refused = True
-            _log.warning("a review is left to its failure policy: %s", problem)
-        raise StaleError(problem)
 
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""
@@ -223,7 +211,6 @@ class RulesServer(EngineServer):
                     runner.problem = self.problem
                 return
             self.problem = ""
-            self._has_refused = False
             for path, rule in self.rules.items():
                 former = self._runners.get(path)
                 self._runners[path] = RuleRunner(rule, self._settings.rule_settings)
@@ -235,8 +222,12 @@ class RulesServer(EngineServer):
             _log.info("admission rules reloaded: %s", ", ".join(one.name for one in self.rules.values()))
 
 
-def _deny_unasked(_: AdmissionRequest) -> Response:
-    raise AssertionError("the preparation refuses each review")
+def _refuse_unknown(request: AdmissionRequest) -> NoReturn:
+    """Raise StaleError: a response with a verdict would decide in place of the failure policy."""
+    raise StaleError(
+        f"this replica has no such rule for {request.kind.kind}: its files are older or newer than those of the "
+        "replica that registered the webhook"
+    )
 
 
 def find_path(rule: Rule) -> str:

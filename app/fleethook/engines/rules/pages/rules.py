@@ -21,8 +21,7 @@ from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
 from fleethook.console.pages.overview import find_stopped
-from fleethook.console.rendering import Context, describe_age, find_context, render
-from fleethook.console.server_state import SamplerState
+from fleethook.console.rendering import Context, find_context, render
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.model.kcp import API_BINDING
 
@@ -158,10 +157,6 @@ async def find_rules(request: Request) -> list[RuleView]:
     return [rule._replace(calls=count_calls(counted.reviews, rule.path)) for rule in rules]
 
 
-_QUIET_SECONDS: Final = 3600.0
-"""Until a rule without a call is worth a line: many clusters write objects of a rule only a few times a day."""
-
-
 def _is_used(context: ConsoleContext) -> bool:
     """Return whether the files have rules, or the cluster calls some."""
     if context.rules is not None or context.settings.kcp_export is not None or _list_definitions(context):
@@ -169,27 +164,15 @@ def _is_used(context: ConsoleContext) -> bool:
     return any(map(is_ours, context.list_configurations()))
 
 
-def list_rule_lines(rules: Iterable[RuleView], *, has_cluster: bool, watched: float) -> list[AttentionLine]:
-    """Return a line for each rule that fails or is never called.
-
-    Args:
-        rules: The rules.
-        has_cluster: Whether the registrations of a cluster are known.
-        watched: Seconds for which the calls of the server have been read.
-    """
-    return [line for rule in rules for line in _judge(rule, has_cluster=has_cluster, watched=watched)]
-
-
-def _judge(one: RuleView, *, has_cluster: bool, watched: float) -> Iterator[AttentionLine]:
-    about = f"Rule {one.name}"
-    if one.calls is not None and one.calls.failed:
-        reason = f"it failed in {one.calls.failed} of {one.calls.total} reviews since the server started"
-        yield AttentionLine("failing", about, reason, one.address)
-    if has_cluster and one.place and not one.registrations:
-        yield AttentionLine("warning", about, "it never fires: no webhook configuration calls it", one.address)
-    elif one.registrations and one.calls is not None and not one.calls.total and watched >= _QUIET_SECONDS:
-        reason = f"it has not fired since the server started, at least {describe_age(watched)} ago"
-        yield AttentionLine("warning", about, reason, one.address)
+def list_rule_lines(rules: Iterable[RuleView], *, has_cluster: bool) -> Iterator[AttentionLine]:
+    """Yield a line for each rule that fails or is never called; ``has_cluster`` if registrations are known."""
+    for one in rules:
+        about = f"Rule {one.name}"
+        if one.calls is not None and one.calls.failed:
+            reason = f"it failed in {one.calls.failed} of {one.calls.total} reviews since the server started"
+            yield AttentionLine("failing", about, reason, one.address)
+        if has_cluster and one.place and not one.registrations:
+            yield AttentionLine("warning", about, "it never fires: no webhook configuration calls it", one.address)
 
 
 async def find_attention(request: Request) -> Attention:
@@ -208,9 +191,7 @@ async def find_attention(request: Request) -> Attention:
     ]
     if not _list_definitions(context) and not context.store.has(MUTATING) and not context.store.has(VALIDATING):
         return Attention(lines)
-    state = SamplerState() if context.sampler is None else context.sampler.find()
-    watched = (state.sampled_at or 0.0) - state.increases[0].start if state.increases else 0.0
-    lines += list_rule_lines(await find_rules(request), has_cluster=context.cluster is not None, watched=watched)
+    lines += list_rule_lines(await find_rules(request), has_cluster=context.cluster is not None)
     return Attention(lines)
 
 
