@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.archive.crd_content import Tree, YAMLBudget, read_object
+from fleethook.engines.crds.archive.crd_content_and_limits import Tree, YAMLBudget, read_object
 from fleethook.engines.crds.archive.crd_patches import build_patches, build_values, substitute
 from fleethook.engines.crds.instance.karmada_instance import webhook_name
-from fleethook.engines.crds.sources_and_errors import CRDsError
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())
 

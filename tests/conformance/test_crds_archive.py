@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.archive.crd_content import name_patched_crd
+from fleethook.engines.crds.archive.crd_content_and_limits import name_patched_crd
 from fleethook.engines.crds.archive.tarball_unpacking import unpack
-from fleethook.engines.crds.sources_and_errors import CRDsError
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError
 from tests.engines.crds.tarballs import build, member, pack, small, tar
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_archive.yaml").read_text())

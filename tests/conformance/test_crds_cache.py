@@ -9,7 +9,7 @@ import yaml
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.cache.tarball_cache import Origin as CacheOrigin
-from fleethook.engines.crds.sources_and_errors import CRDsError, Policy, TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Policy, TarballSource
 from tests.engines.crds.fetching import bring
 from tests.engines.crds.origin import hangs_up, says, serving, tarball
 from tests.engines.crds.tarballs import build, small

@@ -11,9 +11,9 @@ from fleethook.engines.crds.controller.instance_status import (
     report_failed,
     report_prepared,
 )
+from fleethook.engines.crds.download_policy import Fetched
 from fleethook.engines.crds.instance.karmada_instance import build_release_patch, cascades_deletion, needs_reconcile
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
-from fleethook.engines.crds.tarball_fetch import Fetched
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 
 CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("crds_controller.yaml").read_text())
 FETCHED = Fetched("downloaded", "key", Path("/c"), "ab" * 32, 90, "https://m/c", "https://m/c", "", 1, 0.1, ())

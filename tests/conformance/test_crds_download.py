@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.download.transfer import Downloaded
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.download.retries_and_mirrors import Downloaded
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.downloading import BODY, fetched
 from tests.engines.crds.origin import Answer, Origin, proxying, says, serving
 

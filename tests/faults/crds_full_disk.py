@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.sources_and_errors import CRDsError, Policy, TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Policy, TarballSource
 from tests.engines.crds.fetching import bring
 
 

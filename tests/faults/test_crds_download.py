@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.download import http_requests
-from fleethook.engines.crds.download.transfer import download
-from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.download import connections_and_timeouts
+from fleethook.engines.crds.download.retries_and_mirrors import download
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import (
     Answer,
@@ -178,7 +178,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
 
         def attempts(seconds: float) -> int:
             """Fetch with an idle limit from an origin that stalls once and then sends everything."""
-            monkeypatch.setattr(http_requests, "IDLE_SECONDS", seconds)
+            monkeypatch.setattr(connections_and_timeouts, "IDLE_SECONDS", seconds)
             origin.asked.clear()
             origin.answer = in_turn(stalls, tarball(BODY))
             into.unlink(missing_ok=True)
@@ -187,7 +187,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
         assert with_patience(attempts, lambda attempts: attempts == 2) == 2
         into.unlink()
         origin.answer = silent
-        monkeypatch.setattr(http_requests, "IDLE_SECONDS", 0.3)
+        monkeypatch.setattr(connections_and_timeouts, "IDLE_SECONDS", 0.3)
         assert "no data arrived in time" in str(refused(origin, into, Exit.NETWORK))
 
 

@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleethook.cluster.certificates.certificate_files import new_authority
-from fleethook.engines.crds.download.transfer import download
-from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.download.retries_and_mirrors import download
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import head, proxying, redirects, serving, tarball
 from tests.hook_server import Certificate

@@ -1,7 +1,7 @@
 """Ends a command with a message and an exit code: for invalid arguments, Ctrl-C, and failed writes to standard output.
 
 Exit codes: 0 success; 1 the check failed; 2 invalid arguments or unreadable input. Those of ``fleethook crds`` are in
-`fleethook.engines.crds.sources_and_errors`.
+`fleethook.engines.crds.redaction_and_exit_codes`.
 """
 
 import contextlib

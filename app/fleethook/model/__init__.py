@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from fleethook.model import admission, karmada, operator
+    from fleethook.model import admission, crd_tarball, karmada
     from fleethook.model.formats.quantity import Quantity
     from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
     from fleethook.model.json import JSON, JSONObject
@@ -22,9 +22,9 @@ __all__ = [
     "JSONObject",
     "Quantity",
     "admission",
+    "crd_tarball",
     "gvk_of",
     "karmada",
-    "operator",
     "parse_api_version",
 ]
 

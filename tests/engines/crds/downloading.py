@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.download.transfer import Downloaded, download
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, TarballSource
+from fleethook.engines.crds.download.retries_and_mirrors import Downloaded, download
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource
 from tests.engines.crds.origin import Origin
 
 BODY = gzip.compress(random.Random(3).randbytes(200_000), mtime=0)

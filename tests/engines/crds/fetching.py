@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.download.transfer import download
-from fleethook.engines.crds.sources_and_errors import Policy, TarballSource
-from fleethook.engines.crds.tarball_fetch import Fetched, fetch
+from fleethook.engines.crds.download.retries_and_mirrors import download
+from fleethook.engines.crds.download_policy import Fetched, fetch
+from fleethook.engines.crds.redaction_and_exit_codes import Policy, TarballSource
 from tests.engines.crds.origin import serving, tarball
 
 ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEVER

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 import msgspec
 
 from fleethook.cluster.store import Index
-from fleethook.model import karmada, kcp, openyurt, operator
+from fleethook.model import crd_tarball, karmada, kcp, openyurt
 from fleethook.model.admission import DesiredMeta
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -277,7 +277,9 @@ INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 """The resources that the interpret engine reads, besides `karmada_config`."""
 
 
-KARMADAS: Final = WatchedResource(operator.GROUP, operator.VERSION, "karmadas", operator.KARMADA.kind, decode_object)
+KARMADAS: Final = WatchedResource(
+    crd_tarball.GROUP, crd_tarball.VERSION, "karmadas", crd_tarball.KARMADA.kind, decode_object
+)
 """The resource that the controller for CRD tarballs reads."""
 
 

@@ -30,15 +30,15 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for Karmada instances, in their order in a configuration."""
     from fleethook.cluster.registration import paths
     from fleethook.cluster.registration.own_webhooks import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
-    from fleethook.model import operator
+    from fleethook.model.crd_tarball import GROUP, VERSION
 
     return (
         OwnWebhook(
-            "defaults.karmada.crds.fleethook.io", MUTATING, paths.MUTATE_KARMADA, operator.GROUP, operator.VERSION,
+            "defaults.karmada.crds.fleethook.io", MUTATING, paths.MUTATE_KARMADA, GROUP, VERSION,
             ("karmadas",), {}, (NOT_DELETING,),
         ),
         OwnWebhook(
-            "rules.karmada.crds.fleethook.io", VALIDATING, paths.VALIDATE_KARMADA, operator.GROUP, operator.VERSION,
+            "rules.karmada.crds.fleethook.io", VALIDATING, paths.VALIDATE_KARMADA, GROUP, VERSION,
             ("karmadas",), {}, (NOT_DELETING,),
         ),
     )  # fmt: skip
@@ -46,7 +46,7 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
 
 def make_probe(name: str) -> Probe:
     """Return a dry run of an instance with this name and a URL that admission refuses."""
-    from fleethook.model.operator import GROUP, VERSION
+    from fleethook.model.crd_tarball import GROUP, VERSION
 
     body = {
         "apiVersion": f"{GROUP}/{VERSION}",

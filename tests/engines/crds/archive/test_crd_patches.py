@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.crd_content import Tree
+from fleethook.engines.crds.archive.crd_content_and_limits import Tree
 from fleethook.engines.crds.archive.crd_patches import (
     CA_BUNDLE,
     NAME,
@@ -24,7 +24,7 @@ from fleethook.engines.crds.archive.crd_patches import (
     render_tree,
     substitute,
 )
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, patch, small
 
 AUTHORITY = new_authority(now=datetime.now(UTC))

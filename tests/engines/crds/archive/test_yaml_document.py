@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits, YAMLBudget, YAMLDocument, read_document
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.archive.crd_content_and_limits import (
+    LIMITS,
+    ArchiveLimits,
+    YAMLBudget,
+    YAMLDocument,
+    read_document,
+)
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 
 
 def read(text: str, **limits: int) -> YAMLDocument:

@@ -11,7 +11,7 @@ import pytest
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL, ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin, select_removable
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.tarballs import build, dotted, release, small
 from tests.waiting import NET
 

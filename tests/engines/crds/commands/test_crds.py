@@ -12,7 +12,7 @@ import yaml
 from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.engines.crds.commands.crds import parse_age, parse_size
 from fleethook.engines.crds.instance.instance_validation import find_problems
-from fleethook.engines.crds.sources_and_errors import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import TarballSource
 from tests.engines.crds.origin import Origin, endless, serving, tarball
 from tests.engines.crds.tarballs import GROUPS, build, release, small
 

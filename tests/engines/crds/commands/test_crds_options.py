@@ -9,8 +9,8 @@ from fleethook.engines.crds.commands.crds_options import (
     exit_on_error,
     select_sources,
 )
-from fleethook.engines.crds.instance.source_selection import SelectedSource
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy
+from fleethook.engines.crds.instance.source_and_secrets import SelectedSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy
 from tests.cli.conftest import WriteYAML
 
 

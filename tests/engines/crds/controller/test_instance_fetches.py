@@ -17,12 +17,11 @@ from fleethook.engines.crds.controller.instance_fetches import (
     Reach,
     SharedCall,
     SingleFlight,
-    apply_secrets,
     build_downloader,
 )
-from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
-from fleethook.engines.crds.tarball_fetch import Fetched, fetch
+from fleethook.engines.crds.download_policy import Fetched, fetch
+from fleethook.engines.crds.instance.source_and_secrets import select_source
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import CURRENT
 from fleethook.work.threads_and_gc import DaemonThreads
@@ -136,66 +135,6 @@ async def test_a_fetch_and_its_downloads_have_spans(small_origin: Origin, tmp_pa
 
 
 URL = "https://h/crds.tar.gz"
-
-
-def resolved(secrets: dict[str, dict[str, bytes]], **members: Any) -> TarballSource:
-    karmada = {"spec": {"crdTarball": {"httpSource": {"url": URL, **members}}}}
-    return apply_secrets(select_source(karmada, version="v1.10.0"), secrets)
-
-
-@pytest.mark.parametrize(
-    ("data", "credentials"),
-    [
-        ({"username": b"u", "password": b"p\n"}, Credentials(username="u", password="p")),
-        ({"token": b"t"}, Credentials(headers=(("Authorization", "Bearer t"),))),
-        ({"token": b"t", "username": b"u", "password": b"p"}, Credentials(headers=(("Authorization", "Bearer t"),))),
-        ({"tls.crt": b"c", "tls.key": b"k"}, Credentials(client_certificate_pem=b"c", client_key_pem=b"k")),
-        (
-            {"tls.crt": b"c", "tls.key": b"k", "username": b"u", "password": b"p"},
-            Credentials(username="u", password="p", client_certificate_pem=b"c", client_key_pem=b"k"),
-        ),
-    ],
-)
-def test_credentials_are_read_by_the_keys_of_their_type(data: dict[str, bytes], credentials: Credentials) -> None:
-    assert resolved({"s": data}, secretRef={"name": "s"}) == TarballSource(URL, credentials=credentials)
-
-
-def test_authorities_and_the_user_of_a_proxy_have_secrets_of_their_own() -> None:
-    found = resolved(
-        {"c": {"ca.crt": b"pem"}, "p": {"username": b"a@b", "password": b"x/y:z"}},
-        caSecretRef={"name": "c"},
-        proxy={"proxyURL": "http://old:user@proxy:8080", "secretRef": {"name": "p"}},
-    )
-    assert found == TarballSource(URL, ca_pem=b"pem", proxy_url="http://a%40b:x%2Fy%3Az@proxy:8080")
-
-
-@pytest.mark.parametrize(
-    ("url", "with_user"),
-    [
-        ("HTTP://p", "HTTP://u:p@p"), ("socks5://p:1080/", "socks5://u:p@p:1080/"), ("http://[::1]:1?a@b/", "http://u:p@[::1]:1?a@b/"),
-        ("http://℀/", "http://u:p@℀/"),
-    ],
-)  # fmt: skip
-def test_any_proxy_gets_its_user(url: str, with_user: str) -> None:
-    proxy = {"proxyURL": url, "secretRef": {"name": "s"}}
-    assert resolved({"s": {"username": b"u", "password": b"p"}}, proxy=proxy).proxy_url == with_user
-
-
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        ({}, "the Secret s has none of username and password, token, or tls.crt and tls.key"),
-        ({"username": b"hunter2"}, "the Secret s has no password"),
-        ({"username": b"hunter2", "password": b""}, "the Secret s has no password"),
-        ({"tls.crt": b"hunter2"}, "the Secret s has no tls.key"),
-        ({"token": b"hunter2\r\nX-Other: 1"}, "the Secret s: token must be one line of printable text"),
-        ({"token": b"hunter2\xff"}, "the Secret s: token must be one line of printable text"),
-    ],
-)
-def test_a_missing_key_is_named_and_values_are_not(data: dict[str, bytes], text: str) -> None:
-    with pytest.raises(CRDsError) as caught:
-        resolved({"s": data}, secretRef={"name": "s"})
-    assert (str(caught.value), caught.value.exit, caught.value.transient) == (text, Exit.USAGE, False)
 
 
 BODY = build(small())

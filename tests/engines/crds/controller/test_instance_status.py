@@ -9,8 +9,8 @@ from fleethook.engines.crds.controller.instance_status import (
     report_invalid,
     report_prepared,
 )
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
-from fleethook.engines.crds.tarball_fetch import Fetched, Result
+from fleethook.engines.crds.download_policy import Fetched, Result
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 
 SHA = "ab" * 32
 

@@ -22,9 +22,9 @@ from fleethook.engines.crds.controller.instance_status import (
     status_patch,
 )
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
-from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.engines.crds.instance.source_and_secrets import select_source
+from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.json import JSONObject
-from fleethook.model.operator import KARMADA
 from fleethook.patch import merge_patch
 from fleethook.tracing.spans import StartRoot
 from tests.cluster.object_server import ObjectServer

@@ -13,7 +13,7 @@ from fleethook.engines.crds.download.download_errors import (
     make_status_error,
     make_timeout_error,
 )
-from fleethook.engines.crds.sources_and_errors import Exit
+from fleethook.engines.crds.redaction_and_exit_codes import Exit
 from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 
 POOL: Any = None

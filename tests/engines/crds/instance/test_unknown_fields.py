@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.engines.crds.crds_server import validate_karmada
 from fleethook.engines.crds.instance.instance_validation import find_unknown_fields
-from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.engines.crds.instance.source_and_secrets import select_source
 from tests.cli.commands import invoke
 from tests.engines.crds.test_crds_server import karmada, review_of
 

@@ -24,7 +24,7 @@ from fleethook.engines.crds.pages.crds import (
     describe_instances,
     list_instance_lines,
 )
-from fleethook.engines.crds.sources_and_errors import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import TarballSource
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from fleethook.engines.crds.archive.crd_content import (
+from fleethook.engines.crds.archive.crd_content_and_limits import (
     LIMITS,
     ArchiveLimits,
     Tree,
@@ -19,7 +19,7 @@ from fleethook.engines.crds.archive.crd_content import (
     read_object,
 )
 from fleethook.engines.crds.instance.karmada_instance import webhook_name
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.labels import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from fleethook.engines.crds.archive.crd_content import (
+from fleethook.engines.crds.archive.crd_content_and_limits import (
     LIMITS,
     TOP,
     ArchiveLimits,
@@ -34,7 +34,7 @@ from fleethook.engines.crds.archive.crd_content import (
     advise,
     show_name,
 )
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 
 _PIECE: Final = 64 * 1024
 _GZIP_ONLY: Final = 31  # zlib: 15 bits of window, and 16 for "a gzip header and trailer, nothing else"

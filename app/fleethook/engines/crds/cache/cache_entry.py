@@ -15,9 +15,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.engines.crds.archive.crd_content import ArchiveLimits
+from fleethook.engines.crds.archive.crd_content_and_limits import ArchiveLimits
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 
 RECORD: Final = ".meta.json"
 TARBALL: Final = "crds.tar.gz"

@@ -21,7 +21,7 @@ import msgspec
 import platformdirs
 
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.crd_content import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.crd_content_and_limits import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_entry import (
     RECORD,
     TARBALL,
@@ -34,7 +34,7 @@ from fleethook.engines.crds.cache.cache_entry import (
     translate_os_errors,
     write_record,
 )
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 
 LOCK_SECONDS: Final = 30.0
 """Longest wait for the lock, which is held for a rename or for reading one entry, never during a download."""

@@ -14,7 +14,7 @@ from fleethook.cli.output.text_output import show_download, write_document, writ
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.crd_content import TarballManifest, Tree, describe
+from fleethook.engines.crds.archive.crd_content_and_limits import TarballManifest, Tree, describe
 from fleethook.engines.crds.archive.crd_patches import (
     build_patches,
     build_values,
@@ -36,12 +36,12 @@ from fleethook.engines.crds.commands.crds_options import (
     show,
     warn,
 )
-from fleethook.engines.crds.download.transfer import download
-from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, TarballSource, redact
-from fleethook.engines.crds.tarball_fetch import Fetched, import_file
+from fleethook.engines.crds.download.retries_and_mirrors import download
+from fleethook.engines.crds.download_policy import Fetched, import_file
+from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, select_source
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
+from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.operator import KARMADA
 
 
 def fetch(

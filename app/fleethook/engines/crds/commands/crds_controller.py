@@ -29,7 +29,7 @@ from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.controller.instance_fetches import FetchOptions, Reach
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.instance.karmada_instance import parse_release
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import Check, health_routes
 from fleethook.server.log import LogLines, choose_format, configure_logging

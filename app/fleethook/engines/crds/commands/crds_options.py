@@ -15,11 +15,11 @@ from fleethook.cli.inputs.manifests import find_unused, read_objects
 from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
-from fleethook.engines.crds.instance.karmada_instance import build_release_url, is_release, parse_release
-from fleethook.engines.crds.instance.source_selection import SelectedSource, select_source
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy, TarballSource, redact
-from fleethook.engines.crds.tarball_fetch import Fetched, fetch
-from fleethook.model.operator import KARMADA, SHA256_FORM
+from fleethook.engines.crds.download_policy import Fetched, fetch
+from fleethook.engines.crds.instance.karmada_instance import is_release, parse_release
+from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, build_release_url, select_source
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy, TarballSource, redact
+from fleethook.model.crd_tarball import KARMADA, SHA256_FORM
 
 
 @contextlib.contextmanager
@@ -150,7 +150,7 @@ def fetch_chosen(
     """Fetch a tarball with the options of a command, which take precedence over the source, and print its warnings.
 
     Raises:
-        CRDsError: As `fleethook.engines.crds.tarball_fetch.fetch`; USAGE if only a controller reads the tarball.
+        CRDsError: As `fleethook.engines.crds.download_policy.fetch`; USAGE if only a controller reads the tarball.
     """
     warn(chosen.warnings)
     check_reach(chosen)

@@ -6,46 +6,34 @@ the cache is always complete.
 """
 
 import asyncio
-import base64
-import binascii
 import errno
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
-from urllib.parse import quote
 
-import msgspec
-
-from fleethook.cluster.api_errors import APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.kubernetes.watched_resources import api_path
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.download.http_requests import Validators
-from fleethook.engines.crds.download.transfer import Downloaded, Downloader, Progress, TarballFile, download
-from fleethook.engines.crds.instance.source_selection import SelectedSource
-from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
-from fleethook.engines.crds.tarball_fetch import Fetched, fetch
+from fleethook.engines.crds.download.connections_and_timeouts import Validators
+from fleethook.engines.crds.download.retries_and_mirrors import Downloaded, Downloader, Progress, TarballFile, download
+from fleethook.engines.crds.download_policy import Fetched, fetch
+from fleethook.engines.crds.instance.source_and_secrets import (
+    ReadSecret,
+    SelectedSource,
+    apply_secrets,
+    read_secret,
+    read_secrets,
+)
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource
 from fleethook.limits import CallLimit
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import StartRoot, enter_span
 from fleethook.work.threads_and_gc import DaemonThreads
-
-SecretData = Mapping[str, bytes]
-"""``data`` of a Secret, decoded."""
-
-# The keys of the types kubernetes.io/basic-auth and kubernetes.io/tls, and the usual key of a token.
-_USERNAME: Final = "username"
-_PASSWORD: Final = "password"  # noqa: S105 - the name of a key
-_TOKEN: Final = "token"  # noqa: S105 - the name of a key
-_CERTIFICATE: Final = "tls.crt"
-_KEY: Final = "tls.key"
-_AUTHORITIES: Final = "ca.crt"
 
 
 class Reach(NamedTuple):
@@ -57,84 +45,6 @@ class Reach(NamedTuple):
     """The only allowed hosts; empty for any."""
     local: Path | None = None
     """The directory of local tarballs; None allows no local tarball."""
-
-
-def apply_secrets(chosen: SelectedSource, secrets: Mapping[str, SecretData]) -> TarballSource:
-    """Return the source with the values of its Secrets.
-
-    Args:
-        chosen: The source of the tarball; its references name the Secrets.
-        secrets: Data of these Secrets by name.
-
-    Raises:
-        CRDsError: A Secret is missing, or lacks a required key. The message has no value of a Secret.
-    """
-    source, names = chosen.source, chosen.references
-    if names.authorities:
-        source = source._replace(ca_pem=_read_key(secrets, names.authorities, _AUTHORITIES))
-    if names.credentials:
-        source = source._replace(credentials=_read_credentials(secrets, names.credentials))
-    if names.proxy:
-        username = _read_text(secrets, names.proxy, _USERNAME)
-        password = _read_text(secrets, names.proxy, _PASSWORD)
-        source = source._replace(proxy_url=_insert_user(source.proxy_url, username, password))
-    return source
-
-
-def _read_credentials(secrets: Mapping[str, SecretData], name: str) -> Credentials:
-    data = _get_secret(secrets, name)
-    credentials = Credentials()
-    if _TOKEN in data:
-        credentials = credentials._replace(headers=(("Authorization", f"Bearer {_read_text(secrets, name, _TOKEN)}"),))
-    elif _USERNAME in data or _PASSWORD in data:
-        credentials = credentials._replace(
-            username=_read_text(secrets, name, _USERNAME), password=_read_text(secrets, name, _PASSWORD)
-        )
-    if _CERTIFICATE in data or _KEY in data:
-        credentials = credentials._replace(
-            client_certificate_pem=_read_key(secrets, name, _CERTIFICATE), client_key_pem=_read_key(secrets, name, _KEY)
-        )
-    if credentials == Credentials():
-        keys = f"{_USERNAME} and {_PASSWORD}, {_TOKEN}, or {_CERTIFICATE} and {_KEY}"
-        raise CRDsError(Exit.USAGE, f"the Secret {name} has none of {keys}")
-    return credentials
-
-
-def _get_secret(secrets: Mapping[str, SecretData], name: str) -> SecretData:
-    if name not in secrets:
-        # Transient: a user may create it soon.
-        raise CRDsError(Exit.USAGE, f"there is no Secret {name}", transient=True)
-    return secrets[name]
-
-
-def _read_key(secrets: Mapping[str, SecretData], name: str, key: str) -> bytes:
-    value = _get_secret(secrets, name).get(key)
-    if not value:
-        raise CRDsError(Exit.USAGE, f"the Secret {name} has no {key}")
-    return value
-
-
-def _read_text(secrets: Mapping[str, SecretData], name: str, key: str) -> str:
-    try:
-        # Editors end the last line with a line break, which is not a part of the value.
-        text = _read_key(secrets, name, key).decode().removesuffix("\n")
-    except UnicodeDecodeError:
-        text = ""
-    if not text or not text.isprintable():
-        raise CRDsError(Exit.USAGE, f"the Secret {name}: {key} must be one line of printable text")
-    return text
-
-
-def _insert_user(url: str, username: str, password: str) -> str:
-    # Not urllib.parse: validation admits URLs as Go parses them, and Python's parser refuses some of these.
-    scheme, rest = url.split("//", 1)
-    end = min(position for position in (rest.find("/"), rest.find("?"), len(rest)) if position >= 0)
-    host = rest[:end].rpartition("@")[2]
-    return f"{scheme}//{quote(username, safe='')}:{quote(password, safe='')}@{host}{rest[end:]}"
-
-
-ReadSecret = Callable[[str], JSONObject | None]
-"""Returns a Secret in the namespace of an instance by name, or None without one. It blocks."""
 
 
 def build_downloader(
@@ -165,7 +75,7 @@ def build_downloader(
         if chosen.local is not None:
             return _copy_local(Path(chosen.local.path), reach.local, into, source)
         return download(
-            apply_secrets(chosen, _read_secrets(chosen, read_secret)),
+            apply_secrets(chosen, read_secrets(chosen, read_secret)),
             into,
             validators=validators,
             progress=progress,
@@ -195,22 +105,6 @@ def _copy_local(path: Path, allowed: Path | None, into: Path, source: TarballSou
     with TarballFile(into, max_bytes=source.max_bytes) as file:
         file.add(data)
         return Downloaded(True, file.finish(), file.size, Validators(), source.url, 0)
-
-
-def _read_secrets(chosen: SelectedSource, read_secret: ReadSecret) -> Mapping[str, Mapping[str, bytes]]:
-    found = {name: read_secret(name) for name in set(chosen.references) if name}
-    return {name: _decode_data(secret) for name, secret in found.items() if secret is not None}
-
-
-def _decode_data(secret: JSONObject) -> Mapping[str, bytes]:
-    return {name: _decode_base64(value) for name, value in as_object(secret.get("data")).items()}
-
-
-def _decode_base64(value: JSON) -> bytes:
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        return b""
 
 
 class FetchOptions(NamedTuple):
@@ -297,24 +191,9 @@ class SingleFlight(Generic[T]):
             future.exception()  # Marks it as retrieved: there may be no waiter any more.
 
 
-async def read_secret(connection: Connection, namespace: str, name: str) -> JSONObject | None:
-    """Return a Secret in the namespace of an instance, or None without one.
-
-    Raises:
-        CRDsError: USAGE if reading is forbidden, NETWORK without a response. The message has no value of the Secret.
-    """
-    path = f"{api_path('', 'v1')}/namespaces/{namespace}/secrets/{name}"
-    try:
-        return await get_object(connection, path)
-    except APIError as error:
-        raise CRDsError(Exit.USAGE, f"cannot read secrets/{name}: {error}", transient=True) from None
-    except (UnreachableError, msgspec.DecodeError) as error:
-        raise CRDsError(Exit.NETWORK, f"cannot read secrets/{name}: {error}", transient=True) from None
-
-
 READING: Final = 2
 """Tarballs in memory, and threads that verify them; namespaces take turns. The limits of
-`fleethook.engines.crds.archive.crd_content` bound the work for one: 120 MiB and 2 s of CPU time."""
+`fleethook.engines.crds.archive.crd_content_and_limits` bound the work for one: 120 MiB and 2 s of CPU time."""
 
 
 class Fetcher:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
-from fleethook.cluster.status_conditions import Condition, build_conditions
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
-from fleethook.engines.crds.tarball_fetch import Fetched, Result
+from fleethook.cluster.status_conditions import Condition, build_conditions, read_condition
+from fleethook.engines.crds.download_policy import Fetched, Result
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSONObject, as_list, as_object
 
@@ -108,6 +108,12 @@ def report_invalid(error: CRDsError) -> FetchOutcome:
         Condition(PREPARED, "False", "SourceInvalid", text),
         Event("Warning", "ValidationError", text),
     )
+
+
+def needs_event(karmada: JSONObject, outcome: FetchOutcome) -> bool:
+    """Return whether to record an event: for each failure, and for a success that the conditions do not report yet."""
+    before = read_condition(as_object(karmada.get("status")).get("conditions"), PREPARED)
+    return not (outcome.succeeded and outcome.event.level == "Normal" and before == outcome.prepared[1:])
 
 
 def shorten(text: str) -> str:

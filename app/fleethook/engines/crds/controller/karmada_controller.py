@@ -37,6 +37,7 @@ from fleethook.engines.crds.controller.instance_status import (
     READY,
     Event,
     FetchOutcome,
+    needs_event,
     report_deletion,
     report_download,
     report_failed,
@@ -53,10 +54,10 @@ from fleethook.engines.crds.instance.karmada_instance import (
     is_suspended,
     needs_reconcile,
 )
-from fleethook.engines.crds.instance.source_selection import select_source
-from fleethook.engines.crds.sources_and_errors import CRDsError, redact
+from fleethook.engines.crds.instance.source_and_secrets import select_source
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, redact
+from fleethook.model.crd_tarball import API_VERSION, KARMADA
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.operator import API_VERSION, KARMADA
 from fleethook.tracing.spans import StartRoot
 from fleethook.work.queue import WorkQueue
 from fleethook.work.threads_and_gc import DaemonThreads
@@ -203,7 +204,8 @@ class KarmadaController:
         if done is None or not known:
             done = _Reconciled(generation, await self._fetch(key, karmada))
             self._reconciled[key] = done
-            await self._record_fetch(key, karmada, done.outcome)
+            if needs_event(karmada, done.outcome):
+                await self._record_event(key, karmada, done.outcome.event)
         outcome = done.outcome
         found = (outcome.prepared,) if self._options.beside else (outcome.ready, outcome.prepared)
         await self._write_conditions(key, found, generation=generation)
@@ -237,13 +239,6 @@ class KarmadaController:
         return report_prepared(fetched._replace(warnings=(*chosen.warnings, *fetched.warnings)))
 
     # --- Conditions and events ----------------------------------------------------------------------------------------
-
-    async def _record_fetch(self, key: ObjectKey, karmada: JSONObject, outcome: FetchOutcome) -> None:
-        """Record an event for each failure, and for a success that the conditions do not report yet."""
-        before = read_condition(_get_conditions(karmada), PREPARED)
-        if outcome.succeeded and outcome.event.level == "Normal" and before == outcome.prepared[1:]:
-            return
-        await self._record_event(key, karmada, outcome.event)
 
     async def _record_event(self, key: ObjectKey, karmada: JSONObject, event: Event) -> None:
         about = ObjectReference(

@@ -12,7 +12,7 @@ from typing import Final
 
 from urllib3 import exceptions
 
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from fleethook.outbound.certificate_trust import UNKNOWN_AUTHORITY
 

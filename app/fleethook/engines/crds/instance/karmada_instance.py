@@ -16,10 +16,9 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, Policy
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 
-_URL: Final = "https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _IDENTIFIERS: Final = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
 _SEMANTIC: Final = re.compile(
@@ -47,11 +46,6 @@ def parse_release(version: str) -> str:
         text = f"unexpected karmada invalid version <nil>: {version!r} is not a semantic version such as v1.10.0"
         raise CRDsError(Exit.USAGE, text)
     return f"v{_COMMITS.split(found['version'], maxsplit=1)[0]}"
-
-
-def build_release_url(release: str) -> str:
-    """Return the URL of a release's tarball."""
-    return _URL.format(version=release)
 
 
 # Components with Karmada's version. The others (etcd, kube-apiserver, kube-controller-manager) have their own versions.

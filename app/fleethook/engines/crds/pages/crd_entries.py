@@ -6,10 +6,10 @@ These functions read disks and archives, so they run in a thread. The limits of 
 from typing import Final, NamedTuple
 
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.crd_content import TarballManifest
+from fleethook.engines.crds.archive.crd_content_and_limits import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, redact
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.model.formats.text import escape
 
 _READING: Final = "reading the cache"

@@ -20,7 +20,7 @@ from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.instance.instance_validation import is_chosen_by_version
 from fleethook.engines.crds.instance.karmada_instance import read_instance_release
-from fleethook.engines.crds.instance.source_selection import select_source
+from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.engines.crds.pages.crd_entries import (
     EntryView,
     describe_entry,
@@ -28,10 +28,10 @@ from fleethook.engines.crds.pages.crd_entries import (
     list_files,
     read_content,
 )
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, redact
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
+from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
-from fleethook.model.operator import KARMADA
 
 MAX_CONDITIONS: Final = 20
 KARMADA_RESOURCE: Final = "karmadas.operator.karmada.io"

@@ -26,7 +26,7 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers, parse_url
 
 from fleethook.engines.crds.download.download_errors import AttemptError
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, TarballSource, redact
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
 from fleethook.outbound.addresses_and_proxies import PrivateAddressError, is_private, refuse_private_number
 from fleethook.outbound.certificate_trust import TrustError, create_context
 

@@ -13,9 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import ProtocolError
 
 from fleethook.cluster.certificates.certificate_files import issue_serving, new_authority
-from fleethook.engines.crds.download import http_requests
-from fleethook.engines.crds.download.download_errors import AttemptError
-from fleethook.engines.crds.download.http_requests import (
+from fleethook.engines.crds.download import connections_and_timeouts
+from fleethook.engines.crds.download.connections_and_timeouts import (
     DownloadDeadline,
     DownloadRequest,
     build_tls_context,
@@ -23,7 +22,8 @@ from fleethook.engines.crds.download.http_requests import (
     parse_address,
     send_request,
 )
-from fleethook.engines.crds.sources_and_errors import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.download.download_errors import AttemptError
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
 from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection
@@ -60,7 +60,7 @@ def test_the_checked_address_is_dialled_and_no_other(
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     # Only this address counts as public here.
-    monkeypatch.setattr(http_requests, "is_private", lambda address: address != "127.0.0.1")
+    monkeypatch.setattr(connections_and_timeouts, "is_private", lambda address: address != "127.0.0.1")
     with serving(says(b"ok")) as origin:
         request = request_to(f"http://crds.test:{origin.port}/", allow_private=False)
         assert get(request, deadline) == (200, b"ok")

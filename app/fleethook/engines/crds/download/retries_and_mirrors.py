@@ -17,14 +17,7 @@ from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
-from fleethook.engines.crds.download.download_errors import (
-    AttemptError,
-    classify_error,
-    make_retryable,
-    make_status_error,
-    make_timeout_error,
-)
-from fleethook.engines.crds.download.http_requests import (
+from fleethook.engines.crds.download.connections_and_timeouts import (
     DownloadDeadline,
     DownloadRequest,
     Hop,
@@ -38,7 +31,14 @@ from fleethook.engines.crds.download.http_requests import (
     refuse_private_literal,
     send_request,
 )
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit, TarballSource, redact
+from fleethook.engines.crds.download.download_errors import (
+    AttemptError,
+    classify_error,
+    make_retryable,
+    make_status_error,
+    make_timeout_error,
+)
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
 from fleethook.outbound.addresses_and_proxies import choose_proxy
 from fleethook.tracing.spans import child_span
 

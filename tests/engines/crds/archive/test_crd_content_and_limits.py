@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from fleethook.engines.crds.archive.crd_content import (
+from fleethook.engines.crds.archive.crd_content_and_limits import (
     ArchiveLimits,
     Content,
     Names,
     describe,
 )
 from fleethook.engines.crds.archive.tarball_unpacking import verify
-from fleethook.engines.crds.sources_and_errors import CRDsError, Exit
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, members, patch, small
 
 DIRECTORIES = {"crds", "crds/bases", "crds/patches"}

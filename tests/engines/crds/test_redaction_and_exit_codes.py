@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.sources_and_errors import TarballSource, redact
+from fleethook.engines.crds.redaction_and_exit_codes import TarballSource, redact
 
 
 @pytest.mark.parametrize(
