@@ -82,6 +82,19 @@ def test_a_review_needs_an_object_and_an_operation(document: Any, operation: Any
         default_seccomp.review(document, operation=operation)
 
 
+@pytest.mark.parametrize(("api_version", "kind"), [("v1", "Pod"), ("example.com/v1", "Widget")])
+def test_a_rule_gets_metadata_without_null(api_version: str, kind: str) -> None:
+    """kube-apiserver decodes them, and a chart of Helm writes null for an empty value."""
+
+    @validate("*/*", "*")
+    def refuses(request: Any) -> None:
+        raise Denied(f"{dict(request.labels)} {request.object.metadata.get('annotations')} {request.namespace!r}")
+
+    metadata = {"name": "a", "namespace": None, "labels": {"a": None}, "annotations": None}
+    answer = refuses.review({"apiVersion": api_version, "kind": kind, "metadata": metadata})
+    assert answer.message == "{'a': ''} None ''"
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -342,8 +342,8 @@ def build_request(  # noqa: PLR0913 - as `Rule.review`
         kind=Kind(group, version, kind),
         resource=find_resource(shown, rules, resource, subresource),
         sub_resource=subresource,
-        name=metadata.get("name", "") if name is None else name,
-        namespace=metadata.get("name" if is_namespace else "namespace", ""),
+        name=(metadata.get("name") or "") if name is None else name,
+        namespace=metadata.get("name" if is_namespace else "namespace") or "",
         user_info=_encode(user or {}),
         object_raw=_encode(None if operation == "DELETE" else document),
         old_object_raw=_encode(stored),
@@ -369,10 +369,10 @@ def find_resource(document: JSONObject, rules: Iterable[Rule], resource: str = "
 def _check_metadata(metadata: Any) -> Mapping[str, Any]:
     """Return the metadata; raises ValueError for those that kube-apiserver never sends."""
     given = as_object(metadata)
-    members = {name: given.get(name, "") for name in ("name", "generateName", "namespace")}
+    members = {name: given.get(name) for name in ("name", "generateName", "namespace")}
     for each in ("labels", "annotations"):
         members.update({f"{each}/{name}": text for name, text in as_object(given.get(each)).items()})
-    wrong = next((name for name, text in members.items() if not isinstance(text, str)), None)
+    wrong = next((name for name, text in members.items() if not isinstance(text, str | None)), None)
     if wrong is not None:
         raise ValueError(f"/metadata/{wrong} is {members[wrong]!r}: give a text, in YAML with quotes")
     return given

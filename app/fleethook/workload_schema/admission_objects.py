@@ -122,11 +122,11 @@ def _lacks(value: JSON, path: Sequence[str]) -> bool:
 
 def decode(document: JSONObject, version: CustomVersion | None) -> JSONObject:
     """Return an object with its defaults, as kube-apiserver decodes it, also after a change of a webhook."""
+    if isinstance(document.get("metadata"), dict):
+        document = {**document, "metadata": normalize_struct(METADATA, document["metadata"])}
     if version is None:
         return set_defaults(document)
     own = {name: document[name] for name in OWN_MEMBERS if name in document}
-    if isinstance(own.get("metadata"), dict):
-        own["metadata"] = normalize_struct(METADATA, own["metadata"])
     shown = set_schema_defaults(document, version.schema, prune=True) if version.schema else document
     return {**shown, **own}
 
