@@ -35,7 +35,7 @@ async def test_a_refused_connection_is_named(tmp_path: Path) -> None:
 
 async def test_an_invalid_url_is_named(tmp_path: Path) -> None:
     async with Connection(write_kubeconfig(tmp_path, server="https://127.0.0.1:99999")) as connection:
-        with pytest.raises(UnreachableError, match=r"^https://127\.0\.0\.1:99999: no valid URL of a server: "):
+        with pytest.raises(UnreachableError, match=r"^https://127\.0\.0\.1:99999: this is no URL of an apiserver: "):
             await connection.json("GET", "/version")
 
 

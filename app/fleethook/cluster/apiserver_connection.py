@@ -163,7 +163,11 @@ class Connection:
 
     async def json(self, method: str, path: str, **rest: JSON) -> JSON:
         """Send a request as `request` does and return the decoded JSON of the response."""
-        return msgspec.json.decode(await self.request(method, path, **rest))
+        text = await self.request(method, path, **rest)
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise UnreachableError(f"{self.host}{path}: {_NO_SERVER}: the answer is no JSON: {error}") from error
 
     @contextlib.asynccontextmanager
     async def lines(self, path: str, *, query: Mapping[str, str], idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -235,13 +239,16 @@ class Connection:
         raise APIError(401, "Unauthorized", text)
 
 
+_NO_SERVER: Final = "this is no URL of an apiserver: correct it in the kubeconfig"
+
+
 def _describe(error: BaseException) -> str:
     """Return why a server did not answer. The HTTP client names its own arguments instead of a refused connection."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
     if cause is not None and not isinstance(cause, ssl.SSLError) and (cause.errno or 0) > 0:
         return os.strerror(cause.errno or 0).lower()
-    if isinstance(error, aiohttp.InvalidURL):
-        return "no valid URL of a server: correct it in the kubeconfig"
+    if isinstance(error, aiohttp.InvalidURL | aiohttp.TooManyRedirects):
+        return _NO_SERVER
     return str(error) or type(error).__name__
 
 

@@ -74,7 +74,8 @@ def doctor(
     try:
         found = asyncio.run(examine())
     except (APIError, UnreachableError) as error:
-        least = "; the least right is to list webhook configurations" if isinstance(error, APIError) else ""
+        is_refused = kcp_export is None and isinstance(error, APIError) and error.code == FORBIDDEN
+        least = "; the least right is to list webhook configurations" if is_refused else ""
         fail(f"cannot examine the cluster, so nothing is known about an outage: {error}{least}")
     if output is Output.JSON:
         write_json([one._asdict() for one in found])

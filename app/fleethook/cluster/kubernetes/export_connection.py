@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from fleethook.cluster.api_errors import GONE, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.model.json import JSON, as_object, as_text, list_objects
@@ -86,7 +84,7 @@ class ExportConnection(Connection):
         """Return the connection to the virtual workspace, None without a consumer; raises as `request`."""
         async with self._opening:
             if self._behind is None:
-                slices = msgspec.json.decode(await super().request("GET", SLICES))
+                slices = await self.json("GET", SLICES)
                 urls = list_urls(slices, self._export)
                 if len(urls) > 1:
                     raise UnreachableError(

@@ -86,7 +86,7 @@ def apply_rules(
         target = cluster.find() if cluster.is_given else KubeconfigContext(find_default_cluster(None, None))
         try:
             asyncio.run(_apply_to_cluster(trials, target, namespace, kcp_export))
-        except UnreachableError as error:
+        except (APIError, UnreachableError) as error:
             fail(f"cannot read the cluster: {error}")
     trials.note_unasked()
     report.finish(trials.errors)
