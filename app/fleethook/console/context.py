@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from fleethook.console.reviews.search_and_replay import ReviewReplay
 
 
-def read_clock() -> datetime:
-    """Return the time in UTC."""
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, eq=False)
 class ConsoleContext:
     """The objects and options of a console.
@@ -74,7 +69,7 @@ class ConsoleContext:
     rules: ManifestSource | None = None
     rule_files: tuple[Path, ...] = ()
     settings: Settings = field(default_factory=Settings)
-    clock: Callable[[], datetime] = read_clock
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def kubectl(self, *words: str) -> str:
         """Return a kubectl command on the cluster of the source, or on that of the user if the source is files."""

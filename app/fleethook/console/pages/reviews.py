@@ -154,7 +154,7 @@ def describe_review(entry: RecordEntry) -> ReviewDetail:
         changes=list_changes(document, outcome.patch),
         result=None if outcome.result is None else show_value(outcome.result, MAX_CHARACTERS),
         calls=[_describe_call(call) for call in record.calls],
-        review=format_json(document, MAX_CHARACTERS),
+        review=shorten(_dump(document), MAX_CHARACTERS),
         redacted=record.redacted,
     )
 
@@ -202,11 +202,6 @@ def _show_answer(raw: msgspec.Raw) -> ShownValue:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = bytes(raw).decode(errors="replace")
     return show_value(value, _MAX_ANSWER)
-
-
-def format_json(value: JSON, limit: int) -> str:
-    """Return a value as indented JSON, cut to a number of characters."""
-    return shorten(_dump(value), limit)
 
 
 def _dump(value: JSON) -> str:

@@ -44,7 +44,6 @@ from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
 from fleethook.server.reviews.admission_endpoint import ReviewHandler, ReviewRoute, make_admission_route
-from fleethook.server.reviews.http_endpoint import Endpoint
 from fleethook.settings import Settings
 
 _log: Final = logging.getLogger(__name__)
@@ -112,14 +111,10 @@ def interpret_routes(everything: Chain, validate: ReviewHandler) -> list[ReviewR
         make_admission_route(VALIDATE_CUSTOMIZATION, scripts, validate, needs=(CUSTOMIZATION,)),
         make_admission_route(VALIDATE_CONFIG_MAP, "Refuse a karmada-config whose Lua does not compile", validate),
         *(
-            ReviewRoute(path, summary, partial(_make_interpret_endpoint, chain=chain), InterpretReview, needs)
+            ReviewRoute(path, summary, partial(InterpretEndpoint, chain=chain), InterpretReview, needs)
             for path, summary, chain, needs in chains
         ),
     ]
-
-
-def _make_interpret_endpoint(path: str, *, chain: Chain, **rest: Any) -> Endpoint:
-    return InterpretEndpoint(path, chain, **rest)
 
 
 def list_resources(settings: Settings) -> Followed:

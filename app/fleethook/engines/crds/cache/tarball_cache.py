@@ -68,10 +68,6 @@ class Origin(NamedTuple):
     last_modified: str = ""
 
 
-def _read_clock() -> datetime:
-    return datetime.now(UTC)
-
-
 class Cache:
     """Entries by key, safe for several threads and processes."""
 
@@ -80,7 +76,7 @@ class Cache:
         root: Path,
         *,
         limits: ArchiveLimits = LIMITS,
-        clock: Callable[[], datetime] = _read_clock,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         reading: Callable[[], AbstractContextManager[None]] = nullcontext,
         lock_seconds: float = LOCK_SECONDS,
     ) -> None:

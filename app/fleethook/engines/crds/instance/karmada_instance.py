@@ -100,11 +100,7 @@ def _read_tags(karmada: JSONObject) -> Iterator[tuple[str, str]]:
 
 def webhook_name(instance: str) -> str:
     """Return the name of the Service of an instance's webhook."""
-    return _resource_name(instance, "webhook")
-
-
-def _resource_name(instance: str, suffix: str) -> str:
-    return f"{instance}-{suffix}" if "karmada" in instance else f"{instance}-karmada-{suffix}"
+    return f"{instance}-webhook" if "karmada" in instance else f"{instance}-karmada-webhook"
 
 
 FINALIZER: Final = "operator.karmada.io/finalizer"

@@ -276,7 +276,7 @@ async def show_list(request: Request, context: Context) -> HTMLResponse:
         entries=[describe_entry(entry) for entry in entries.values()],
         rows=[_make_row(one, entries.get(one.key), context, cache) for one in await _describe(context)],
         pin_texts=PIN_TEXTS,
-        entry_url=_entry_url,
+        entry_url=lambda key: f"/crds/entry?{urlencode({'key': key})}",
     )
 
 
@@ -321,10 +321,6 @@ async def _describe(context: ConsoleContext) -> list[InstanceView]:
     found = {key: context.store.get(*key) for key in context.store.keys(KARMADA)}
     documents = {key: document for key, document in found.items() if isinstance(document, dict)}
     return await context.worker.run("", describe_instances, documents)
-
-
-def _entry_url(key: str) -> str:
-    return f"/crds/entry?{urlencode({'key': key})}"
 
 
 def _make_command(cache: Cache, *words: str) -> str:

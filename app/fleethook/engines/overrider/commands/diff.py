@@ -46,7 +46,7 @@ _OWN: Final = "/metadata/annotations/fleethook.io~1"
 
 def print_outcomes(outcomes: Sequence[PredictedEffect], output: Output) -> None:
     """Write the effects to standard output. Text leaves out unchanged workloads."""
-    {Output.TEXT: _print_text, Output.JSON: _print_json}[output](outcomes)
+    (_print_json if output is Output.JSON else _print_text)(outcomes)
 
 
 def _group(outcomes: Sequence[PredictedEffect]) -> Iterator[tuple[str, list[PredictedEffect]]]:

@@ -108,11 +108,6 @@ def parse_subject(text: str) -> ObjectName:
 _OutputOption = Annotated[Output, declare_output(Output.YAML, Output.JSON, Output.DIFF)]
 
 
-def print_previews(previews: Sequence[Preview], output: Output) -> None:
-    """Write the workloads to standard output."""
-    _PRINTERS[output](previews)
-
-
 def _print_yaml(previews: Sequence[Preview]) -> None:
     for one in previews:
         overrider = f", by {one.overrider}" if one.changes else ""
@@ -281,7 +276,7 @@ def render(
     else:
         rendered = _render_all(matrix, _check(matrix))
         rows, size = rendered.rows, len(matrix.cells)
-        print_previews([*rendered.previews.values()], output)
+        _PRINTERS[output]([*rendered.previews.values()])
     if options.reads_cluster:
         from fleethook.engines.overrider.commands.overrider_findings import (  # noqa: PLC0415 - as for `read_source`
             check_on_server,

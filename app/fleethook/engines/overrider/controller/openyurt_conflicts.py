@@ -143,7 +143,7 @@ class OpenYurtConflicts:
     def _update(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
         # Only the changed object is read, because kcp has thousands of configurations.
         if key.group_kind == MUTATING_CONFIGURATION:
-            self._set(key, () if after is None else _describe_configuration(after))
+            self._set(key, () if after is None else tuple(map(describe_render_webhook, find_render_webhooks((after,)))))
         elif key.group_kind == DEFINITION and key.name == DEFINITION_NAME:
             self._set(key, () if after is None else _describe_definition(after))
 
@@ -156,10 +156,6 @@ class OpenYurtConflicts:
                 _log.warning("%s", text)
         if former and not found:
             _log.info("resolved: %s", "; ".join(former))
-
-
-def _describe_configuration(configuration: JSONObject) -> tuple[str, ...]:
-    return tuple(describe_render_webhook(webhook) for webhook in find_render_webhooks((configuration,)))
 
 
 def _describe_definition(definition: JSONObject) -> tuple[str, ...]:

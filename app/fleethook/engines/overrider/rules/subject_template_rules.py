@@ -12,7 +12,6 @@ from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_o
 from fleethook.engines.overrider.rules.entry_rules import (
     OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
-    PoolToken,
     check_image,
     misspelled_tokens,
 )
@@ -156,15 +155,12 @@ def compile_template(group_kind: GroupKind, subject: JSONObject, *, kind: str) -
 def _check_texts(subject: JSONObject, kind: str) -> Iterator[Finding]:
     """Yield the invalid images in a template, and the tokens that nothing replaces there."""
     template = as_object(as_object(templates_of(subject)).get(TEMPLATES[kind]))
-    field, token = f"{templates_path(subject)}.{TEMPLATES[kind]}", _find_token(subject)
+    field = f"{templates_path(subject)}.{TEMPLATES[kind]}"
+    token = OUTSIDE_TWEAKS if is_v1beta1(subject) else OUTSIDE_OVERRIDERS
     images = {f"{field}{place}": image for place, image in list_images(template)}
     yield from (finding for finding in misspelled_tokens(template, field, token) if finding.field not in images)
     for place, image in images.items():
         yield from check_image(image, place, pools=(), token=token)
-
-
-def _find_token(subject: JSONObject) -> PoolToken:
-    return OUTSIDE_TWEAKS if is_v1beta1(subject) else OUTSIDE_OVERRIDERS
 
 
 def _find_in(bare: BarePlan, subject: JSONObject) -> list[WorkloadFinding]:

@@ -292,7 +292,7 @@ def check_pool_patches(subject: JSONObject, kind: str, *, known: frozenset[Workl
         for place, image in {*list_images(bare.parts.document)} - {*list_images(unpatched.parts.document)}:
             for wrong in check_image(image, field, pools=(), token=OUTSIDE_OVERRIDERS):
                 yield wrong._replace(message=f"{wrong.message}, at {place.removeprefix('.')}{where}")
-        if bare.parts.document["spec"] == unpatched.parts.document["spec"] and _keeps_metadata(patch):
+        if bare.parts.document["spec"] == unpatched.parts.document["spec"] and not as_object(patch.get("metadata")):
             yield Finding("no-effect", field, f"changes nothing{where}")
 
 
@@ -309,10 +309,6 @@ def _check_nulls(unpatched: BarePlan, patch: JSONObject, field: str, where: str)
         change = f"a null sets {difference.pointer} to {difference.requested!r}"
         text = f"{change}, because the template has nothing to remove there"
         yield Finding("empty-value", field, f"{text}: remove the null{where}")
-
-
-def _keeps_metadata(patch: JSONObject) -> bool:
-    return not as_object(patch.get("metadata"))
 
 
 def list_images(workload: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
