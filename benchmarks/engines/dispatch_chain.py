@@ -23,7 +23,7 @@ from benchmarks.reviews import deployment
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
+from fleethook.engines.dispatch.live_and_replayed_dispatch import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint
 from fleethook.limits import CallLimit

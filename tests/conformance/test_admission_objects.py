@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fleethook.admission import mutate, validate
-from fleethook.engines.dispatch.input_request import (
+from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     RequestOperation,
     RequestOptions,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.engines.dispatch.input_request import (
+from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     RequestOperation,
     RequestOptions,

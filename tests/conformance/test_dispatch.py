@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating
 from fleethook.engines.dispatch.call.review_and_response import Patcher, restore_annotation
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
+from fleethook.engines.dispatch.live_and_replayed_dispatch import build_dispatcher
 from fleethook.engines.dispatch.match.attributes_and_rules import build_attributes
 from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
 from fleethook.engines.dispatch.match.should_call import (

@@ -12,10 +12,10 @@ from fleethook.engines.dispatch.call.review_and_response import (
     ReviewError,
     build_review,
     choose_review_version,
+    denial,
     parse_response,
 )
 from fleethook.engines.dispatch.call.webhook_caller import Audit
-from fleethook.engines.dispatch.dispatch_errors import denial
 from fleethook.engines.dispatch.dispatcher import limit_warnings
 from fleethook.engines.dispatch.match.attributes_and_rules import (
     EquivalentIndex,

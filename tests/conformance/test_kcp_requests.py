@@ -8,8 +8,13 @@ import pytest
 import yaml
 
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
-from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
-from fleethook.engines.dispatch.input_request import InputDocument, RequestOperation, RequestOptions, make_input_request
+from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
+from fleethook.engines.dispatch.request_from_manifest import (
+    InputDocument,
+    RequestOperation,
+    RequestOptions,
+    make_input_request,
+)
 from fleethook.engines.dispatch.webhook_explanation import explain
 from tests.engines.dispatch.builders import configuration, definition, store_of, webhook
 

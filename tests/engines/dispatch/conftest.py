@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
-from fleethook.engines.dispatch.dispatcher_factory import build_dispatcher
+from fleethook.engines.dispatch.live_and_replayed_dispatch import build_dispatcher
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.work.threads_and_gc import run_work

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.dispatch.call.recorded_answers import decode_failure, decode_response
+from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
 from fleethook.settings import Settings
 from tests.asgi_client import call

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from fleethook.app import create_app
-from fleethook.engines.dispatch.dispatch_errors import denial, internal, too_many_requests
+from fleethook.engines.dispatch.call.review_and_response import denial
+from fleethook.engines.dispatch.dispatch_errors import internal, too_many_requests
 from fleethook.engines.dispatch.review.cluster_endpoint import refusal
 from fleethook.model.admission import Response, Status, allowed, denied, errored, invalid, patched
 from fleethook.server.metrics import find_outcome

@@ -1,12 +1,6 @@
 """The errors of dispatching, with the texts of k8s.io/apiserver pkg/admission/plugin/webhook/errors."""
 
-from typing import Final
-
-import msgspec
-
 from fleethook.model.admission import Status, StatusCause, StatusDetails
-
-_MIN_ERROR_CODE: Final = 400
 
 
 class StatusError(Exception):
@@ -62,21 +56,3 @@ def too_many_requests(text: str) -> StatusError:
 def timed_out() -> StatusError:
     """Return apierrors.NewTimeoutError, if the deadline of a request has passed."""
     return StatusError(504, "Timeout", "Timeout: request did not complete within requested timeout")
-
-
-def denial(name: str, result: Status | None) -> RejectedError:
-    """Return the denial of a webhook (upstream: webhook/errors.ToStatusErr).
-
-    Args:
-        name: The name of the webhook.
-        result: ``response.status``, None without one.
-    """
-    given = Status() if result is None else result
-    denied = f'admission webhook "{name}" denied the request'
-    text = given.message or given.reason
-    message = f"{denied}: {text}" if text else f"{denied} without explanation"
-    code = given.code if given.code >= _MIN_ERROR_CODE else 400
-    error = RejectedError(code, given.reason, message, given.details)
-    if given.status not in ("", "Success"):
-        error.status = msgspec.structs.replace(error.status, status=given.status)
-    return error

@@ -13,7 +13,7 @@ from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import CLUSTER_EXPLAIN, CLUSTER_MUTATE, CLUSTER_VALIDATE, OBSERVE
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.dispatcher_factory import answer_from_records, build_dispatcher
+from fleethook.engines.dispatch.live_and_replayed_dispatch import answer_from_records, build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
-from fleethook.engines.dispatch.call.recorded_answers import CallTrace
 from fleethook.engines.dispatch.call.review_and_response import Patcher
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
@@ -19,8 +19,10 @@ from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
 from fleethook.engines.dispatch.match.should_call import (
     CallWebhook,
     NamespaceLabels,
+    ReadNamespace,
     RequestContext,
     build_rule_attributes,
+    find_namespace,
     is_exempt,
     needs_namespace,
 )
@@ -28,15 +30,11 @@ from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
-from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
-from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.work.threads_and_gc import Work, Worker, run_work
 from fleethook.workload_schema.structural_schema import find_version
-
-NAMESPACE: Final = GroupKind("", "Namespace")
-
 
 ConvertObject = Callable[..., Awaitable[JSON]]
 """Converts objects between versions, as `fleethook.engines.dispatch.version_conversion.ObjectConverter` does."""
@@ -50,10 +48,6 @@ class MatchedRequest(NamedTuple):
     equivalents: tuple[Equivalent, ...]
     relevant: tuple[RelevantWebhook, ...]
     exempt: bool
-
-
-ReadNamespace = Callable[[str, str], Awaitable[None]]
-"""Reads a namespace of a logical cluster into the store; raises StatusError."""
 
 
 class Dependencies(NamedTuple):
@@ -302,29 +296,9 @@ class Dispatcher:
         )
 
     async def find_namespace(self, attributes: Attributes, webhooks: Iterable[Webhook]) -> NamespaceLabels:
-        """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them.
-
-        A namespace that is not in the store is read from the apiserver: it may be new.
-        """
-        if not any(needs_namespace(webhook, attributes) for webhook in webhooks):
-            return NamespaceLabels({})
-        cluster, name = attributes.cluster, attributes.namespace
-        # kube-apiserver gives each Namespace this label.
-        own = {NAMESPACE_LABEL: name}
-        if self._dependencies.read_namespace is not None and self._store.get(cluster, NAMESPACE, "", name) is None:
-            try:
-                await self._dependencies.read_namespace(cluster, name)
-            except StatusError as error:
-                return NamespaceLabels(own, error)
-        found = self._store.get(cluster, NAMESPACE, "", name)
-        if found is None and attributes.is_namespace:
-            # A DELETE, and an UPDATE of a subresource, have the stored Namespace.
-            found = attributes.old_object
-        if found is None:
-            details = StatusDetails(name=name, kind="namespaces")
-            where = f" in logical cluster {cluster}" if cluster else ""
-            return NamespaceLabels(own, StatusError(404, "NotFound", f'namespaces "{name}" not found{where}', details))
-        return NamespaceLabels({**read_labels(found), **own})
+        """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them."""
+        read = self._dependencies.read_namespace
+        return await find_namespace(attributes, webhooks, store=self._store, read=read)
 
 
 def _build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.call.recorded_answers import CallTrace
+from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.dispatcher import MatchedRequest

@@ -14,7 +14,6 @@ from fleethook.engines.dispatch.call.review_and_response import ReviewError, cho
 from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
-from fleethook.engines.dispatch.input_request import InputRequest, find_refusal, is_review
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, EquivalentIndex, WebhookInvocation
 from fleethook.engines.dispatch.match.equivalent_resources import is_own_in_kcp
 from fleethook.engines.dispatch.match.should_call import (
@@ -29,6 +28,7 @@ from fleethook.engines.dispatch.match.should_call import (
     match_namespace,
     match_object,
 )
+from fleethook.engines.dispatch.request_from_manifest import InputRequest, find_refusal, is_review
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
@@ -144,7 +144,7 @@ async def explain(
         dispatcher: Finds the webhooks.
         request: The request.
         validating: The request as validating webhooks get it, None for the same request.
-        has_defaults: As in `fleethook.engines.dispatch.input_request.InputRequest`.
+        has_defaults: As in `fleethook.engines.dispatch.request_from_manifest.InputRequest`.
         cluster: The logical cluster of the request.
         deadline: The end of all checks.
 

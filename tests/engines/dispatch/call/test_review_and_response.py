@@ -9,10 +9,12 @@ import pytest
 from fleethook.engines.dispatch.call.review_and_response import (
     ReviewError,
     decode_patch,
+    denial,
     explain_wrong_kind,
     parse_response,
     patch_object,
 )
+from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind
 from tests.engines.dispatch.builders import configuration, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
@@ -127,3 +129,24 @@ async def test_large_patches_are_applied_in_a_thread(
     made = apply_response(found, document)
     assert made["spec"]["list"] == [*(-number for number in reversed(range(operations))), *range(size)]
     assert seen == {"patch_object": [operations * size == 1]}
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "text"),
+    [
+        (None, 400, "without explanation"),
+        (Status(reason="Conflict", code=409), 409, ": Conflict"),
+        (Status(message="too large", reason="Invalid", code=422), 422, ": too large"),
+        (Status(message="fine", code=200), 400, ": fine"),
+    ],
+)
+def test_denials_have_the_code_and_the_text_of_the_webhook(result: Status | None, code: int, text: str) -> None:
+    error = denial("w.example.org", result)
+    separator = "" if text.startswith(":") else " "
+    assert (error.status.code, error.status.status) == (code, "Failure")
+    assert str(error) == f'admission webhook "w.example.org" denied the request{separator}{text}'
+
+
+def test_denials_keep_a_custom_status() -> None:
+    assert denial("w.example.org", Status(status="Warning")).status.status == "Warning"
+    assert denial("w.example.org", Status(status="Success")).status.status == "Failure"

@@ -10,7 +10,7 @@ from fleethook.cli.trial_report import REDACTED, Trial
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_objects, try_webhooks
-from fleethook.engines.dispatch.input_request import InputDocument, InputRequest
+from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest
 from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import explain

@@ -10,8 +10,7 @@ import pytest
 from fleethook.cluster.manifests.manifest_reader import read_documents
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.forms_and_guard import FormFieldError
-from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
-from fleethook.engines.dispatch.input_request import RequestOperation
+from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
 from fleethook.engines.dispatch.pages.explain_form import (
     MAX_CHOICES,
     MAX_TEXT,
@@ -23,6 +22,7 @@ from fleethook.engines.dispatch.pages.explain_form import (
     plan_form,
     read_choice,
 )
+from fleethook.engines.dispatch.request_from_manifest import RequestOperation
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from tests.cli.explaining import explain, provide_webhooks
 from tests.engines.dispatch.builders import binding, configuration, review, store_of, webhook, widget

@@ -1,17 +1,26 @@
-"""Tests of operators, and of warnings about code that Karmada does not run."""
+import pytest
 
-from collections.abc import Callable
-
-from fleethook.engines.interpret.lua.script_expressions import Portability
+from tests.engines.interpret.lua.machines import value
 
 
-def warn(*checks: Callable[[Portability], None]) -> list[tuple[int, str]]:
-    found = Portability()
-    for check in checks:
-        check(found)
-    return [(one.line, one.text.removeprefix("does not run on Karmada: ")) for one in found.findings()]
-
-
-def test_a_warning_has_its_first_line_and_warnings_are_sorted_by_line() -> None:
-    found = warn(lambda to: to.jump(7), lambda to: to.method("rep", 5), lambda to: to.field("string.rep", 9))
-    assert found == [(5, "Karmada refuses string.rep"), (7, "goto needs Karmada v1.18 or later")]
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("9007199254740993 + 0", 9007199254740992),
+        ("a.large", 9007199254740993),
+        ("a.large .. ''", "9007199254740993"),
+        ("a.large * 1", 9007199254740992),
+        ("a.large - a.large", 0),
+        ("a.largest + a.largest", 2.0**64),
+        ("a.largest * a.largest / a.largest", 2**63 * 1.0),
+        ("-a.least", 2.0**63),
+        ("a.largest % 2", 0),
+        ("require('kube').getResourceQuantity('16Gi') * 1000 * 1000 * 1000", 16 * 2.0**30 * 1e9),
+        ("require('kube').getResourceQuantity('500m') * 2 .. '/' .. 4", "1/4"),
+        ("require('kube').getResourceQuantity(nil)", 0),
+    ],
+)
+def test_arithmetic_on_integers_of_documents_behaves_as_in_gopher_lua(expression: str, expected: object) -> None:
+    found = value(expression, {"large": 2**53 + 1, "largest": 2**63 - 1, "least": -(2**63)})
+    assert found == expected
+    assert isinstance(found, type(expected))

@@ -23,7 +23,7 @@ from tests.builders import (
     yurt_app_set,
     yurt_app_set_v1beta1,
 )
-from tests.engines.overrider.render.test_undo import NGINX, PROPERTY, plan_of, with_sidecar
+from tests.engines.overrider.render.test_undo_and_annotations import NGINX, PROPERTY, plan_of, with_sidecar
 from tests.engines.overrider.worlds import OVERRIDERS, SUBJECTS, stored_by_owner
 
 _IDENTIFYING = {"name", "containerPort", "protocol", "key", "effect", "operator"}

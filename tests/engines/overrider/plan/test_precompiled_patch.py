@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.precompiled_patch import compile_patch
-from fleethook.engines.overrider.render.last_render import LastRender, read_last_render
+from fleethook.engines.overrider.render.undo_and_annotations import LastRender, read_last_render
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
 from fleethook.workload_schema.value_marks import PoolValues

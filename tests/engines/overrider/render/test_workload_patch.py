@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION
+from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION
 from tests.builders import (
     NEW_IMAGE,
     container,

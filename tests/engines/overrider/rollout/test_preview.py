@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.last_render import read_last_render
+from fleethook.engines.overrider.render.undo_and_annotations import read_last_render
 from fleethook.engines.overrider.rollout.preview import (
     CellKey,
     FieldChange,

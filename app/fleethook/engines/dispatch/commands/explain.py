@@ -21,8 +21,8 @@ from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, read_schema, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
-from fleethook.engines.dispatch.input_request import (
+from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
+from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,
     InputRequestError,

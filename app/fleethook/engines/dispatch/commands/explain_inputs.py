@@ -27,7 +27,6 @@ from fleethook.engines.dispatch.call.review_and_response import ReviewError, che
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.input_request import InputDocument, InputRequest, find_problem, is_review
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
@@ -37,6 +36,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
 )
 from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_resource
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
+from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest, find_problem, is_review
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook

@@ -49,8 +49,9 @@ from fleethook.engines.dispatch.commands.explain_inputs import (
 )
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
-from fleethook.engines.dispatch.input_request import (
+from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
+from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
+from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,
     InputRequestError,
@@ -59,7 +60,6 @@ from fleethook.engines.dispatch.input_request import (
     is_review,
     make_input_request,
 )
-from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, set_defaults
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects

@@ -10,9 +10,9 @@ from fleethook.cel.check.null_reads import NULLS, read_null
 from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.program import Activation, compile_condition
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.dispatcher import NAMESPACE
 from fleethook.engines.dispatch.lint.configuration_validation import Issue
 from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
+from fleethook.engines.dispatch.match.should_call import NAMESPACE
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
 from fleethook.model.formats.labels import read_labels
 from fleethook.model.gvk import GroupVersionResource

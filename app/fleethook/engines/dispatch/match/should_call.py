@@ -4,10 +4,11 @@ Upstream: `ShouldCallHook` in k8s.io/apiserver pkg/admission/plugin/webhook/gene
 """
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from fleethook.cel.program import Activation
+from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
@@ -19,8 +20,9 @@ from fleethook.engines.dispatch.match.match_conditions import (
 )
 from fleethook.engines.dispatch.webhooks.compiled_webhook import GROUP, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
-from fleethook.model.formats.labels import read_labels
-from fleethook.model.gvk import GroupVersionKind
+from fleethook.model.admission import StatusDetails
+from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
+from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.tracing.spans import child_span
@@ -32,6 +34,9 @@ EXEMPT_KINDS = frozenset(
         "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
     }
 )  # fmt: skip
+
+
+NAMESPACE: Final = GroupKind("", "Namespace")
 
 
 class Stage(enum.StrEnum):
@@ -81,6 +86,38 @@ def _is_own_namespace(attributes: Attributes) -> bool:
     """Return whether the object is the Namespace whose labels are matched: the one that the request writes."""
     written = attributes.operation in ("CREATE", "UPDATE")
     return attributes.is_namespace and not attributes.subresource and written
+
+
+ReadNamespace = Callable[[str, str], Awaitable[None]]
+"""Reads a namespace of a logical cluster into the store; raises StatusError."""
+
+
+async def find_namespace(
+    attributes: Attributes, webhooks: Iterable[Webhook], *, store: StoreView, read: ReadNamespace | None
+) -> NamespaceLabels:
+    """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them.
+
+    A namespace that is not in the store is read from the apiserver: it may be new.
+    """
+    if not any(needs_namespace(webhook, attributes) for webhook in webhooks):
+        return NamespaceLabels({})
+    cluster, name = attributes.cluster, attributes.namespace
+    # kube-apiserver gives each Namespace this label.
+    own = {NAMESPACE_LABEL: name}
+    if read is not None and store.get(cluster, NAMESPACE, "", name) is None:
+        try:
+            await read(cluster, name)
+        except StatusError as error:
+            return NamespaceLabels(own, error)
+    found = store.get(cluster, NAMESPACE, "", name)
+    if found is None and attributes.is_namespace:
+        # A DELETE, and an UPDATE of a subresource, have the stored Namespace.
+        found = attributes.old_object
+    if found is None:
+        details = StatusDetails(name=name, kind="namespaces")
+        where = f" in logical cluster {cluster}" if cluster else ""
+        return NamespaceLabels(own, StatusError(404, "NotFound", f'namespaces "{name}" not found{where}', details))
+    return NamespaceLabels({**read_labels(found), **own})
 
 
 def match_namespace(webhook: Webhook, attributes: Attributes, namespace: NamespaceLabels) -> Verdict:

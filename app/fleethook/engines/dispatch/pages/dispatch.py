@@ -20,11 +20,11 @@ from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, Cons
 from fleethook.console.forms_and_guard import FormError, FormFieldError, FormFields
 from fleethook.console.rendering import Context, find_context, render
 from fleethook.console.shared_value import KeptValue, Watch
-from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dispatcher
-from fleethook.engines.dispatch.dispatcher_factory import build_offline_dispatcher
-from fleethook.engines.dispatch.input_request import RequestOperation
+from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.lint.configuration_validation import WebhookFinding
 from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
+from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
+from fleethook.engines.dispatch.match.should_call import NAMESPACE
 from fleethook.engines.dispatch.pages.explain_form import (
     RequestForm,
     VerdictTree,
@@ -34,6 +34,7 @@ from fleethook.engines.dispatch.pages.explain_form import (
     read_choice,
     write_choice,
 )
+from fleethook.engines.dispatch.request_from_manifest import RequestOperation
 from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_list, as_object, list_objects

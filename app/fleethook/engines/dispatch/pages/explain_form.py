@@ -11,7 +11,7 @@ from fleethook.console.forms_and_guard import FormFieldError, read_document
 from fleethook.console.rendering import dump_yaml
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.input_request import (
+from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,
     InputRequestError,
@@ -73,8 +73,7 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
 
     Args:
         store: Indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
-        dispatcher: `fleethook.engines.dispatch.dispatcher_factory.build_offline_dispatcher` of the store; it keeps
-            compiled webhooks.
+        dispatcher: That of `build_offline_dispatcher` of the store; it keeps compiled webhooks.
         form: The fields.
 
     Raises:

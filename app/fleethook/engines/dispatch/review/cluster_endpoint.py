@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.call.recorded_answers import note_refusal
+from fleethook.engines.dispatch.call.call_trace import note_refusal
 from fleethook.engines.dispatch.call.webhook_caller import Deadline, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, too_many_requests
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult

@@ -1,82 +1,15 @@
-"""Parses the expressions of a script of Lua 5.1, and finds code that runs in fleethook but not in Karmada.
+"""Parses the expressions of a script of Lua 5.1.
 
-Sources: Lua 5.1 reference manual, 2.8 (the grammar); docs/lua.md; karmada v1.16 pkg/util/lifted/lua (its libraries).
+Sources: Lua 5.1 reference manual, 2.8 (the grammar); docs/lua.md.
 """
 
 import abc
-from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
+from fleethook.engines.interpret.lua.karmada_portability import Portability
 from fleethook.engines.interpret.lua.script_rewriter import Cursor, LuaSyntaxError, Rewriter, Token
 
 MAX_DEPTH: Final = 150
-
-_FIELDS: Final = {
-    "string.rep": "Karmada refuses string.rep",
-    "string.gsub": "Karmada refuses string.gsub",
-    "table.unpack": "gopher-lua has no table.unpack: write unpack",
-}
-_METHODS: Final = {"rep": "Karmada refuses string.rep", "gsub": "Karmada refuses string.gsub"}
-_MODULES: Final = frozenset({"kube", "string", "table", "math", "os"})
-_NEEDS_A_VALUE: Final = frozenset({"tonumber", "tostring", "type"})
-
-
-class ScriptWarning(NamedTuple):
-    """A warning about a line of a script."""
-
-    line: int
-    text: str
-
-
-class Portability:
-    """Collects unportable code while the parser reads a script."""
-
-    def __init__(self) -> None:
-        self._found: Final[dict[str, int]] = {}
-        self._match_end = -1
-
-    def findings(self) -> Iterator[ScriptWarning]:
-        """Yield the findings, each with its first line."""
-        for text, line in sorted(self._found.items(), key=lambda found: found[1]):
-            yield ScriptWarning(line, f"does not run on Karmada: {text}")
-
-    def field(self, path: str, line: int) -> None:
-        """Check the member of a library, such as ``string.rep``."""
-        if path in _FIELDS:
-            self._found.setdefault(_FIELDS[path], line)
-        elif path.startswith("os.") and path not in {"os.time", "os.date"}:
-            self._found.setdefault("scripts have only os.time and os.date of the library os", line)
-
-    def method(self, name: str, line: int) -> None:
-        """Check the name of a method; for these names, the object is probably a string."""
-        if name in _METHODS:
-            self._found.setdefault(_METHODS[name], line)
-
-    def literal(self, text: str, line: int) -> None:
-        """Check a string literal."""
-        if "%f[" in text:
-            self._found.setdefault("gopher-lua's patterns have no %f", line)
-
-    def jump(self, line: int) -> None:
-        """Check a goto statement."""
-        self._found.setdefault("goto needs Karmada v1.18 or later", line)
-
-    def call(self, name: str, argument: str, ends: tuple[int, int], line: int) -> None:
-        """Check a call of a function or method.
-
-        Args:
-            name: The last name before the arguments, such as ``match``.
-            argument: The first argument if it is a string literal, otherwise ``""``.
-            ends: The end offsets of the last argument and of the call.
-            line: The line of the call.
-        """
-        if name == "require" and argument and argument[1:-1] not in _MODULES:
-            self._found.setdefault(f"Karmada has no module {argument[1:-1]}", line)
-        if name in _NEEDS_A_VALUE and self._match_end == ends[0] > 0:
-            text = f"{name}(...match(...)) fails where nothing matches: write {name}((...match(...)))"
-            self._found.setdefault(text, line)
-        if name == "match":
-            self._match_end = ends[1]
 
 
 BINARY: Final = {

@@ -7,13 +7,8 @@ pkg/resourceinterpreter/customized/declarative/luavm.
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.lua.script_expressions import (
-    ExpressionParser,
-    FunctionInfo,
-    FunctionScope,
-    Scope,
-    ScriptWarning,
-)
+from fleethook.engines.interpret.lua.karmada_portability import ScriptWarning
+from fleethook.engines.interpret.lua.script_expressions import ExpressionParser, FunctionInfo, FunctionScope, Scope
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError, Token
 
 

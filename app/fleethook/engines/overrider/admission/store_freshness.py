@@ -30,8 +30,8 @@ from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
-from fleethook.engines.overrider.render.last_render import LastRender
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, select_plan
+from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.render.workload_patch import has_template
 from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools

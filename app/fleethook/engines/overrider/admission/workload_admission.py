@@ -13,13 +13,13 @@ from fleethook.engines.overrider.admission.workload_edits import keep_replicas, 
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
-from fleethook.engines.overrider.render.last_render import NEVER_RENDERED, LastRender, read_last_render
 from fleethook.engines.overrider.render.plan_selection import (
     RenderTarget,
     SelectedPlan,
     render_selected,
     select_plan,
 )
+from fleethook.engines.overrider.render.undo_and_annotations import NEVER_RENDERED, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model import admission

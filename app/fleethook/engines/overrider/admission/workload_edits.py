@@ -8,9 +8,9 @@ import msgspec
 
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
-from fleethook.engines.overrider.render.last_render import RESERVED_PREFIX
 from fleethook.engines.overrider.render.member_differences import find_differences
 from fleethook.engines.overrider.render.plan_selection import Rendering
+from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.openyurt import POOL_PATCH_ANNOTATION, REVISION_LABEL

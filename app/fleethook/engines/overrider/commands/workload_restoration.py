@@ -30,8 +30,8 @@ from fleethook.cluster.kubernetes.watched_resources import (
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.last_render import UNDO_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, render
+from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, find_owner
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.json import JSONObject, as_object

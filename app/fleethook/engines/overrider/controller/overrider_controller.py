@@ -339,7 +339,7 @@ class OverriderController:
         """Report the workloads that keep the overrides of a deleted overrider.
 
         To remove the overrides, the controller would need the template of the render. It is gone with the owner, and
-        `fleethook.engines.overrider.render.undo` knows only the members that the template does not have.
+        the undo knows only the members that the template does not have.
         """
         gone, orphans = self._handlers.gone.get(at.binding), self._waits.find_orphans(at)
         if gone is not None and orphans and not at.overriders:

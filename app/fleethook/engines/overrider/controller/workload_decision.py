@@ -12,9 +12,9 @@ from fleethook.cluster.store import PartialObject, StoreView
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
-from fleethook.engines.overrider.render.last_render import TWEAKS_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.render.member_differences import MemberDifference, find_differences, fingerprint
 from fleethook.engines.overrider.render.plan_selection import NOTHING_TO_RENDER, Rendering, RenderTarget, render
+from fleethook.engines.overrider.render.undo_and_annotations import TWEAKS_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.render.workload_patch import compute_patch
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, pool_of
 from fleethook.engines.overrider.template.pool_template import SubjectError

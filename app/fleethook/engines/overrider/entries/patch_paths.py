@@ -8,9 +8,9 @@ index selects another element when the list is edited. Commas separate several m
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.render.last_render import RESERVED_PREFIX
 from fleethook.engines.overrider.render.member_differences import describe_identity, index_elements
 from fleethook.engines.overrider.render.template_delta import value_at
+from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
 from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema

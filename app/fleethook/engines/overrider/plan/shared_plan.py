@@ -14,7 +14,7 @@ from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps
 from fleethook.engines.overrider.plan.plan import BarePlan, Plan, compile_bare, compile_plan, digest_text
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch, compile_patch
-from fleethook.engines.overrider.render.undo import hash_text
+from fleethook.engines.overrider.render.undo_and_annotations import hash_text
 from fleethook.engines.overrider.rules.entry_rules import replicas_problem
 from fleethook.engines.overrider.subject.subject_members import (
     SetSelections,

@@ -6,15 +6,17 @@ from typing import NamedTuple
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan import Plan, Variant, list_template_fields
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
-from fleethook.engines.overrider.render.last_render import NEVER_RENDERED, LastRender, set_last_render
 from fleethook.engines.overrider.render.overlay import overlay, settle
 from fleethook.engines.overrider.render.template_delta import apply_delta, foreign_container
-from fleethook.engines.overrider.render.undo import (
+from fleethook.engines.overrider.render.undo_and_annotations import (
+    NEVER_RENDERED,
+    LastRender,
     as_annotation,
     merge_undos,
     restored_values,
     retract,
     select_restored,
+    set_last_render,
     undo_of,
 )
 from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, place, shape_problem

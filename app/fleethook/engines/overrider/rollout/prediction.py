@@ -13,9 +13,9 @@ from fleethook.engines.overrider.admission.workload_edits import keep_replicas
 from fleethook.engines.overrider.controller.workload_decision import render_stored
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.last_render import read_last_render
 from fleethook.engines.overrider.render.member_differences import MemberDifference
 from fleethook.engines.overrider.render.plan_selection import RenderTarget
+from fleethook.engines.overrider.render.undo_and_annotations import read_last_render
 from fleethook.engines.overrider.render.workload_patch import render_with
 from fleethook.engines.overrider.rollout.workload_effect import (
     EFFECTS,

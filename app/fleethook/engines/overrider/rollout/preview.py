@@ -6,8 +6,12 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
-from fleethook.engines.overrider.render.last_render import RENDER_ANNOTATIONS, read_last_render, set_last_render
 from fleethook.engines.overrider.render.template_delta import delta_of, leaves, value_at
+from fleethook.engines.overrider.render.undo_and_annotations import (
+    RENDER_ANNOTATIONS,
+    read_last_render,
+    set_last_render,
+)
 from fleethook.engines.overrider.render.workload_patch import render_with
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
 from fleethook.engines.overrider.subject.subject_members import Subject, pools_of_subject, workload_kinds

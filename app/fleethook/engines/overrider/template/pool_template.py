@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.render.last_render import RESERVED_PREFIX
+from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
 from fleethook.model.formats.labels import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects

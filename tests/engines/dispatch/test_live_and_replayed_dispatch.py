@@ -11,8 +11,13 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, DispatchResult
-from fleethook.engines.dispatch.dispatcher_factory import answer_from_records, build_offline_dispatcher, read_namespace
+from fleethook.engines.dispatch.dispatcher import Dependencies, DispatchResult
+from fleethook.engines.dispatch.live_and_replayed_dispatch import (
+    answer_from_records,
+    build_offline_dispatcher,
+    read_namespace,
+)
+from fleethook.engines.dispatch.match.should_call import NAMESPACE
 from fleethook.recordings.recording_format import CallName, RecordedCall, ReviewCalls, current_calls, find_current
 from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import WIDGETS, configuration, request_of, review, store_of, webhook

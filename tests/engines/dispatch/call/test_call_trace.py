@@ -3,7 +3,7 @@
 import msgspec
 from aiohttp import web
 
-from fleethook.engines.dispatch.call.recorded_answers import decode_response, encode_failure
+from fleethook.engines.dispatch.call.call_trace import decode_response, encode_failure
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import too_many_requests
 from fleethook.model.admission import Status

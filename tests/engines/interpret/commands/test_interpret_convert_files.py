@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from fleethook.cli.options import InputOptions
-from fleethook.engines.interpret.commands.interpret_convert import format_customization, read_input
+from fleethook.engines.interpret.commands.interpret_convert_files import format_customization, read_input
 from fleethook.model.gvk import GroupVersionKind
 from tests.cli.commands import invoke
 from tests.cli.interpreting import run

@@ -11,7 +11,7 @@ from typing import Final, NoReturn, Protocol
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.dispatch.call.recorded_answers import (
+from fleethook.engines.dispatch.call.call_trace import (
     decode_failure,
     decode_response,
     name_webhook,
@@ -19,8 +19,9 @@ from fleethook.engines.dispatch.call.recorded_answers import (
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.call.webhook_caller import Observe, WebhookCaller
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
-from fleethook.engines.dispatch.dispatcher import NAMESPACE, Dependencies, Dispatcher
+from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
+from fleethook.engines.dispatch.match.should_call import NAMESPACE
 from fleethook.engines.dispatch.version_conversion import ConversionError, NeedsWebhook, ObjectConverter
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupKind, GroupVersionKind

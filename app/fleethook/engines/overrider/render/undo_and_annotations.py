@@ -13,7 +13,7 @@ render replaced or removed. An empty list marks a list of the template to whose 
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from fleethook.engines.overrider.render.member_differences import Identity, iden
 from fleethook.engines.overrider.render.overlay import covers
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
+from fleethook.model.openyurt import RENDERED_ANNOTATION
 
 _NO_SCHEMA: Final = MergeSchema()
 _DIRECTIVE: Final = "$patch"
@@ -296,3 +297,58 @@ def _merge_element_undos(first: list[JSON], second: list[JSON], schema: MergeSch
         else:
             by_identity[identity] = merge_undos(known, step, schema)
     return list(by_identity.values())
+
+
+UNDO_ANNOTATION: Final = "fleethook.io/undo"
+TWEAKS_ANNOTATION: Final = "fleethook.io/tweaks"
+"""The tweaks of the last render (`fleethook.engines.overrider.subject.subject_members.encode_tweaks`)."""
+RENDER_ANNOTATIONS: Final = (RENDERED_ANNOTATION, UNDO_ANNOTATION, TWEAKS_ANNOTATION)
+RESERVED_PREFIX: Final = "fleethook.io/"
+"""The prefix of annotations and labels that only fleethook writes."""
+
+
+class LastRender(NamedTuple):
+    """The annotations that the last render set on a workload."""
+
+    digest: str
+    undo_text: str
+    tweaks: str = ""
+
+    @property
+    def undo(self) -> JSONObject:
+        """The undo, ``{}`` if the annotation is not valid: every writer of the workload can change it."""
+        try:
+            undo = msgspec.json.decode(self.undo_text or b"{}")
+        except msgspec.DecodeError:
+            return {}
+        return undo if isinstance(undo, dict) else {}
+
+
+NEVER_RENDERED: Final = LastRender("", "")
+"""The annotations of a workload whose own ones are forged; as the next render: without annotations."""
+
+
+def read_last_render(workload: Mapping[str, JSON]) -> LastRender | None:
+    """Return the annotations of the last render of ``workload``, None if it was never rendered."""
+    annotations = as_object(as_object(workload.get("metadata")).get("annotations"))
+    if annotations.keys().isdisjoint(RENDER_ANNOTATIONS):
+        return None
+    texts = [annotations.get(name) for name in RENDER_ANNOTATIONS]
+    if texts == [None, None, None]:
+        return None
+    return LastRender(*(text if isinstance(text, str) else "" for text in texts))
+
+
+def set_last_render(rendered: JSONObject, last_render: LastRender) -> JSONObject:
+    """Return a rendered workload with the annotations of its render, and without those of a former one."""
+    metadata = rendered["metadata"]
+    annotations = metadata.get("annotations") or {}
+    annotated = {name: text for name, text in zip(RENDER_ANNOTATIONS, last_render, strict=True) if text}
+    known = {name: annotations[name] for name in RENDER_ANNOTATIONS if name in annotations}
+    if known == annotated:
+        return rendered
+    kept = {name: value for name, value in annotations.items() if name not in known}
+    merged: JSON = {**kept, **annotated}
+    if merged:
+        return {**rendered, "metadata": {**metadata, "annotations": merged}}
+    return {**rendered, "metadata": {name: value for name, value in metadata.items() if name != "annotations"}}
