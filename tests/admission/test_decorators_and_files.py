@@ -22,8 +22,6 @@ def with_store(store: Any) -> None:
     [
         (with_parameter, {"expression": "true", "message": "no"}, "does not run its function: remove the parameters"),
         (with_parameter, {"expression": "true"}, "expression: give message="),
-        (with_parameter, {"expression": "true", "message": "a\nb"}, "message: it has a line break"),
-        (with_parameter, {"expression": "true", "message": "a\rb"}, "message: it has a line break"),
         (with_parameter, {"expression": "true", "message": " \n"}, "expression: give message="),
         (with_parameter, {"message": None}, "message: None is no text"),
         (with_parameter, {"message": "no"}, "message: it belongs to expression="),

@@ -1,7 +1,6 @@
 """The decorators that make a function a rule, and the loading of files with rules."""
 
 import inspect
-import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -137,7 +136,6 @@ def _make_rule(function: Any, arguments: Mapping[str, Any], *, mutates: bool) ->
         program = _compile_expression(arguments["expression"], arguments["message"])
         declaration = declare(arguments, function.__name__, mutates=mutates)
         signature = read_signature(function, mutates=mutates)
-        # kube-apiserver trims the message of a policy.
         rule = Rule(declaration, function, signature, expression=program, message=arguments["message"].strip())
         _check_call(rule)
     except RuleError as error:
@@ -174,8 +172,6 @@ def _compile_expression(expression: str | None, message: Any) -> Program | None:
         raise RuleError("message: it belongs to expression=; a rule in Python raises Denied(message)")
     if expression is not None and not message.strip():
         raise RuleError("expression: give message=, the reason of a refusal")
-    if re.search(r"[\r\n]", message.strip()):
-        raise RuleError("message: it has a line break, which kube-apiserver refuses in a policy: give one line")
     return None if expression is None else compile_cel("expression", expression)
 
 

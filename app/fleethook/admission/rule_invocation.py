@@ -255,11 +255,10 @@ def _lacks_all(after: JSON, before: JSON) -> bool:
 
 def _keep_members(after: JSON, before: JSON, status: bool) -> JSON:  # noqa: FBT001 - the name says it
     """Return another object of a rule with the members of the apiserver that it lacks."""
-    if not isinstance(after, dict) or not isinstance(before, dict):
-        return after
-    kept = {"status": before["status"]} if status and "status" in before else {}
-    made = {**kept, **after}
-    metadata, former = made.get("metadata"), as_object(before.get("metadata"))
+    given = as_object(before)
+    kept = {"status": given["status"]} if status and "status" in given else {}
+    made = {**kept, **as_object(after)}
+    metadata, former = made.get("metadata"), as_object(given.get("metadata"))
     if isinstance(metadata, dict):
         made["metadata"] = {**{name: former[name] for name in _OF_APISERVER if name in former}, **metadata}
     return made

@@ -112,44 +112,44 @@ def _find_false_condition(conditions: Mapping[str, Program], request: AdmissionR
 
 
 _TEMPLATE: Final = ("spec", "template")
-_PATHS: Final[Mapping[tuple[str, str, str], tuple[str, ...]]] = {
-    ("", "replicationcontrollers", "ReplicationController"): _TEMPLATE,
-    ("apps", "daemonsets", "DaemonSet"): _TEMPLATE,
-    ("apps", "deployments", "Deployment"): _TEMPLATE,
-    ("apps", "replicasets", "ReplicaSet"): _TEMPLATE,
-    ("apps", "statefulsets", "StatefulSet"): _TEMPLATE,
-    ("batch", "cronjobs", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
-    ("batch", "jobs", "Job"): _TEMPLATE,
+_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = {
+    ("", "replicationcontrollers"): ("ReplicationController", _TEMPLATE),
+    ("apps", "daemonsets"): ("DaemonSet", _TEMPLATE),
+    ("apps", "deployments"): ("Deployment", _TEMPLATE),
+    ("apps", "replicasets"): ("ReplicaSet", _TEMPLATE),
+    ("apps", "statefulsets"): ("StatefulSet", _TEMPLATE),
+    ("batch", "cronjobs"): ("CronJob", ("spec", "jobTemplate", "spec", "template")),
+    ("batch", "jobs"): ("Job", _TEMPLATE),
 }
-"""The members that lead to the template, by group, plural and kind. All have the version v1."""
-_BY_RESOURCE: Final = {(group, plural): path for (group, plural, _), path in _PATHS.items()}
+"""The kind, and the members that lead to the template, by group and plural. All have the version v1."""
 
 
 def list_targets(declared: Declaration) -> Iterator[Declaration]:
     """Yield the declaration, then it for each kind whose templates the rule sees."""
     yield declared
-    for group, plural, kind in _PATHS if declared.templates else ():
-        yield declared._replace(
-            group=group, version="v1", resource=plural, kind=kind if declared.kind else "", templates=False
-        )
+    for named in _TEMPLATES if declared.templates else ():
+        yield _declare_for(declared, *named)
+
+
+def _declare_for(declared: Declaration, group: str, resource: str) -> Declaration:
+    kind = _TEMPLATES[group, resource][0] if declared.kind else ""
+    return declared._replace(group=group, version="v1", resource=resource, kind=kind, templates=False)
 
 
 def find_target(declared: Declaration, request: AdmissionRequest) -> Declaration:
     """Return the declaration for the resource of a request: that of the workload for one with a template."""
-    if not declared.templates:
-        return declared
-    named = request.resource
-    found = (
-        target for target in list_targets(declared) if (target.group, target.resource) == (named.group, named.resource)
-    )
-    return next(found, declared)
+    if declared.templates and (named := _name_resource(request)) in _TEMPLATES:
+        return _declare_for(declared, *named)
+    return declared
 
 
 def find_template(declared: Declaration, request: AdmissionRequest) -> tuple[str, ...]:
     """Return the members that lead to the template which the rule sees in place of the object, none for the object."""
-    if not declared.templates:
-        return ()
-    return _BY_RESOURCE.get((request.resource.group, request.resource.resource), ())
+    return _TEMPLATES.get(_name_resource(request), ("", ()))[1] if declared.templates else ()
+
+
+def _name_resource(request: AdmissionRequest) -> tuple[str, str]:
+    return request.resource.group, request.resource.resource
 
 
 def show_template(request: AdmissionRequest, path: tuple[str, ...]) -> AdmissionRequest | None:

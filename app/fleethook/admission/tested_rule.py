@@ -207,31 +207,25 @@ def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Su
     """
     if not rules:
         return []
-    results, context, is_given_up = SimpleQueue[Decided | BaseException](), copy_context(), threading.Event()
+    results, context, is_given_up = SimpleQueue[Decided](), copy_context(), threading.Event()
 
     def run_all() -> None:
         for rule in rules:
             if is_given_up.is_set():
                 return
             run: Callable[[Coroutine[Any, Any, Decided]], Decided] = asyncio.run if rule.is_async else run_at_once
-            try:
-                results.put(context.copy().run(run, rule.decide(request, around.lookup, around.settings)))
-            except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
-                results.put(error)
+            results.put(context.copy().run(run, rule.decide(request, around.lookup, around.settings)))
 
     caller = _idle.pop() if _idle else _Caller()
     caller.calls.put(run_all)
     found = list[Decided]()
     for number, rule in enumerate(rules, 1):
         try:
-            result = results.get(timeout=rule.declaration.timeout)
+            found.append(results.get(timeout=rule.declaration.timeout))
         except Empty:
             is_given_up.set()
             failed = rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s")
             return [*found, (failed, None), *_decide_in_time(rules[number:], request, around)]
-        if isinstance(result, BaseException):
-            raise result
-        found.append(result)
     _idle.append(caller)
     return found
 

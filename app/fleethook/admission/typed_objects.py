@@ -98,11 +98,7 @@ def carry_over(before: JSON, after: JSON, onto: JSON) -> JSON:
 
 def _carry_elements(before: list[JSON], after: list[JSON], onto: list[JSON]) -> list[JSON]:
     if not any(isinstance(one, dict | list) for one in [*before, *onto]):
-        if identical(before, onto):
-            return after
-        # The type is a set, for example, so the order is that of the object.
-        kept = [one for one in onto if one in after]
-        return [*kept, *(one for one in after if one not in kept)]
+        return after
     # The type may lack the name, but has each element.
     if len(before) != len(onto) or any(
         _name(one) not in (None, _name(other)) for one, other in zip(before, onto, strict=True)

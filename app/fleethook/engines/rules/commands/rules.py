@@ -115,8 +115,6 @@ def _run_files(
     for document in read.selected:
         cases, invalid = read_cases([document], read_rule_fixtures)
         errors += invalid
-        if not cases:
-            continue
         try:
             own = rules or load_rules(list(_list_files(document)))
         except ValueError as error:

@@ -112,6 +112,7 @@ def _read_settings(rules: Iterable[Rule], config: Path | None) -> Mapping[str, A
 def _apply_to_files(trials: RuleTrials, files: Sequence[Path], namespace: str, reading: InputOptions) -> None:
     """Ask the rules about the objects of files."""
     from fleethook.engines.dispatch.match.equivalent_resources import is_namespaced  # noqa: PLC0415 - only for files
+    from fleethook.engines.dispatch.match.rest_mapping import map_kind  # noqa: PLC0415 - as above
     from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - as above
 
     read = read_manifests(files, reading, select=_generates_name)
@@ -123,12 +124,13 @@ def _apply_to_files(trials: RuleTrials, files: Sequence[Path], namespace: str, r
         str(one["metadata"]["name"]): read_labels(one) for one in objects if one["kind"] == "Namespace"
     }
     trials.around = trials.around._replace(definitions=read_definitions(trials.definitions), lookup=find_among(objects))
-    plurals = {(group, kind): plural for group, kind, plural in map(_read_names, trials.definitions)}
     for one in (*read.documents, *read.selected):
-        group, _, kind = gvk_of(one.object)
-        resource = find_resource(one.object, trials.rules, plurals.get((group, kind), "")).resource
+        kind = gvk_of(one.object)
+        mapping = map_kind(store, cluster="", kind=kind)
+        plural = mapping.destinations[0].resource.resource if mapping.is_known else ""
+        resource = find_resource(one.object, trials.rules, plural).resource
         document = one.object
-        in_namespace = is_namespaced(store, cluster="", group=group, resource=resource)
+        in_namespace = is_namespaced(store, cluster="", group=kind.group, resource=resource)
         if in_namespace and not document["metadata"].get("namespace"):
             metadata = {**document["metadata"], "namespace": namespace or "default"}
             document = {**document, "metadata": metadata}
@@ -147,13 +149,6 @@ def _generates_name(value: JSON) -> bool:
 def _make_locator(document: Document) -> Callable[[str], str]:
     lines = FieldLines()
     return lambda field: f"{document.source}:{lines.line(document, field)}" if field else document.place
-
-
-def _read_names(definition: JSONObject) -> tuple[str, str, str]:
-    """Return group, kind and plural of a CustomResourceDefinition."""
-    spec = as_object(definition.get("spec"))
-    names = as_object(spec.get("names"))
-    return as_text(spec.get("group")), as_text(names.get("kind")), as_text(names.get("plural"))
 
 
 async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, namespace: str, export: str | None) -> None:
