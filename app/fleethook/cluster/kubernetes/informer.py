@@ -26,7 +26,6 @@ from fleethook.cluster.kubernetes.list_watch import (
     Pause,
     Progress,
     Reader,
-    RelistError,
     as_number,
     decode_event,
     identified,
@@ -63,6 +62,10 @@ _TRIES_BEFORE_ABSENT: Final = 7
 _SERVED_SECONDS: Final = 3.0
 
 _TOO_MANY_REQUESTS: Final = 429
+
+
+class _RelistError(Exception):
+    """The watch cannot continue from its current position."""
 
 
 class Informer:
@@ -165,7 +168,7 @@ class Informer:
             try:
                 self._finish_list(await self._lister.read())
                 await self._follow()
-            except RelistError as reason:
+            except _RelistError as reason:
                 _log.info("%s: listing again: %s", self.resource.name, reason)
             except NotServedError as error:
                 self._not_served(error)
@@ -259,7 +262,7 @@ class Informer:
             async with asyncio.timeout(None) as self._watching:
                 await self._watch()
         except TimeoutError:
-            raise RelistError("its definition has changed") from None
+            raise _RelistError("its definition has changed") from None
         finally:
             self._watching = None
 
@@ -275,13 +278,13 @@ class Informer:
                     await self._back_off(UnreachableError("the watch ended at once"))
             except APIError as error:
                 if error.code == GONE:
-                    raise RelistError(str(error)) from error
+                    raise _RelistError(str(error)) from error
                 if error.code == NOT_FOUND:
                     await self._back_off(error)
-                    raise RelistError(f"{self.resource.api_version} is no longer served") from error
+                    raise _RelistError(f"{self.resource.api_version} is no longer served") from error
                 refused += 1
                 if refused >= _TRIES_BEFORE_RELIST:
-                    raise RelistError(
+                    raise _RelistError(
                         f"refused {refused} times to continue from resourceVersion {self.progress.place}: {error}"
                     ) from error
                 await self._back_off(error)

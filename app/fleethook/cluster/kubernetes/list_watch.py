@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.cluster.api_errors import FORBIDDEN, GONE, NOT_FOUND, APIError
+from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
 from fleethook.cluster.kubernetes.watched_resources import BUILT_IN, KCP, WatchedResource, api_path
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.gvk import GroupKind
@@ -247,18 +247,14 @@ class DiscoveryPauses:
             self._next = min(self._longest, 2 * self._next)
 
 
-PAGE_LIMIT: Final = "100"
-"""Objects of a page. Others wait while a page is split into objects, 1.5 ms for each MB."""
+# Objects of a page. Others wait while a page is split into objects, 1.5 ms for each MB.
+_PAGE_LIMIT: Final = "100"
 # Objects that are decoded, or names that are compared, between two iterations of the event loop.
 _SLICE: Final = 4
 _NAMES_SLICE: Final = 2_000
 
 Pause = Callable[[], Awaitable[None]]
 """Awaited between two slices of work; returns when others have had their turn."""
-
-
-class RelistError(Exception):
-    """The list or watch cannot continue from its current position."""
 
 
 class NotServedError(Exception):
@@ -297,7 +293,6 @@ class Lister:
 
         Raises:
             NotServedError: No version is served.
-            RelistError: The list has to be read from its start.
             APIError, UnreachableError, msgspec.DecodeError: The list cannot be read. An older version is no substitute,
                 because its objects may lack fields.
         """
@@ -322,7 +317,7 @@ class Lister:
         decode = resource.decode if self._was_read else resource.decode_first or resource.decode
         listed: dict[tuple[str, str], set[str]] = {}
         place = ""
-        async for page in self._pages(resource):
+        async for page in read_pages(self._reader, self.path(resource), resource, pause=self._pause):
             self.current = resource
             place = page.resource_version
             for number, item in enumerate(page.items):
@@ -351,28 +346,26 @@ class Lister:
                 if name not in names:
                     self._store.remove(ObjectKey(cluster, group_kind, namespace, name))
 
-    async def _pages(self, resource: WatchedResource) -> AsyncIterator[Page]:
-        page = await self._page(resource, "")
-        while True:
-            yield page
-            # Reviews that arrived meanwhile come first.
-            await self._pause()
-            if not page.continue_token:
-                return
-            page = await self._page(resource, page.continue_token)
 
-    async def _page(self, resource: WatchedResource, continue_token: str) -> Page:
-        query = {"limit": PAGE_LIMIT, **resource.selectors}
-        if continue_token:
-            query["continue"] = continue_token
-        try:
-            text = await self._reader.request("GET", self.path(resource), query=query)
-        except APIError as error:
-            if error.code == GONE and continue_token:
-                raise RelistError("the continue token of the list has expired") from error
-            raise
-        await self._pause()
-        return decode_page(text)
+async def read_pages(reader: Reader, path: str, resource: WatchedResource, *, pause: Pause) -> AsyncIterator[Page]:
+    """Yield the pages of a complete list; raises APIError, UnreachableError, msgspec.DecodeError.
+
+    Args:
+        reader: Connection to the apiserver.
+        path: The path of the list.
+        resource: The resource, for its selectors.
+        pause: Awaited before and after a page is decoded.
+    """
+    query = {"limit": _PAGE_LIMIT, **resource.selectors}
+    while True:
+        text = await reader.request("GET", path, query=query)
+        await pause()
+        page = decode_page(text)
+        yield page
+        await pause()
+        if not page.continue_token:
+            return
+        query = {**query, "continue": page.continue_token}
 
 
 def identified(document: JSONObject, resource: WatchedResource) -> JSONObject:

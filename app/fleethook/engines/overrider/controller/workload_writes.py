@@ -12,13 +12,11 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-import msgspec
-
 from fleethook.cluster.api_errors import NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.list_watch import PAGE_LIMIT, decode_page
-from fleethook.cluster.kubernetes.watched_resources import WORKLOADS, WatchedResource
+from fleethook.cluster.kubernetes.list_watch import read_pages
+from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.admission.read_your_writes import trigger
 from fleethook.model.json import JSONObject
@@ -96,27 +94,19 @@ class WorkloadClient:
     async def read_all(self) -> AsyncIterator[tuple[ObjectKey, JSONObject]]:
         """Yield every workload that the apiserver stores."""
         for resource in WORKLOADS:
-            token: str | None = ""
-            while token is not None:
-                items, token = await self._read_page(resource, token)
-                for number, item in enumerate(items):
-                    # The caller may need two milliseconds for a workload, so reviews get a turn.
-                    if number % _SLICE == 0:
-                        await asyncio.sleep(0)
-                    document = resource.decode(item)
-                    yield self._source.informer(resource.group_kind).learn(document), document
-
-    async def _read_page(self, resource: WatchedResource, token: str) -> tuple[list[msgspec.Raw], str | None]:
-        query = {"limit": PAGE_LIMIT, "labelSelector": resource.selector, **({"continue": token} if token else {})}
-        try:
-            answer = await self._connection.request("GET", self._source.everywhere + resource.path, query=query)
-        except APIError as error:
-            if error.code == NOT_FOUND:
-                return [], None  # The resource is not served; the informer retries.
-            raise
-        await asyncio.sleep(0)
-        page = decode_page(answer)
-        return page.items, page.continue_token or None
+            path = self._source.everywhere + resource.path
+            try:
+                async for page in read_pages(self._connection, path, resource, pause=lambda: asyncio.sleep(0)):
+                    for number, item in enumerate(page.items):
+                        # The caller may need two milliseconds for a workload, so reviews get a turn.
+                        if number % _SLICE == 0:
+                            await asyncio.sleep(0)
+                        document = resource.decode(item)
+                        yield self._source.informer(resource.group_kind).learn(document), document
+            except APIError as error:
+                if error.code != NOT_FOUND:
+                    raise
+                # The resource is not served; the informer retries.
 
     async def read(self, key: ObjectKey) -> JSONObject:
         """Return one workload that the apiserver stores."""
