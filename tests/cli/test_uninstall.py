@@ -44,7 +44,7 @@ def test_rows_name_the_change_in_the_past_or_as_a_plan() -> None:
     [
         ([], "give one of --kubeconfig, --context and --in-cluster"),
         (["--in-cluster", "--kubeconfig", "x"], "give only one of --kubeconfig and --in-cluster"),
-        (["--in-cluster"], "not finished, repeat the command: credentials cannot be read"),
+        (["--in-cluster"], "not finished, correct this and repeat the command: credentials cannot be read"),
     ],
 )
 def test_invalid_arguments_are_named(arguments: list[str], problem: str) -> None:

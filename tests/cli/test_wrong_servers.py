@@ -21,6 +21,14 @@ ANSWERS = {
 }
 
 
+@pytest.mark.parametrize("words", ["doctor", "uninstall", "uninstall --kcp-export guard", "lint"])
+def test_a_server_without_any_api_is_no_empty_cluster(tmp_path: Path, words: str) -> None:
+    with serve_http(lambda _: HTTPAnswer(404, "no")) as port:
+        kubeconfig = write_kubeconfig(tmp_path, server=f"http://127.0.0.1:{port}")
+        result = invoke([*words.split(), "--kubeconfig", str(kubeconfig)])
+    assert (result.exit_code, result.stdout, "404: no" in result.stderr) == (2, "", True), result.stderr
+
+
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize(
     "words",

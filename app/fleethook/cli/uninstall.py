@@ -17,8 +17,9 @@ from fleethook.cli.options import KcpExportOption, Output, TextOutputOption
 from fleethook.cli.output.text_output import write, write_error, write_json
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
-from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER, is_required
 from fleethook.cluster.kubernetes.watched_resources import (
+    APIEXPORTS,
     DEFINITIONS,
     HOOK_CONFIGURATIONS,
     MUTATING_CONFIGURATIONS,
@@ -111,8 +112,9 @@ class Uninstaller:
 
         Raises:
             LeaderError: A server holds a Lease. Nothing was changed.
-            UnreachableError: The apiserver does not respond.
+            APIError, UnreachableError: The APIExport does not exist or cannot be read.
         """
+        await self.connection.request("GET", f"{APIEXPORTS.path}/{export}")
         leases = await self._find_leases()
         for resource in CONFIGURATIONS:
             named = await self.list_objects(
@@ -194,7 +196,10 @@ class Uninstaller:
         work = read_resource(self.connection, resource, prefix=prefix, keep=keep)
         try:
             found: list[JSONObject] | None = await self._try(work, resource, "list", row)
-        except UnservedError:
+        except UnservedError as error:
+            if not prefix and is_required(resource, prefix):
+                text = f"{self.connection.host} does not serve {resource.name} ({error}): check the kubeconfig"
+                raise UnreachableError(text) from None
             return []
         return found if found is None or matches is None else [one for one in found if matches(one)]
 
@@ -346,7 +351,7 @@ def uninstall(
     except LeaderError as error:
         fail(str(error))
     except (APIError, UnreachableError) as error:
-        fail(f"not finished, repeat the command: {error}")
+        fail(f"not finished, correct this and repeat the command: {error}")
     _report_end(done, output, dry_run=dry_run)
 
 

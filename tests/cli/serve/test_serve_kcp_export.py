@@ -244,6 +244,25 @@ def test_rules_are_applied_to_all_workspaces_that_can_be_read(
 
 
 @pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("rules apply rules.py", "APIExport gard has no virtual workspace in "),
+        ("uninstall", "not finished, correct this and repeat the command: 404"),
+        ("doctor", "has no APIExport gard"),
+    ],
+)
+def test_a_wrong_name_of_the_export_is_an_error(
+    kcp: tuple[KcpExport, tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, text: str
+) -> None:
+    held, given = kcp
+    held.bind("c")
+    monkeypatch.chdir(tmp_path)
+    result = invoke([*words.split(), *given[:-1], "gard"])
+    assert (result.exit_code in (1, 2), text in result.output) == (True, True), result.output
+    assert not [one for one in held.asked if one[0] == "DELETE"]
+
+
+@pytest.mark.parametrize(
     ("options", "text"),
     [
         ((), "needs the workspace of the APIExport"),

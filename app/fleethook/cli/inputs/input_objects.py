@@ -125,10 +125,6 @@ class InputObjects(NamedTuple):
         """Return a new store with the objects and these indexes."""
         return fill_store(self.documents, indexes)
 
-    def store_before(self, indexes: Iterable[Index]) -> Store:
-        """Return a new store with the objects without changes."""
-        return fill_store(self.before, indexes)
-
 
 def fill_store(documents: Iterable[Document], indexes: Iterable[Index]) -> Store:
     """Return a new store with these objects and indexes. Of two objects with the same key, the later one counts."""

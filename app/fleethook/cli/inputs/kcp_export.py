@@ -113,10 +113,10 @@ async def _stream(
         async with Connection(kubeconfig, context=context) as connection:
             if "/clusters/" not in connection.host:
                 fail(f"--kcp-export: {connection.host} names no workspace: give a context with …/clusters/WORKSPACE")
-            await _check_rights(connection, own)
+            await check_rights(connection, own)
             async for document in stream_listed(connection, own, show=show):
                 yield document
-            urls = await _find_urls(connection, export)
+            urls = await find_urls(connection, export)
         for url in urls:
             async with Connection(kubeconfig, context=context, server=url) as connection:
                 async for document in behind(connection):
@@ -125,7 +125,7 @@ async def _stream(
         fail(f"cannot read the consumers of APIExport {export}: {error}")
 
 
-async def _check_rights(connection: "Connection", own: Sequence[ListRequest]) -> None:
+async def check_rights(connection: "Connection", own: Sequence[ListRequest] = ()) -> None:
     """Exit with a message that names all rights that the user lacks in the workspace of the export."""
     rights = [(request.resource.group, request.resource.plural, "list") for request in own]
     rights += [("apis.kcp.io", "apiexportendpointslices", "list"), ("apis.kcp.io", "apiexports/content", "list")]
@@ -137,7 +137,7 @@ async def _check_rights(connection: "Connection", own: Sequence[ListRequest]) ->
         fail(f"--kcp-export: {connection.host}: {describe_rules(missing)}")
 
 
-async def _find_urls(connection: "Connection", export: str) -> list[str]:
+async def find_urls(connection: "Connection", export: str) -> list[str]:
     """Return the URLs of the virtual workspaces. Exits with a message if there are none."""
     from fleethook.cluster.kubernetes.export_connection import SLICES, list_urls  # noqa: PLC0415 - as above
 

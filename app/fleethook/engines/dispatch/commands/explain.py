@@ -10,6 +10,7 @@ from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.input_objects import (
     SourceOptions,
+    fill_store,
     find_workspace,
     read_source,
     select_dispatching,
@@ -124,7 +125,7 @@ def explain(
     options = RequestOptions(operation, user_info, stored, dry_run, plain, resource)
     task = _Task(inputs, options, sorted(clusters - {""}), as_kcp=as_kcp, source=source_options)
     explained = _explain(store, task, source.changed)
-    before = _explain(source.store_before(INDEXES), task) if source_options.change else explained
+    before = _explain(fill_store(source.before, INDEXES), task) if source_options.change else explained
     write_error(*(f"note: {note}" for note in sorted({note for one in (*explained, *before) for note in one.notes})))
     for was, now in zip(before, explained, strict=True):
         if output is Output.JSON:

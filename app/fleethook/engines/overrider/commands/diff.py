@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, read_source
+from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, fill_store, read_source
 from fleethook.cli.options import (
     ContextOption,
     FilenameOption,
@@ -189,7 +189,7 @@ def diff(
     live = SourceOptions((), kubeconfig, context, in_cluster, kcp, edit, namespace)
     options = live.beside(against, reading=reading, files_option="--against")
     source = read_source(options, [*RESOURCES, *RUNNING])
-    before, after = source.store_before([OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
+    before, after = fill_store(source.before, [OVERRIDERS_BY_SUBJECT]), source.store([OVERRIDERS_BY_SUBJECT])
     running = [document.object for document in source.before if key_of(document.object).group_kind in _WORKLOAD_KINDS]
     rows = [make_overrider_row(finding) for finding in check_documents(_select_changed(source), after)]
     if options.reads_cluster:

@@ -15,6 +15,7 @@ from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import describe_missing, stream_objects
 from fleethook.cli.inputs.input_objects import fill_store, find_default_cluster
+from fleethook.cli.inputs.kcp_export import check_rights, find_urls
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import read_manifests
 from fleethook.cli.options import (
@@ -173,6 +174,9 @@ async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, names
 
     with show_progress() as show:
         async with target.connect(export=export) as connection:
+            if export:
+                await check_rights(connection)
+                await find_urls(connection, export)
             bindings = [one async for one in stream_objects(connection, CONSUMERS, prefix=prefix)] if export else []
             consumers = [one for one, _ in judge_bindings(bindings, ())]
             if any(map(selects_by_labels, rules)):
