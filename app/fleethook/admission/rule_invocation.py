@@ -66,7 +66,7 @@ class Denied(Exception):  # noqa: N818 - the name is the decision that a rule ra
         self.code: Final = code
 
 
-def respond_to_denial(denial: Denied, *, warnings: tuple[str, ...] = ()) -> Response:
+def to_refusal(denial: Denied, *, warnings: tuple[str, ...] = ()) -> Response:
     """Return the response to a request that a rule refuses."""
     text, field = shorten_text(denial.message), shorten_text(denial.field)
     causes = (StatusCause(field=field, message=text),) if field else ()

@@ -5,17 +5,10 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fleethook.admission.existing_violations import REFUSALS, decides_itself, judge_update
-from fleethook.admission.rule_invocation import (
-    Denied,
-    Invocation,
-    Signature,
-    respond_to_denial,
-    shorten_text,
-    write_warning,
-)
+from fleethook.admission.rule_invocation import Denied, Invocation, Signature, shorten_text, to_refusal, write_warning
 from fleethook.admission.rule_matching import bind_variables, find_template, place_refusal, show_template
 from fleethook.admission.rule_options import Declaration
 from fleethook.admission.store_parameter import Lookup
@@ -120,7 +113,7 @@ class ServedRule:
             error = (error.split(Denied)[1] or error).exceptions[0]
         if isinstance(error, Denied):
             try:
-                return respond_to_denial(error, warnings=invocation.warnings if invocation else ())
+                return to_refusal(error, warnings=invocation.warnings if invocation else ())
             except (AttributeError, TypeError) as unusable:  # A class of the author may lack the attributes.
                 return self.fail(self._describe(unusable.with_traceback(error.__traceback__)))
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
@@ -131,7 +124,7 @@ class ServedRule:
         # A policy has the Namespace, which is unknown here: null would give another verdict.
         if expression.evaluate(bind_variables(request, has_namespace=False)):
             return allowed()
-        return respond_to_denial(Denied(self.message))
+        return to_refusal(Denied(self.message))
 
     @property
     def failure(self) -> str:
@@ -158,14 +151,11 @@ def _find_place(function: Function, error: BaseException | None = None) -> str:
     return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"
 
 
-_T = TypeVar("_T")
-
-
-def run_at_once(work: Coroutine[Any, Any, _T]) -> _T:
+def run_at_once(work: Coroutine[Any, Any, Decided]) -> Decided:
     """Return the result of a coroutine that waits for nothing."""
     try:
         work.send(None)
     except StopIteration as end:
-        result: _T = end.value
-        return result
+        decided: Decided = end.value
+        return decided
     raise AssertionError("only a coroutine waits")

@@ -61,9 +61,8 @@ async def show(app: Any, path: str) -> Page:
 
 async def test_the_list_has_documentation_kinds_and_policy(tmp_path: Path) -> None:
     page = await get(console_with(write(tmp_path)), "/rules")
-    assert (
-        "needs-owner Every Deployment names its owner. validates deployments (apps/v1) CREATE, UPDATE Fail" in page.text
-    )
+    requests = "CREATE, UPDATE of deployments.apps, in namespaces with team=web"
+    assert f"needs-owner Every Deployment names its owner. validates {requests}" in page.text
     assert "The console has no counts of their calls" in page.text
     assert "fleethook rules check" in page.text
 
@@ -83,7 +82,7 @@ async def test_a_rule_tells_whether_the_cluster_calls_it(tmp_path: Path) -> None
     assert any(one.startswith("/dispatch/object?") for one in registered.addresses)
     assert "no cluster" in (await get(console_with(path), "/rules")).text
     without_file = await get(console_with(None, *configurations), "/rules")
-    assert "needs-owner validates deployments (apps/v1)" in without_file.text
+    assert "needs-owner validates CREATE, UPDATE of deployments.apps" in without_file.text
 
 
 async def test_a_rule_whose_server_has_stopped_is_not_shown_as_registered(tmp_path: Path) -> None:

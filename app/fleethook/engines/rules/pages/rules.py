@@ -5,7 +5,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.registration.consumer_webhooks import is_ours, judge_bindings
 from fleethook.cluster.registration.paths import RULES, find_rule_path
-from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION
+from fleethook.cluster.registration.rule_webhooks import DESCRIPTION_ANNOTATION, describe_requests
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
@@ -77,21 +77,9 @@ class RuleView(NamedTuple):
         return rule_url(self.path)
 
     @property
-    def kinds(self) -> str:
-        """The resources with their group and version."""
-        return ", ".join(_describe_resources(as_object(rule)) for rule in self.webhook.get("rules") or ())
-
-    @property
-    def operations(self) -> str:
-        """The operations."""
-        rules = [as_object(rule) for rule in self.webhook.get("rules") or ()]
-        return ", ".join(dict.fromkeys(str(name) for rule in rules for name in rule.get("operations") or ()))
-
-
-def _describe_resources(rule: Mapping[str, Any]) -> str:
-    groups, versions = rule.get("apiGroups") or [""], rule.get("apiVersions") or ["*"]
-    where = "/".join(filter(None, (",".join(map(str, groups)), ",".join(map(str, versions)))))
-    return f"{', '.join(map(str, rule.get('resources') or ()))} ({where})"
+    def requests(self) -> str:
+        """The requests that it decides about."""
+        return describe_requests(self.webhook)
 
 
 def rule_url(path: str) -> str:
