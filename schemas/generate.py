@@ -11,7 +11,7 @@ import yaml
 
 from docsite.reference import render_reference
 from fleethook.cluster.manifests.yaml_reader import read_values
-from fleethook.cluster.registration.own_webhooks import (
+from fleethook.cluster.registration.webhook_configurations import (
     CONFIGURATION_NAME,
     MUTATING,
     VALIDATING,

@@ -85,7 +85,7 @@ FILES = {
             print("hello")
 
         def list_webhooks():
-            from fleethook.cluster.registration.own_webhooks import VALIDATING, OwnWebhook
+            from fleethook.cluster.registration.webhook_configurations import VALIDATING, OwnWebhook
 
             return [OwnWebhook("pods.greeter.example.org", VALIDATING, "/greet", "", "v1", ("pods",), {}, ())]
     ''',
@@ -194,7 +194,7 @@ def test_the_command_line_has_its_command(distribution: Path) -> None:
 
 def test_its_webhook_is_registered(distribution: Path) -> None:
     code = """
-    from fleethook.cluster.registration.own_webhooks import service_of, webhook_configurations
+    from fleethook.cluster.registration.webhook_configurations import service_of, webhook_configurations
 
     for one in webhook_configurations(service_of("a/b"), engines=["greeter"]):
         print(one["kind"], [webhook["name"] for webhook in one["webhooks"]])

@@ -27,7 +27,7 @@ from fleethook.server.openapi import describe_reviews
 from fleethook.server.protocol.bodies import BodyBudget, close_after_answer
 from fleethook.server.protocol.connections import Connections, EdgeMetrics, find_capacity
 from fleethook.server.reviews.admission_endpoint import ReviewRoute
-from fleethook.server.reviews.http_endpoint import Endpoint
+from fleethook.server.reviews.http_checks import Endpoint
 from fleethook.server.reviews.records_and_traces import RecordReview
 from fleethook.server.reviews.review_codec import encode_error
 from fleethook.settings import Settings

@@ -21,7 +21,7 @@ MEASURED = (
     "app/fleethook/app.py",
     "app/fleethook/work",
     "app/fleethook/engines/dispatch",
-    "app/fleethook/limits.py",
+    "app/fleethook/fair_limits.py",
     "app/fleethook/model",
     "app/fleethook/cluster/store.py",
 )

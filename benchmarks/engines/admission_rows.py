@@ -25,7 +25,7 @@ from benchmarks.harness.processes import serving
 from benchmarks.harness.section import Context
 from benchmarks.harness.server_group import certificate
 from benchmarks.servers import PATH
-from fleethook.cluster.registration.own_webhooks import NOT_DELETING
+from fleethook.cluster.registration.webhook_configurations import NOT_DELETING
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     OWNED,
     SelectedSubjects,

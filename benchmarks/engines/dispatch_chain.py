@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.live_and_replayed_dispatch import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint
-from fleethook.limits import CallLimit
+from fleethook.fair_limits import CallLimit
 from fleethook.model.admission import AdmissionReview
 from fleethook.outbound.certificate_trust import create_context
 from fleethook.outbound.webhook_client import HookClient

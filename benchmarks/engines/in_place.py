@@ -39,7 +39,7 @@ from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.http_endpoint import Endpoint
+from fleethook.server.reviews.http_checks import Endpoint
 from fleethook.work.threads_and_gc import settle_garbage_collector
 
 TIMERS = "/timers"

@@ -31,7 +31,7 @@ from fleethook.app import Fleethook
 from fleethook.cli.serve.uvicorn_server import make_config
 from fleethook.server.health import HealthOnly
 from fleethook.server.protocol.connections import ClientConnection, Connections
-from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
+from fleethook.server.protocol.head_limits_and_timeouts import Guard, GuardedProtocol
 from fleethook.work.threads_and_gc import settle_garbage_collector
 
 REQUESTS = 100

@@ -23,7 +23,7 @@ from fleethook.server.log import encode_line
 from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, make_admission_line
-from fleethook.server.reviews.http_endpoint import REQUEST_ID
+from fleethook.server.reviews.http_checks import REQUEST_ID
 from fleethook.server.reviews.review_codec import decode_review, encode_response
 from fleethook.work.threads_and_gc import finish
 

@@ -29,7 +29,7 @@ _PLACES = {
     TLS: r"libssl|libcrypto|_ssl\.c|sslproto|\b_?ssl_|SSL|tls13_|^(aesni|aes|gcm|EVP|CRYPTO|BIO)_|memoryview_?bio",
     WRITE: r"^(__)?(libc_)?(write|writev|send|sendmsg|sendto) |uv__(try_)?write|uv_try_write",
     READ: r"^(__)?(libc_)?(read|readv|recv|recvmsg) |uv__read",
-    HTTP: r"httptools|protocol/(read_timeout|direct_protocol|connections)\.py|app/fleethook/app\.py",
+    HTTP: r"httptools|protocol/(head_limits_and_timeouts|direct_protocol|connections)\.py|app/fleethook/app\.py",
     EDGE: r"server/\w+/(endpoint|review_endpoint|admission_endpoint|body_memory|sending)\.py|work/threads\.py",
 }
 _IDLE = ("Thread._bootstrap", "_queue_SimpleQueue_get")

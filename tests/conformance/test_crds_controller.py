@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.status_conditions import Condition
+from fleethook.cluster.conditions_and_events import Condition
 from fleethook.engines.crds.controller.instance_status import (
     report_deletion,
     report_download,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleethook.cli.doctor.doctor_checks import list_rights
-from fleethook.cluster.registration.own_webhooks import URLReference, webhook_configurations
+from fleethook.cluster.registration.webhook_configurations import URLReference, webhook_configurations
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
 from tests.cli.commands import invoke
 from tests.cli.doctor.test_doctor_checks import allows

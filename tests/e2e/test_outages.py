@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cluster.registration.own_webhooks import URLReference, webhook_configurations
+from fleethook.cluster.registration.webhook_configurations import URLReference, webhook_configurations
 from tests.builders import entry, image, overrider
 from tests.e2e.fleet import WEBHOOKS, unregister
 from tests.e2e.installation import Installation, checks, without_leader, without_right

@@ -18,9 +18,9 @@ from fleethook.server.health import HealthOnly
 from fleethook.server.log import LogSink
 from fleethook.server.protocol.bodies import Reply
 from fleethook.server.protocol.connections import ClientConnection, Connections
-from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
+from fleethook.server.protocol.head_limits_and_timeouts import Guard, GuardedProtocol
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.http_endpoint import REQUEST_ID
+from fleethook.server.reviews.http_checks import REQUEST_ID
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, workload, yurt_app_set
 

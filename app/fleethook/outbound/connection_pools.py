@@ -16,7 +16,7 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
-from fleethook.limits import FairCache
+from fleethook.fair_limits import FairCache
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.addresses_and_proxies import public_socket
 from fleethook.outbound.certificate_trust import CallContext, load_roots

@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from fleethook.limits import CallLimit, LimitError
+from fleethook.fair_limits import CallLimit, LimitError
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
 from fleethook.outbound.addresses_and_proxies import refuse_private_number

@@ -11,8 +11,8 @@ is queued again afterwards, so no change is missed. Three causes queue a key, an
 An `add` does not shorten the back-off of later failures: it causes one more attempt, and only success resets the
 count. Never `add` a key because of an event that its own work caused, or the back-off has no effect.
 
-Fresh keys and retries share the workers as consumers do (`fleethook.limits`), so a changed key is processed at once
-even if many keys fail. Keys can have consumers of their own, for example their namespaces: many keys of one do not
+Fresh keys and retries share the workers as consumers do (`fleethook.fair_limits`), so a changed key is processed at
+once even if many keys fail. Keys can have consumers of their own, for example their namespaces: many keys of one do not
 delay those of another.
 """
 
@@ -22,7 +22,7 @@ import random
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
-from fleethook.limits import CallLimit, FairQueue
+from fleethook.fair_limits import CallLimit, FairQueue
 
 
 class Timer(Protocol):

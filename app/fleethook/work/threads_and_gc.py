@@ -21,7 +21,7 @@ from queue import Empty, SimpleQueue
 from types import CoroutineType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from fleethook.limits import CallLimit
+from fleethook.fair_limits import CallLimit
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ def _end(busy: _Busy, future: asyncio.Future[T], result: T | None = None, error:
 
 
 class Worker:
-    """Runs functions in threads of its own, which consumers share fairly (`fleethook.limits`).
+    """Runs functions in threads of its own, which consumers share fairly (`fleethook.fair_limits`).
 
     A consumer is a logical cluster, a script or a route.
     """

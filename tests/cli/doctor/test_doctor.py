@@ -11,7 +11,7 @@ from fleethook.cli.doctor.doctor_checks import (
 )
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.own_webhooks import ServiceReference, webhook_configurations
+from fleethook.cluster.registration.webhook_configurations import ServiceReference, webhook_configurations
 from tests.apiserver_rules import check_created, check_review, unserved
 from tests.cli.commands import invoke
 from tests.cli.fake_cluster import Cluster

@@ -22,8 +22,8 @@ from fleethook.cli.doctor.doctor_checks import (
     list_rights,
 )
 from fleethook.cli.inputs.cluster_reader import Right
-from fleethook.cluster.registration.own_webhooks import ServiceReference, URLReference, webhook_configurations
-from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.python_rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.webhook_configurations import ServiceReference, URLReference, webhook_configurations
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     SelectedSubjects,
     SubjectName,

@@ -10,13 +10,17 @@ from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
 from fleethook.cli.doctor.webhook_calls import CallExaminer, judge, list_probes
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.own_webhooks import (
+from fleethook.cluster.registration.python_rule_webhooks import (
+    PROBE_ANNOTATION,
+    PROBE_ANSWER,
+    build_rule_configurations,
+)
+from fleethook.cluster.registration.webhook_configurations import (
     Reference,
     ServiceReference,
     URLReference,
     list_webhooks,
 )
-from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER, build_rule_configurations
 from fleethook.engine import installed_engines
 from tests.e2e.cluster import free_port
 from tests.hook_server import run_hook

@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.registration.own_webhooks import LABELS, MUTATING, ServiceReference, configuration_path
+from fleethook.cluster.registration.python_rule_webhooks import SERVER_ANNOTATION
 from fleethook.cluster.registration.registrar import (
     CAInjector,
     ChangingConfigurations,
@@ -22,7 +22,7 @@ from fleethook.cluster.registration.registrar import (
     read_registered,
     release_fields,
 )
-from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
+from fleethook.cluster.registration.webhook_configurations import LABELS, MUTATING, ServiceReference, configuration_path
 from fleethook.engine import installed_engines
 from tests.apiserver_rules import parse_path
 from tests.cluster.object_server import ObjectServer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.limits import LimitError
+from fleethook.fair_limits import LimitError
 from fleethook.model.admission import allowed
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.bodies import (

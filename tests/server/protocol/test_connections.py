@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from fleethook.app import create_app
-from fleethook.limits import LimitError
+from fleethook.fair_limits import LimitError
 from fleethook.server.protocol.bodies import BodyCharge
 from fleethook.server.protocol.connections import (
     EXTENSION,

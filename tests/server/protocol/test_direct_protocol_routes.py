@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.limits import LimitError
+from fleethook.fair_limits import LimitError
 from tests.builders import workload
 from tests.engines.dispatch.builders import configuration, review, webhook, widget
 from tests.engines.dispatch.raw_reviews import NOT_UTF8, TOO_LARGE_NUMBERS, encode_review

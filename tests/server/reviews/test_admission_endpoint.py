@@ -14,7 +14,7 @@ from fleethook.server.log import MAX_LOGGED, Line, encode_line
 from fleethook.server.metrics import Metrics
 from fleethook.server.reviews import review_codec
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint, find_cluster, make_admission_line
-from fleethook.server.reviews.http_endpoint import SWITCH_OFF_HINT
+from fleethook.server.reviews.http_checks import SWITCH_OFF_HINT
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set

@@ -29,7 +29,7 @@ from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.own_webhooks import API_VERSION, MUTATING, VALIDATING
+from fleethook.cluster.registration.webhook_configurations import API_VERSION, MUTATING, VALIDATING
 from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object
 

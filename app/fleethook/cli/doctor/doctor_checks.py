@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cli.inputs.cluster_reader import Right, describe_rules
-from fleethook.cluster.registration.own_webhooks import OwnWebhook, find_conditions, list_webhooks
-from fleethook.cluster.registration.rule_webhooks import SUFFIX, read_webhook
+from fleethook.cluster.registration.python_rule_webhooks import SUFFIX, read_webhook
+from fleethook.cluster.registration.webhook_configurations import OwnWebhook, find_conditions, list_webhooks
 from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.formats.labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource

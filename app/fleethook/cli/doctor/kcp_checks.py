@@ -18,7 +18,7 @@ from fleethook.cluster.registration.consumer_webhooks import (
     judge_bindings,
     name_configuration,
 )
-from fleethook.cluster.registration.rule_webhooks import read_server_namespace
+from fleethook.cluster.registration.python_rule_webhooks import read_server_namespace
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of
 

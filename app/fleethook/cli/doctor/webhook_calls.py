@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from fleethook.cli.doctor.doctor_checks import Diagnosis, RegisteredWebhook
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.rule_webhooks import (
+from fleethook.cluster.registration.python_rule_webhooks import (
     DEFAULT_CONDITIONS,
     PROBE_ANNOTATION,
     PROBE_ANSWER,

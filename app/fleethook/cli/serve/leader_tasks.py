@@ -22,17 +22,17 @@ from fleethook.cluster.leader_election import (
     create_identity,
     find_namespace,
 )
-from fleethook.cluster.registration.own_webhooks import (
-    find_exempt_namespaces,
-    find_reference,
-    webhook_configurations,
-)
 from fleethook.cluster.registration.registrar import (
     ChangingConfigurations,
     Registrar,
     Registration,
     delete_registered,
     read_registered,
+)
+from fleethook.cluster.registration.webhook_configurations import (
+    find_exempt_namespaces,
+    find_reference,
+    webhook_configurations,
 )
 from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import Leadership

@@ -37,8 +37,8 @@ from fleethook.cluster.certificates.certificate_files import (
     renew_certificates,
 )
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.registration.own_webhooks import MUTATING, VALIDATING, service_of
-from fleethook.cluster.registration.rule_webhooks import describe_outage
+from fleethook.cluster.registration.python_rule_webhooks import describe_outage
+from fleethook.cluster.registration.webhook_configurations import MUTATING, VALIDATING, service_of
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error

@@ -28,7 +28,7 @@ from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import HealthOnly
 from fleethook.server.log import hide_cancelled_requests
 from fleethook.server.protocol.connections import ClientConnection, Connections
-from fleethook.server.protocol.read_timeout import HEADER_SECONDS, REQUEST_SECONDS, Guard, GuardedProtocol
+from fleethook.server.protocol.head_limits_and_timeouts import HEADER_SECONDS, REQUEST_SECONDS, Guard, GuardedProtocol
 
 _log: Final = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from fleethook.cluster.kubernetes.watched_resources import (
     VALIDATING_CONFIGURATIONS,
     WatchedResource,
 )
-from fleethook.cluster.registration.own_webhooks import LABELS
-from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
+from fleethook.cluster.registration.python_rule_webhooks import SERVER_ANNOTATION
+from fleethook.cluster.registration.webhook_configurations import LABELS
 from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.kcp import API_BINDING, PATH_ANNOTATION, cluster_of
 

@@ -10,7 +10,8 @@ import msgspec
 
 from fleethook.cluster.api_errors import CONFLICT, FORBIDDEN, NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import APPLY_PATCH, JSON_PATCH, Connection
-from fleethook.cluster.registration.own_webhooks import (
+from fleethook.cluster.registration.python_rule_webhooks import SERVER_ANNOTATION
+from fleethook.cluster.registration.webhook_configurations import (
     LABELS,
     Reference,
     ca_bundles,
@@ -18,7 +19,6 @@ from fleethook.cluster.registration.own_webhooks import (
     list_definitions,
     webhook_configurations,
 )
-from fleethook.cluster.registration.rule_webhooks import SERVER_ANNOTATION
 from fleethook.model.json import JSONObject, as_object
 
 _CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

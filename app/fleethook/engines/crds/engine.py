@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.own_webhooks import OwnWebhook
+    from fleethook.cluster.registration.webhook_configurations import OwnWebhook
 
 _FOLDER: Final = "fleethook.engines.crds"
 
@@ -29,7 +29,7 @@ ENGINE: Final = Engine(
 def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for Karmada instances, in their order in a configuration."""
     from fleethook.cluster.registration import paths
-    from fleethook.cluster.registration.own_webhooks import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
+    from fleethook.cluster.registration.webhook_configurations import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
     from fleethook.model.crd_tarball import GROUP, VERSION
 
     return (

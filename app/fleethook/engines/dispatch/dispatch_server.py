@@ -19,7 +19,7 @@ from fleethook.engines.dispatch.review.annotated_dispatch import annotated_route
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
 from fleethook.engines.dispatch.webhook_explanation import Explanation
-from fleethook.limits import CallLimit
+from fleethook.fair_limits import CallLimit
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses

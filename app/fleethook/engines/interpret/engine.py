@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.own_webhooks import OwnWebhook
+    from fleethook.cluster.registration.webhook_configurations import OwnWebhook
 
 _FOLDER: Final = "fleethook.engines.interpret"
 
@@ -36,7 +36,7 @@ ENGINE: Final = Engine(
 def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for the configurations of interpreters, in their order in a configuration."""
     from fleethook.cluster.registration import paths
-    from fleethook.cluster.registration.own_webhooks import NOT_DELETING, VALIDATING, OwnWebhook
+    from fleethook.cluster.registration.webhook_configurations import NOT_DELETING, VALIDATING, OwnWebhook
     from fleethook.model import karmada
 
     # kube-apiserver sends no ConfigMap of another name, so these do not depend on this server.

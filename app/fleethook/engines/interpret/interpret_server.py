@@ -9,7 +9,6 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, INTERPRETING, karmada_config
-from fleethook.cluster.registration.own_webhooks import find_reference
 from fleethook.cluster.registration.paths import (
     EXPLORE,
     EXPLORE_BAR,
@@ -19,6 +18,7 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_CUSTOMIZATION,
     VALIDATE_HOOKS,
 )
+from fleethook.cluster.registration.webhook_configurations import find_reference
 from fleethook.cluster.store import ObjectKey, Stored
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, PythonLayer

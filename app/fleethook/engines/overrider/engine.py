@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 from fleethook.engine import CommandSpec, Engine, Probe
 
 if TYPE_CHECKING:
-    from fleethook.cluster.registration.own_webhooks import OwnWebhook
+    from fleethook.cluster.registration.webhook_configurations import OwnWebhook
 
 _FOLDER: Final = "fleethook.engines.overrider"
 
@@ -49,7 +49,7 @@ ENGINE: Final = Engine(
 def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for overriders, their subjects and workloads, in their order in a configuration."""
     from fleethook.cluster.registration import paths
-    from fleethook.cluster.registration.own_webhooks import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
+    from fleethook.cluster.registration.webhook_configurations import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
     from fleethook.engines.overrider.subject.workload_match_conditions import OWNED
     from fleethook.model.json import JSONObject
     from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1

@@ -63,7 +63,7 @@ from fleethook.server.reviews.admission_endpoint import (
     change_response,
     make_admission_route,
 )
-from fleethook.server.reviews.http_endpoint import SWITCH_OFF_HINT
+from fleethook.server.reviews.http_checks import SWITCH_OFF_HINT
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import Worker
 

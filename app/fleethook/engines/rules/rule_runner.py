@@ -9,14 +9,14 @@ from fleethook.admission.rule_matching import find_rule_mismatch
 from fleethook.admission.served_rule import run_at_once
 from fleethook.admission.store_parameter import Lookup
 from fleethook.admission.tested_rule import Rule
-from fleethook.cluster.registration.rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER
+from fleethook.cluster.registration.python_rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER
 from fleethook.engines.rules.consumer_workspaces import Consumers, list_stable, make_consumer_route
-from fleethook.limits import CallLimit
+from fleethook.fair_limits import CallLimit
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored
 from fleethook.model.json import as_object
 from fleethook.server.engine_server import ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
-from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
+from fleethook.server.reviews.http_checks import MAX_ON_LOOP
 from fleethook.work.threads_and_gc import DaemonThreads, favour_event_loop
 
 THREADS: Final = 4

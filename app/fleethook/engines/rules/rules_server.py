@@ -16,9 +16,14 @@ from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.registration.consumer_webhooks import name_configuration
-from fleethook.cluster.registration.own_webhooks import URLReference, find_exempt_namespaces, find_reference, service_of
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
-from fleethook.cluster.registration.rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.python_rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.webhook_configurations import (
+    URLReference,
+    find_exempt_namespaces,
+    find_reference,
+    service_of,
+)
 from fleethook.cluster.store import StaleError
 from fleethook.engine import EngineStartError
 from fleethook.engines.rules.consumer_workspaces import Consumers, make_gauge

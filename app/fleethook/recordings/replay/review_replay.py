@@ -37,7 +37,7 @@ from fleethook.recordings.replay.decision_changes import (
     read_outcome,
 )
 from fleethook.server.protocol.bodies import Reply
-from fleethook.server.reviews.http_endpoint import Endpoint
+from fleethook.server.reviews.http_checks import Endpoint
 
 OFFLINE: Final[dict[str, Any]] = {
     "manifests": None, "kubeconfig": None, "context": None, "in_cluster": False, "kcp": False, "cert_secret": None,

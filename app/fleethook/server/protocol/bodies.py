@@ -10,13 +10,13 @@ one piece, and signals when it can take the next one. The rest of the answer sta
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from starlette.types import Message, Receive, Send
 
-from fleethook.limits import Limit, LimitError
+from fleethook.fair_limits import Limit, LimitError
 
 DECODED_BYTES_PER_BYTE: Final = 32
 """Maximum bytes that a byte of JSON takes when decoded: ``{"":0},`` is an object of 200 bytes and a reference of 8."""
@@ -170,29 +170,6 @@ class ClientGoneError(Exception):
     """The client closed the connection before its request was complete, so there is no answer."""
 
 
-def check_headers(headers: Iterable[tuple[bytes, bytes]], *, limit: int) -> str:
-    """Check the headers of a JSON request, and return its ``X-Request-Id``, or ``""``.
-
-    Raises:
-        RequestError: 415 for another content type or an encoded body, 413 for an announced size over ``limit`` bytes.
-    """
-    content_type = request_id = b""
-    for name, value in headers:
-        if name == b"content-type":
-            content_type = value
-        elif name == b"content-length":
-            if int(value) > limit:
-                raise _too_large(limit)
-        elif name == b"x-request-id":
-            request_id = value
-        elif name == b"content-encoding" and value != b"identity":
-            raise RequestError(415, "UnsupportedMediaType", "the body must not be encoded (Content-Encoding)")
-    if content_type != b"application/json" and content_type.partition(b";")[0].strip().lower() != b"application/json":
-        found = content_type.decode("latin-1") or "none"
-        raise RequestError(415, "UnsupportedMediaType", f"Content-Type must be application/json, not {found}")
-    return request_id.decode("latin-1")[:128] if request_id else ""
-
-
 async def read_body(receive: Receive, *, limit: int, charge: BodyCharge | None = None) -> bytes:
     """Return the complete body.
 
@@ -221,7 +198,7 @@ async def _read_chunks(receive: Receive, *, limit: int, charge: BodyCharge | Non
         raise ClientGoneError
     body: bytes = message.get("body", b"")
     if len(body) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     if not message.get("more_body", False):
         return body
     chunks = [body]
@@ -235,14 +212,15 @@ async def _read_chunks(receive: Receive, *, limit: int, charge: BodyCharge | Non
         chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         if charge is not None:
             await charge.add(len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _too_large(limit: int) -> RequestError:
+def too_large(limit: int) -> RequestError:
+    """Return the refusal of a body with more bytes than the limit."""
     return RequestError(413, "RequestEntityTooLarge", f"the body is larger than {limit} bytes")
 
 

@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fleethook.limits import client_of, name_account
+from fleethook.fair_limits import client_of, name_account
 from fleethook.server.protocol.bodies import BodyBudget
 from fleethook.server_settings import ServerSettings
 

@@ -19,11 +19,11 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from fleethook.limits import client_of
+from fleethook.fair_limits import client_of
 from fleethook.server.protocol.bodies import PIECE_BYTES, BodyCharge, Reply, RequestError
 from fleethook.server.protocol.connections import ClosingProtocol
 from fleethook.server.protocol.repeated_head import KnownHeads
-from fleethook.server.reviews.http_endpoint import CHARGE, Endpoint, refuse
+from fleethook.server.reviews.http_checks import CHARGE, Endpoint, refuse
 
 FindEndpoint = Callable[[str], Endpoint | None]
 """Returns the endpoint that may answer POSTs to a path at once."""

@@ -18,15 +18,9 @@ from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.server.log import ReviewLine, cut_text, stamp
 from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.bodies import RequestError
-from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP, Endpoint
-from fleethook.server.reviews.review_codec import (
-    Decoded,
-    ReviewProblem,
-    decode_review,
-    encode_response,
-    explain_failure,
-)
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
+from fleethook.server.reviews.http_checks import MAX_ON_LOOP, Endpoint
+from fleethook.server.reviews.review_codec import Decoded, decode_review, encode_response
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
 
 Immediate = Response | Callable[[], Response | None]
 """The response of a handler, or a function that runs in a thread: it returns the response, or None to ask again."""

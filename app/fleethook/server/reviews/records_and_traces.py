@@ -11,7 +11,7 @@ from starlette.types import Scope
 from fleethook.model.json import JSON
 from fleethook.server.log import LogSink
 from fleethook.server.protocol.bodies import Reply, RequestError
-from fleethook.server.reviews.http_endpoint import Answered, Endpoint
+from fleethook.server.reviews.http_checks import Answered, Endpoint
 from fleethook.tracing.spans import CURRENT, Attributes, StartTrace, begin_in_span
 
 CallKind = Literal["webhook", "script", "read"]

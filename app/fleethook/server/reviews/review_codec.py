@@ -4,7 +4,6 @@ A review that cannot be decoded is answered, too, if its uid can be found.
 """
 
 import contextlib
-import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -172,34 +171,3 @@ def encode_error(code: int, reason: str, message: str) -> bytes:
     return _encoder.encode(
         Status(api_version="v1", kind="Status", status="Failure", message=message, reason=reason, code=code)
     )
-
-
-_log: Final = logging.getLogger(__name__)
-
-
-class ReviewProblem(NamedTuple):
-    """The reason why a review cannot be answered.
-
-    Attributes:
-        message: The text for the caller.
-        code: The HTTP status that the answer carries.
-        reason: The reason of a ``metav1.Status``.
-    """
-
-    message: str
-    code: int = 400
-    reason: str = "BadRequest"
-
-
-def explain_failure(error: Exception, *, route: str, uid: str) -> ReviewProblem:
-    """Return the problem of a review on which its handler failed; a defect is logged.
-
-    Every failure needs an answer with the uid: a dropped connection would leave the caller with a timeout and without
-    a reason.
-    """
-    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
-        return ReviewProblem(f"the object under review is not JSON: {error}")
-    if isinstance(error, RecursionError):
-        return ReviewProblem("the object under review is nested too deep")
-    _log.error("review handler failed", exc_info=error, extra={"fields": {"route": route, "uid": uid}})
-    return ReviewProblem(f"fleethook failed to answer; its log has the reason under uid {uid}", 500, "InternalError")

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.status_conditions import Condition
+from fleethook.cluster.conditions_and_events import Condition
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics

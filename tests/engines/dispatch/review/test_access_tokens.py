@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.dispatch.review.access import AccessDecision, Tokens, UndecidedError
-from fleethook.limits import MAX_WAITING, LimitError
+from fleethook.fair_limits import MAX_WAITING, LimitError
 from tests.server.reviewer import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer
 
 TOKEN = "an-opaque-token-of-alice"

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from fleethook.cluster.registration.own_webhooks import (
+from fleethook.cluster.registration.webhook_configurations import (
     MUTATING,
     VALIDATING,
     ServiceReference,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.own_webhooks import ServiceReference, webhook_configurations
+from fleethook.cluster.registration.webhook_configurations import ServiceReference, webhook_configurations
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.controller.openyurt_conflicts import (
     OpenYurtConflicts,

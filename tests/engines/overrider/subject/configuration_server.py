@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fleethook.cluster.registration.own_webhooks import (
+from fleethook.cluster.registration.webhook_configurations import (
     ServiceReference,
     find_conditions,
     webhook_configurations,

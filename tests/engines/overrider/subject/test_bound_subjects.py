@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.own_webhooks import CONFIGURATION_NAME
+from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.subject.bound_subjects import (
     bound_subjects,

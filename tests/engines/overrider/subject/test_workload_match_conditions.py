@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleethook.cluster.registration.own_webhooks import find_conditions
+from fleethook.cluster.registration.webhook_configurations import find_conditions
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     EVERY_NAMESPACE,
     OWNED,

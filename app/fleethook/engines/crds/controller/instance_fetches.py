@@ -30,7 +30,7 @@ from fleethook.engines.crds.instance.source_and_secrets import (
     read_secrets,
 )
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource
-from fleethook.limits import CallLimit
+from fleethook.fair_limits import CallLimit
 from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import StartRoot, enter_span
 from fleethook.work.threads_and_gc import DaemonThreads

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
-from fleethook.cluster.status_conditions import Condition, build_conditions, read_condition
+from fleethook.cluster.conditions_and_events import Condition, build_conditions, read_condition
 from fleethook.engines.crds.download_policy import Fetched, Result
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.text import escape

@@ -19,15 +19,15 @@ import msgspec
 
 from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
-from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.kubernetes.watched_resources import KARMADAS
-from fleethook.cluster.status_conditions import (
+from fleethook.cluster.conditions_and_events import (
     Condition,
     EventRecorder,
     ObjectReference,
     find_condition,
     read_condition,
 )
+from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
+from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics

@@ -22,7 +22,7 @@ from fleethook.cel.program import (
 from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.webhooks.compiled_webhook import MatchCondition, Webhook
-from fleethook.limits import FairCache
+from fleethook.fair_limits import FairCache
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.work.threads_and_gc import Worker

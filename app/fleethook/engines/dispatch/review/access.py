@@ -19,7 +19,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.live_and_replayed_dispatch import NamespaceSource
-from fleethook.limits import CallLimit, FairCache, LimitError
+from fleethook.fair_limits import CallLimit, FairCache, LimitError
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_texts
 from fleethook.model.kcp import is_path
 from fleethook.outbound.http_exchange import FailureLog

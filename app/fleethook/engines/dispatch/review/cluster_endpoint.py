@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
 from fleethook.engines.dispatch.webhook_explanation import explain
 from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
-from fleethook.limits import CallLimit, LimitError, client_of
+from fleethook.fair_limits import CallLimit, LimitError, client_of
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
@@ -38,16 +38,10 @@ from fleethook.server.protocol.bodies import (
 )
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
 from fleethook.server.reviews.admission_endpoint import classify, make_admission_line, to_response
-from fleethook.server.reviews.http_endpoint import CHARGE, MAX_ON_LOOP
+from fleethook.server.reviews.http_checks import CHARGE, MAX_ON_LOOP
 from fleethook.server.reviews.records_and_traces import AskedCall
-from fleethook.server.reviews.review_codec import (
-    Decoded,
-    ReviewProblem,
-    decode_review,
-    encode_response,
-    explain_failure,
-)
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
+from fleethook.server.reviews.review_codec import Decoded, decode_review, encode_response
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
 from fleethook.work.threads_and_gc import Work, begin
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,

@@ -28,7 +28,7 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import RENDERED_ANNOTATION, TRIGGER_ANNOTATION
 from fleethook.patch import apply
 from fleethook.server.reviews.admission_endpoint import Immediate, change_response
-from fleethook.server.reviews.http_endpoint import MAX_ON_LOOP
+from fleethook.server.reviews.http_checks import MAX_ON_LOOP
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()

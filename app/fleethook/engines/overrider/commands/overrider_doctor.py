@@ -7,8 +7,8 @@ from fleethook.cli.doctor.doctor import Doctor, run_allowed
 from fleethook.cli.doctor.doctor_checks import Diagnosis, is_called, name_configuration
 from fleethook.cluster.api_errors import get_object
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS
-from fleethook.cluster.registration.own_webhooks import MUTATING, list_webhooks
-from fleethook.cluster.registration.rule_webhooks import SUFFIX
+from fleethook.cluster.registration.python_rule_webhooks import SUFFIX
+from fleethook.cluster.registration.webhook_configurations import MUTATING, list_webhooks
 from fleethook.engines.overrider.controller.openyurt_conflicts import (
     DEFINITION_NAME,
     RENDERER_REMEDY,

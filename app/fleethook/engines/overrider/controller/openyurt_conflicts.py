@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from fleethook.cluster.registration.own_webhooks import list_definitions
+from fleethook.cluster.registration.webhook_configurations import list_definitions
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION, GroupKind

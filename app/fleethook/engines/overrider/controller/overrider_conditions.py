@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.status_conditions import Condition, Status
+from fleethook.cluster.conditions_and_events import Condition, Status
 from fleethook.engines.overrider.controller.workload_decision import Action, Decision
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.formats.text import list_names

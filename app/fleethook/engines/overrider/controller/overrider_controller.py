@@ -28,7 +28,7 @@ import msgspec
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
-from fleethook.cluster.registration.own_webhooks import CONFIGURATION_NAME
+from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.admission.read_your_writes import read_overriders
 from fleethook.engines.overrider.controller.converge import Converger, ConvergeResult

@@ -10,9 +10,9 @@ import msgspec
 
 from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
+from fleethook.cluster.conditions_and_events import Condition, EventRecorder, ObjectReference, build_conditions
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
-from fleethook.cluster.status_conditions import Condition, EventRecorder, ObjectReference, build_conditions
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME, find_dropped_members
 from fleethook.engines.overrider.controller.overrider_conditions import (

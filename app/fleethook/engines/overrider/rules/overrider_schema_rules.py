@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from jsonschema_rs import Draft4Validator, ValidationError
 
 from fleethook.api_schema import describe_mistake, load_served
-from fleethook.cluster.registration.own_webhooks import list_definitions
+from fleethook.cluster.registration.webhook_configurations import list_definitions
 from fleethook.engines.overrider.entries.entry_selection import (
     EVERY_POOL,
     EXCLUDE,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fleethook.cluster.registration.own_webhooks import CONFIGURATION_NAME
+from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.subject.owner_and_overrider import subject_of

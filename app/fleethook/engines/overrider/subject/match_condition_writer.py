@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.own_webhooks import (
+from fleethook.cluster.registration.registrar import owns_fields, patch_object, release_fields
+from fleethook.cluster.registration.webhook_configurations import (
     BOUND_CONDITION,
     MUTATING,
     configuration_path,
     find_conditions,
 )
-from fleethook.cluster.registration.registrar import owns_fields, patch_object, release_fields
 from fleethook.engines.overrider.subject.announcements import (
     ANNOUNCED_ANNOTATION,
     Announcement,

@@ -40,7 +40,7 @@ from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_reader import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.registration.consumer_webhooks import build_export
-from fleethook.cluster.registration.rule_webhooks import CONTROL_PLANE, name_resources
+from fleethook.cluster.registration.python_rule_webhooks import CONTROL_PLANE, name_resources
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture

@@ -2,12 +2,12 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
-from fleethook.limits import client_of, name_account
+from fleethook.fair_limits import client_of, name_account
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.bodies import (
     BodyBudget,
@@ -15,12 +15,36 @@ from fleethook.server.protocol.bodies import (
     ClientGoneError,
     Reply,
     RequestError,
-    check_headers,
     read_body,
     send_reply,
+    too_large,
 )
 from fleethook.server.reviews.review_codec import encode_error
 from fleethook.work.threads_and_gc import Worker, finish
+
+
+def check_headers(headers: Iterable[tuple[bytes, bytes]], *, limit: int) -> str:
+    """Check the headers of a JSON request, and return its ``X-Request-Id``, or ``""``.
+
+    Raises:
+        RequestError: 415 for another content type or an encoded body, 413 for an announced size over ``limit`` bytes.
+    """
+    content_type = request_id = b""
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value
+        elif name == b"content-length":
+            if int(value) > limit:
+                raise too_large(limit)
+        elif name == b"x-request-id":
+            request_id = value
+        elif name == b"content-encoding" and value != b"identity":
+            raise RequestError(415, "UnsupportedMediaType", "the body must not be encoded (Content-Encoding)")
+    if content_type != b"application/json" and content_type.partition(b";")[0].strip().lower() != b"application/json":
+        found = content_type.decode("latin-1") or "none"
+        raise RequestError(415, "UnsupportedMediaType", f"Content-Type must be application/json, not {found}")
+    return request_id.decode("latin-1")[:128] if request_id else ""
+
 
 MAX_DIGITS: Final = 309
 """The maximum digits of a number. The largest number in the JSON of Kubernetes, a double (1.8e308), has so many."""

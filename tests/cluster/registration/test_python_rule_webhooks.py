@@ -7,14 +7,14 @@ import pytest
 from fleethook.admission import mutate, validate
 from fleethook.admission.rule_options import SYSTEM_NAMESPACES
 from fleethook.admission.tested_rule import Rule
-from fleethook.cluster.registration.own_webhooks import MUTATING, VALIDATING, ServiceReference
-from fleethook.cluster.registration.rule_webhooks import (
+from fleethook.cluster.registration.python_rule_webhooks import (
     CONTROL_PLANE,
     build_rule_configurations,
     describe_outage,
     describe_rule,
     make_webhook,
 )
+from fleethook.cluster.registration.webhook_configurations import MUTATING, VALIDATING, ServiceReference
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
 
 SERVICE = ServiceReference("fleet", "fleethook")

@@ -12,7 +12,8 @@ from typing import Any, Final
 from fleethook.admission.rule_matching import list_targets
 from fleethook.admission.rule_options import Declaration, list_named_namespaces
 from fleethook.admission.tested_rule import Rule
-from fleethook.cluster.registration.own_webhooks import (
+from fleethook.cluster.registration.paths import build_rule_path
+from fleethook.cluster.registration.webhook_configurations import (
     MUTATING,
     VALIDATING,
     OwnWebhook,
@@ -21,7 +22,6 @@ from fleethook.cluster.registration.own_webhooks import (
     build_configuration,
     exclude_namespaces,
 )
-from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.model.formats.labels import NAMESPACE_LABEL
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
 from fleethook.model.webhook_rules import EVERY

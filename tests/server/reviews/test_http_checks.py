@@ -9,7 +9,7 @@ from fleethook.model.admission import allowed
 from fleethook.server.metrics import Metrics
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint
-from fleethook.server.reviews.http_endpoint import MAX_DIGITS, MAX_ON_LOOP, SWITCH_OFF_HINT, check_numbers
+from fleethook.server.reviews.http_checks import MAX_DIGITS, MAX_ON_LOOP, SWITCH_OFF_HINT, check_numbers
 from fleethook.settings import Settings
 from tests.asgi_client import call
 

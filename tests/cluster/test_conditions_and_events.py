@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleethook.cluster.api_errors import UnreachableError
-from fleethook.cluster.status_conditions import (
+from fleethook.cluster.conditions_and_events import (
     Condition,
     EventRecorder,
     ObjectReference,

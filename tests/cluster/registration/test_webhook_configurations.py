@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from fleethook.app import create_app
-from fleethook.cluster.registration.own_webhooks import (
+from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
+from fleethook.cluster.registration.webhook_configurations import (
     ServiceReference,
     URLReference,
     ca_bundles,
@@ -14,7 +15,6 @@ from fleethook.cluster.registration.own_webhooks import (
     service_of,
     webhook_configurations,
 )
-from fleethook.cluster.registration.paths import VALIDATE_OVERRIDER
 from fleethook.engines.overrider.subject.workload_match_conditions import (
     SelectedSubjects,
     SubjectName,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.limits import MAX_WAITING, CallLimit, FairCache, FairQueue, Limit, LimitError, client_of
+from fleethook.fair_limits import MAX_WAITING, CallLimit, FairCache, FairQueue, Limit, LimitError, client_of
 from tests.hypothesis_profiles import examples
 from tests.waiting import NET, until
 

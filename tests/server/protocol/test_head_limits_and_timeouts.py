@@ -12,7 +12,7 @@ from uvicorn.server import ServerState
 from fleethook.cli.serve.uvicorn_server import make_config
 from fleethook.server.health import HealthOnly
 from fleethook.server.protocol.connections import ClientConnection, Connections, ConnectionStage
-from fleethook.server.protocol.read_timeout import Guard, GuardedProtocol
+from fleethook.server.protocol.head_limits_and_timeouts import Guard, GuardedProtocol
 from tests.server.direct_connections import Transport, app_for_tests, encode, review, turns
 
 HEADER, REQUEST = 10.0, 60.0
