@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
 
 from fleethook.admission import mutate, validate
 from fleethook.cli.doctor.doctor_checks import Diagnosis, find_registered
@@ -198,6 +199,37 @@ async def test_without_rights_the_url_is_called_instead(tmp_path: Path) -> None:
     assert [one["request"]["dryRun"] for one in hook.reviews] == [True]
 
 
+async def test_another_server_at_the_url_is_an_outage(tmp_path: Path) -> None:
+    async def ask_to_sign_in(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>Sign in</html>", content_type="text/html")
+
+    async with run_hook(tmp_path) as hook:
+        hook.answer = ask_to_sign_in
+        reference = URLReference(f"https://127.0.0.1:{hook.port}/hook?")
+        (first, _) = lines(await examine(Apiserver("no rights"), reference, CLOSED, ca=hook.ca_bundle))
+    assert first.startswith("error probably refused: CREATE, UPDATE of deployments.apps, ")
+    assert first.endswith("answers with no review: <html>Sign in</html>")
+
+
+async def test_each_outage_has_the_writes_of_its_own_server() -> None:
+    registered = [
+        one
+        for name, rule in (("a", CLOSED), ("b", OPENED))
+        for one in find_registered(
+            build_rule_configurations(
+                [rule], ServiceReference("fleet", name), name=name, server="fleet", exempt=["fleet"]
+            )
+        )
+    ]
+    services = {f"fleet/{one}:443": Diagnosis("error", "service", f"{one} has no endpoint", "") for one in ("a", "b")}
+    examiner = CallExaminer(cast("Connection", Apiserver("down")), registered, namespace="default")
+    found = lines([one async for one in examiner.examine((), services)])
+    assert [(one.partition(" of ")[0], one.rpartition("because ")[2]) for one in found] == [
+        ("error now refused: CREATE, UPDATE", "a has no endpoint"), ("error now unchecked: CREATE", "b has no endpoint"),
+    ]  # fmt: skip
+
+
+POST = 'failed calling webhook "w": failed to call webhook: Post "https://a/b?timeout=3s"'
 PROBES = list_probes(installed_engines())
 PROBE = PROBES[0]
 
@@ -239,6 +271,10 @@ def test_the_path_has_the_namespace_of_namespaced_objects() -> None:
         (500, 'failed calling webhook "w": context deadline exceeded', "error", "NetworkPolicy"),
         (500, 'failed calling webhook "w": net/http: TLS handshake timeout', "error", "NetworkPolicy"),
         (500, 'failed calling webhook "w": no such host', "error", "DNS"),
+        (500, f"{POST}: http: server gave HTTP response to HTTPS client", "error", "HTTPS only"),
+        (500, f"{POST}: EOF", "error", "log of the server"),
+        (500, f"{POST}: couldn't get version/kind; json parse error: invalid character", "error", "another server"),
+        (500, f"{POST}: the server could not find the requested resource", "error", "another server"),
         (500, 'failed calling webhook "w": something else', "error", "log of the server"),
     ],
 )

@@ -25,6 +25,7 @@ from fleethook.cluster.registration.python_rule_webhooks import (
 )
 from fleethook.engine import Probe, enabled_engines, load_reference
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
 from fleethook.model.webhook_rules import EVERY
 from fleethook.outbound.webhook_client import CallError, HookClient
@@ -36,10 +37,12 @@ NAME: Final = "fleethook-doctor"
 _DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied the request')
 _FAILED: Final = re.compile(r'failed calling webhook "([^"]+)": (.*)', re.DOTALL)
 _FAILED_RULE: Final = re.compile(r"the rule \S+ failed, and failurePolicy Fail .*", re.DOTALL)
-_SERVER_ERROR: Final = 500
+_OK: Final = 200
+_REFUSED: Final = (400, 401, 403, 429)
 
 _TRUST: Final = "the CA in caBundle did not issue the server's certificate: let the server keep caBundle, or set its CA"
 _NAMES: Final = "issue a certificate for the address of the webhook: the setting dns_names or service of the server"
+_OTHER_SERVER: Final = "another server answers, such as a proxy: correct the address in the webhook's clientConfig"
 _NETWORK: Final = "restart a server that hangs, or open its port to kube-apiserver (NetworkPolicy, firewall, proxy)"
 # Parts of Go's error texts, in the order of the search.
 _REMEDIES: Final = (
@@ -55,7 +58,12 @@ _REMEDIES: Final = (
     ("not found", "create the Service that the webhook names, or correct the name in the registration"),
     ("no such host", "correct the host of the URL, or the DNS of the control plane"),
     ("deadline exceeded", _NETWORK),
-    ("imeout", _NETWORK),
+    (" timeout", _NETWORK),
+    ("parse error", _OTHER_SERVER),
+    ("invalid webhook response", _OTHER_SERVER),
+    ("0-length response", _OTHER_SERVER),
+    ("redirect", _OTHER_SERVER),
+    ("could not find the requested resource", _OTHER_SERVER),
     ("HTTP response to HTTPS client", "correct the address of the webhook: fleethook serves HTTPS only"),
 )
 _OTHER_REMEDY: Final = "look at the log of the server, and at the address in the webhook's clientConfig"
@@ -98,9 +106,12 @@ def unknown(text: str, remedy: str) -> Diagnosis:
 
 def judge_call(url: str, status: int, message: str) -> Diagnosis:
     """Return the meaning of an answer of a webhook to this machine, with status 0 for no answer."""
-    if status != NOT_FOUND and 0 < status < _SERVER_ERROR:
+    # A server that wants other credentials refuses a client. The answer to a review has its uid.
+    if status in _REFUSED or (status == _OK and NAME in message):
         text = f"{url} answers this machine, and caBundle trusts its certificate; no dry run was possible"
         return Diagnosis("ok", CHECK, text)
+    if status == _OK:
+        return Diagnosis("error", CHECK, f"{url} answers with no review: {shorten(message, 80)}", _OTHER_SERVER)
     return Diagnosis("error", CHECK, f"{url} cannot be called from this machine: {message}", _find_remedy(message))
 
 
@@ -242,12 +253,18 @@ class CallExaminer:
         hidden = stopped | ({one.own.name for one in self._registered if find_address(one) in broken} & silent)
         broken |= self._find_addresses(silent)
         results = sorted(asked.items(), key=lambda each: not each[1].failed)
-        affected = [one for one in self._registered if find_address(one) in broken]
-        lines = describe_outage(one.stored for one in affected)
-        stored = {one.configuration.lower().replace(" ", "/") for one in affected}
-        summed = _sum_up(one.diagnosis for name, one in results if name not in hidden)
-        for found in (*services.values(), *called.values(), *summed):
-            if found.level == "error" and lines:
+        summed = _sum_up((one.failed or name, one.diagnosis) for name, one in results if name not in hidden)
+        findings = [
+            *((result, {address for address in broken if address.name == name}) for name, result in services.items()),
+            *((result, {address}) for address, result in called.items()),
+            *((result, self._find_addresses(names)) for result, names in summed),
+        ]
+        for found, addresses in findings:
+            explained = addresses & broken if found.level == "error" else set()
+            broken -= explained
+            affected = [one for one in self._registered if find_address(one) in explained]
+            if lines := describe_outage(one.stored for one in affected):
+                stored = {one.configuration.lower().replace(" ", "/") for one in affected}
                 remedy = f"{found.remedy}; or remove the webhooks: `kubectl delete {' '.join(sorted(stored))}`"
                 # The apiserver may reach an address that this machine cannot reach.
                 when = "probably" if found in called.values() and not silent else "now"
@@ -289,10 +306,10 @@ class CallExaminer:
         endpoint = WebhookEndpoint(url, ca_bundle=find_address(one).ca_bundle)
         try:
             async with HookClient(allow_private=True) as client:
-                await client.post(endpoint, json.dumps(body).encode(), seconds=_CALL_SECONDS)
+                answer = await client.post(endpoint, json.dumps(body).encode(), seconds=_CALL_SECONDS)
         except CallError as error:
             return judge_call(url, error.code, error.reason)
-        return judge_call(url, 200, "")
+        return judge_call(url, _OK, answer.decode(errors="replace"))
 
     async def _ask(self, probe: Probe, namespace: str) -> _Asked:
         """Return the result of a dry run."""
@@ -327,6 +344,8 @@ class CallExaminer:
             return _Asked(unknown(text, ""))
         text = f"the apiserver did not call {name} about a new {resource.kind} in {namespace}, and admitted it"
         remedy = "failurePolicy Ignore hides the reason: compare address and caBundle, or read kube-apiserver's log"
+        if one.stored.get("failurePolicy") != "Ignore":
+            remedy = _OTHER_SERVER
         return _Asked(Diagnosis("error", CHECK, text, remedy), is_silent=True)
 
     async def _ask_itself(self, probe: Probe, path: str) -> Diagnosis | None:
@@ -392,14 +411,16 @@ class CallExaminer:
         return self._namespace if self._namespace in found else next(iter(found), "")
 
 
-def _sum_up(found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """Yield findings, those with the same remedy about several webhooks of rules as one."""
-    groups: dict[tuple[str, str], list[Diagnosis]] = {}
-    for one in found:
-        groups.setdefault((one.level, one.remedy), []).append(one)
+def _sum_up(found: Iterable[tuple[str, Diagnosis]]) -> Iterator[tuple[Diagnosis, set[str]]]:
+    """Yield findings with the names of their webhooks, those with the same remedy about several of rules as one."""
+    groups: dict[tuple[str, str], list[tuple[str, Diagnosis]]] = {}
+    for name, one in found:
+        groups.setdefault((one.level, one.remedy), []).append((name, one))
     for members in groups.values():
-        texts = list(dict.fromkeys(member.text for member in members))
+        texts, (_, first) = list(dict.fromkeys(one.text for _, one in members)), members[0]
         if len(texts) == 1 or not all(SUFFIX in text for text in texts):
-            yield from (members[0]._replace(text=text) for text in texts)
+            yield from (
+                (first._replace(text=text), {name for name, one in members if one.text == text}) for text in texts
+            )
         else:
-            yield members[0]._replace(text=f"{texts[0]} ({len(texts) - 1} more: the same)")
+            yield first._replace(text=f"{texts[0]} ({len(texts) - 1} more: the same)"), {name for name, _ in members}
