@@ -55,7 +55,6 @@ STORED: dict[str, Any] = {
         lambda pod: pod["spec"],
         lambda pod: pod.get("spec"),
         lambda pod: pod.pop("spec"),
-        lambda pod: pod.popitem()[1],
         lambda pod: pod.setdefault("spec", {}),
         lambda pod: dict(pod)["spec"],
         lambda pod: {**pod}["spec"],

@@ -91,11 +91,6 @@ class Members(dict[str, Any]):
         self.get(name)
         return super().pop(name, *default)
 
-    def popitem(self) -> tuple[str, Any]:
-        """Remove the last member and return its name and value."""
-        self._view_all()
-        return super().popitem()
-
     def setdefault(self, name: str, default: Any = None) -> Any:
         """Return a member; set it to ``default`` first if it is missing."""
         if name not in self:

@@ -65,11 +65,6 @@ class ServedRule:
         self.__doc__ = function.__doc__
         self._decides_itself: Final = decides_itself(declaration, signature.names, expression)
 
-    @property
-    def reads_settings(self) -> bool:
-        """Whether the function has the parameter ``settings``."""
-        return "settings" in self.signature.names
-
     async def decide(self, request: AdmissionRequest, lookup: Lookup, settings: Mapping[str, Any]) -> Decided:
         """Answer a review. A failure is answered under the failure policy."""
         answer, invocation = await self._ask(request, lookup, settings)

@@ -134,20 +134,19 @@ class Rule(ServedRule):
         return next(ask_in_order([self], request, around))[2]
 
 
-class _Caller(threading.Thread):
-    """A thread for calls of rules, one after the other. Nothing can end a call that hangs, but the process can."""
+def _start_caller() -> SimpleQueue[Callable[[], None]]:
+    """Return the queue of a new thread for calls of rules. Nothing can end a call that hangs, but the process can."""
+    calls = SimpleQueue[Callable[[], None]]()
 
-    def __init__(self) -> None:
-        super().__init__(name="rule", daemon=True)
-        self.calls: Final[SimpleQueue[Callable[[], None]]] = SimpleQueue()
-        self.start()
-
-    def run(self) -> None:
+    def run() -> None:
         while True:
-            self.calls.get()()
+            calls.get()()
+
+    threading.Thread(target=run, name="rule", daemon=True).start()
+    return calls
 
 
-_idle: Final[list[_Caller]] = []
+_idle: Final[list[SimpleQueue[Callable[[], None]]]] = []
 
 
 def ask_in_order(
@@ -216,8 +215,8 @@ def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Su
             run: Callable[[Coroutine[Any, Any, Decided]], Decided] = asyncio.run if rule.is_async else run_at_once
             results.put(context.copy().run(run, rule.decide(request, around.lookup, around.settings)))
 
-    caller = _idle.pop() if _idle else _Caller()
-    caller.calls.put(run_all)
+    caller = _idle.pop() if _idle else _start_caller()
+    caller.put(run_all)
     found = list[Decided]()
     for number, rule in enumerate(rules, 1):
         try:

@@ -28,10 +28,6 @@ class Codec(NamedTuple):
     is_partial: bool = False
 
 
-def _decode_members(text: bytes) -> Any:
-    return view(msgspec.json.decode(text))
-
-
 def _encode_typed(value: Any) -> JSON:
     return _drop_nulls(encode(value))
 
@@ -47,7 +43,7 @@ def _drop_nulls(value: JSON) -> JSON:
     return [_drop_nulls(element) for element in value] if isinstance(value, list) else value
 
 
-PLAIN: Final = Codec(_decode_members, encode)
+PLAIN: Final = Codec(lambda text: view(msgspec.json.decode(text)), encode)
 """The codec of objects with attribute access."""
 
 

@@ -11,7 +11,7 @@ from fleethook.cluster.store import Store
 from fleethook.console.console_server import create_console
 from fleethook.console.review_rates import Sample
 from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget, SamplerState
-from fleethook.engines.rules.pages.rules import RuleView, list_rule_lines, rule_url
+from fleethook.engines.rules.pages.rules import RuleView, list_rule_lines
 from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get
 from tests.console.visits import make_context, visit
@@ -56,7 +56,7 @@ def console_with(path: Path | None, *documents: JSONObject, **fields: Any) -> An
 
 
 async def show(app: Any, path: str) -> Page:
-    return await get(app, "/rules/rule", rule_url(path).partition("?")[2])
+    return await get(app, "/rules/rule", RuleView(path, {}).address.partition("?")[2])
 
 
 async def test_the_list_has_documentation_kinds_and_policy(tmp_path: Path) -> None:
@@ -70,7 +70,13 @@ async def test_the_list_has_documentation_kinds_and_policy(tmp_path: Path) -> No
 async def test_the_page_of_a_rule_has_its_place_selectors_and_conditions(tmp_path: Path) -> None:
     app = console_with(write(tmp_path))
     page = await show(app, OWNER)
-    for text in ("rules.py:4", "Ask the <platform> team.", '"team": "web"', "Condition named", "refuses the object"):
+    for text in (
+        "rules.py:4",
+        "Ask the <platform> team.",
+        "in namespaces with team=web",
+        "Condition named",
+        "refuses the object",
+    ):
         assert text in page.text
 
 
@@ -119,7 +125,7 @@ async def test_a_broken_file_keeps_its_former_rules_and_says_so(tmp_path: Path) 
 
 
 async def test_the_names_of_rules_are_found(tmp_path: Path) -> None:
-    assert rule_url(OWNER) in (await get(console_with(write(tmp_path)), "/search", "q=owner")).addresses
+    assert RuleView(OWNER, {}).address in (await get(console_with(write(tmp_path)), "/search", "q=owner")).addresses
 
 
 class FixedSampler(MetricsSampler):

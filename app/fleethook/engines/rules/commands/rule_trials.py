@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.admission.rule_matching import choose_resource, find_rule_mismatch, list_targets
+from fleethook.admission.rule_matching import find_rule_mismatch
 from fleethook.admission.tested_rule import Review, Rule, Surroundings, ask_in_order, build_request
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Outcome, Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.formats.labels import NAMESPACE_LABEL
-from fleethook.model.gvk import gvk_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY
 from fleethook.workload_schema.structural_schema import find_kind_version
@@ -107,7 +106,7 @@ class RuleTrials:
             if rule in seen:
                 self._note_labels(rule, request.namespace)
             else:
-                self._note_version(rule, document, locate)
+                self._note_version(rule, request, locate)
         for rule, shown, review in ask_in_order(seen, request, around, has_defaults=stored):
             yield self._describe(trial._replace(before=shown.object), rule, review, locate)
 
@@ -135,17 +134,15 @@ class RuleTrials:
             warnings=warnings,
         )
 
-    def _note_version(self, rule: Rule, document: JSONObject, locate: Locate) -> None:
+    def _note_version(self, rule: Rule, request: AdmissionRequest, locate: Locate) -> None:
         """Tell that an object has another version than a rule wants: kube-apiserver would convert it."""
-        api_group, version, kind = gvk_of(document)
-        for target in list_targets(rule.declaration):
-            is_kind = choose_resource(target, document, "") and target.group == api_group and target.version != version
-            if is_kind and "CREATE" in target.operations and not target.subresource:
-                text = (
-                    f"{locate('') or kind}: {rule.name} ({rule.place}) decides about {target.version} of {kind}; "
-                    f"kube-apiserver would convert {version}: write the object in {target.version} to examine it"
-                )
-                self._note((rule.name, f"{kind} {version}"), text)
+        wanted, version, kind = rule.declaration.version, request.kind.version, request.kind.kind
+        if not find_rule_mismatch(rule.declaration._replace(version=EVERY), request):
+            text = (
+                f"{locate('') or kind}: {rule.name} ({rule.place}) decides about {wanted} of {kind}; "
+                f"kube-apiserver would convert {version}: write the object in {wanted} to examine it"
+            )
+            self._note((rule.name, f"{kind} {version}"), text)
 
     def _note_labels(self, rule: Rule, namespace: str) -> None:
         """Tell that the labels of a namespace are unknown, if they decide."""

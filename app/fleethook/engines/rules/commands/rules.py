@@ -200,11 +200,9 @@ def _load_each(files: Sequence[Path]) -> tuple[list[Rule], list[ManifestError]]:
     rules, errors = list[Rule](), list[ManifestError]()
     for file in files:
         try:
-            united = unite_rules([*rules, *load_rules([file])])
+            rules = unite_rules([*rules, *load_rules([file])])
         except RuleError as error:
             errors.append(make_load_error(error))
-        else:
-            rules = united
     return rules, errors
 
 

@@ -102,7 +102,7 @@ def load_or_fail(files: Sequence[Path]) -> Sequence[Rule]:
 
 
 def _read_settings(rules: Iterable[Rule], config: Path | None) -> Mapping[str, Any]:
-    if not any(rule.reads_settings for rule in rules):
+    if not any("settings" in rule.signature.names for rule in rules):
         return {}
     # Imported here because rules without settings start faster.
     from fleethook.engines.rules.rules_settings import RulesSettings  # noqa: PLC0415

@@ -1,6 +1,5 @@
 """The section ``/rules``: admission rules in Python with their registration, calls and failures."""
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,17 +73,12 @@ class RuleView(NamedTuple):
     @property
     def address(self) -> str:
         """The page of the rule."""
-        return rule_url(self.path)
+        return f"/rules/rule?{urlencode({'path': self.path})}"
 
     @property
     def requests(self) -> str:
         """The requests that it decides about."""
         return describe_requests(self.webhook)
-
-
-def rule_url(path: str) -> str:
-    """Return the address of the page of a rule."""
-    return f"/rules/rule?{urlencode({'path': path})}"
 
 
 def list_rules(definitions: Iterable[Document], registered: Iterable[JSONObject]) -> list[RuleView]:
@@ -236,14 +230,10 @@ async def show_rule(request: Request, context: Context, path: str = "") -> HTMLR
         command_title="All rules and their findings on the command line",
         rule=one,
         has_cluster=context.cluster is not None,
-        selectors=[(name, json.dumps(one.webhook.get(name))) for name in _SELECTORS if one.webhook.get(name)],
         conditions=[as_object(each) for each in one.webhook.get("matchConditions") or ()],
         reviews_url=f"/reviews?{urlencode({'route': one.path})}" if context.reviews is not None else "",
         configuration_url=partial(find_address, context.store),
     )
-
-
-_SELECTORS: Final = ("namespaceSelector", "objectSelector")
 
 
 def _make_command(context: ConsoleContext) -> str:
