@@ -144,8 +144,8 @@ class Case(NamedTuple):
     seconds: float | None = None
 
 
-def print_junit(command: str, cases: Sequence[Case], notes: Sequence[str] = ()) -> None:
-    """Write cases, and notes about all of them, to standard output."""
+def print_junit(command: str, cases: Sequence[Case]) -> None:
+    """Write cases to standard output."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415 - only JUnit XML needs it
 
     failures = sum(bool(one.failure) for one in cases)
@@ -159,6 +159,4 @@ def print_junit(command: str, cases: Sequence[Case], notes: Sequence[str] = ()) 
             failure = ET.SubElement(case, "failure", message=lines[0])
             if lines[1:]:
                 failure.text = "\n".join(lines)
-    if notes:
-        ET.SubElement(suite, "system-out").text = "\n".join(escape(line) for line in notes)
     write_document(ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
