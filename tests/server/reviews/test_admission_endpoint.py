@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.kubernetes.informer import Informer
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, INTERPRETING
 from fleethook.cluster.store import PartState, StaleError
 from fleethook.model.admission import AdmissionRequest, denied, errored, patched
@@ -243,7 +242,7 @@ async def test_a_server_whose_apiserver_serves_no_needed_kind_is_not_ready(
     """A URL outside the API answers 404 to every request, as if there were no webhooks."""
     app = create_app(Settings(kubeconfig=tmp_path / "none", dispatch_as_kcp=True, dispatch_open="loopback"), log=None)
     assert app.cluster is not None
-    monkeypatch.setattr(Informer, "unserved", True)
+    monkeypatch.setattr(type(app.cluster.source), "finds_nothing", True)
     app.engines["dispatch"].synced.set()
     answer = await call(app, "/readyz", method="GET", query=b"partial=true")
     (found,) = (check for check in answer.json()["checks"] if check["name"] == "apiserver")
