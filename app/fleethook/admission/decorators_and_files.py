@@ -7,8 +7,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.admission.rule_invocation import Signature
-from fleethook.admission.rule_options import RuleError, compile_cel, declare
+from fleethook.admission.arguments_and_result import Signature
+from fleethook.admission.rule_scope_and_options import DEFAULT_TIMEOUT, RuleError, compile_cel, declare
 from fleethook.admission.served_rule import Function
 from fleethook.admission.tested_rule import Rule
 from fleethook.admission.typed_objects import PLAIN, Codec, find_codec
@@ -17,7 +17,6 @@ from fleethook.python_files import run_file
 
 Decorator = Callable[[Function], Rule]
 
-DEFAULT_TIMEOUT: Final = 5
 COLLECTED: Final[ContextVar[list[Rule] | None]] = ContextVar("COLLECTED", default=None)
 """The rules of the file that is being loaded. Python keeps only the last function of a name."""
 

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.admission.rule_matching import find_mismatch
-from fleethook.admission.rule_options import Declaration
+from fleethook.admission.mismatch_and_pod_templates import find_mismatch
+from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.cel.evaluation import EvaluationError
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed

@@ -7,11 +7,18 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from fleethook.admission.arguments_and_result import (
+    Denied,
+    Invocation,
+    Signature,
+    shorten_text,
+    to_refusal,
+    write_warning,
+)
 from fleethook.admission.existing_violations import REFUSALS, decides_itself, judge_update
-from fleethook.admission.rule_invocation import Denied, Invocation, Signature, shorten_text, to_refusal, write_warning
-from fleethook.admission.rule_matching import bind_variables, find_template, place_refusal, show_template
-from fleethook.admission.rule_options import Declaration
-from fleethook.admission.store_parameter import Lookup
+from fleethook.admission.mismatch_and_pod_templates import bind_variables, find_template, place_refusal, show_template
+from fleethook.admission.request_and_store import Lookup
+from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 

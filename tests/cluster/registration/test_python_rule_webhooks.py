@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import mutate, validate
-from fleethook.admission.rule_options import SYSTEM_NAMESPACES
+from fleethook.admission.rule_scope_and_options import SYSTEM_NAMESPACES
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.python_rule_webhooks import (
     CONTROL_PLANE,

@@ -18,7 +18,7 @@ from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.model.json import JSON, JSONObject, as_object
 
 if TYPE_CHECKING:
-    from fleethook.admission.rule_options import RuleError
+    from fleethook.admission.rule_scope_and_options import RuleError
     from fleethook.admission.tested_rule import Rule
     from fleethook.interpret.interpreter import Interpreter, LoadError
 
@@ -360,7 +360,7 @@ def read_python(path: Path) -> Manifest:
     if b"fleethook.interpret" in text and b"fleethook.admission" not in text:
         return Manifest([], [], load_interpreters([str(path)])[1], [])
     from fleethook.admission.decorators_and_files import load_rules  # noqa: PLC0415 - as above
-    from fleethook.admission.rule_options import RuleError  # noqa: PLC0415 - only files of rules need CEL
+    from fleethook.admission.rule_scope_and_options import RuleError  # noqa: PLC0415 - only files of rules need CEL
 
     try:
         return Manifest(describe_rules(load_rules([path])), [], [], [])

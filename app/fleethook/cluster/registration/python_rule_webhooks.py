@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fleethook.admission.rule_matching import list_targets
-from fleethook.admission.rule_options import Declaration, list_named_namespaces
+from fleethook.admission.mismatch_and_pod_templates import list_targets
+from fleethook.admission.rule_scope_and_options import Declaration, list_named_namespaces
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.cluster.registration.webhook_configurations import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.admission.rule_options import NOT_DELETED
+from fleethook.admission.rule_scope_and_options import NOT_DELETED
 from fleethook.cluster.certificates.certificate_files import new_authority
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.lint.configuration_validation import CODES, WebhookFinding

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from fleethook.admission.rule_matching import find_rule_mismatch
+from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch
 from fleethook.admission.tested_rule import Review, Rule, Surroundings, ask_in_order, build_request
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Outcome, Trial, TrialReport, remove_stored

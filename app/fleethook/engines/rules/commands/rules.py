@@ -8,8 +8,8 @@ from typing import Annotated
 import yaml
 
 from fleethook.admission.decorators_and_files import load_rules, unite_rules
-from fleethook.admission.rule_matching import list_targets
-from fleethook.admission.rule_options import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
+from fleethook.admission.mismatch_and_pod_templates import list_targets
+from fleethook.admission.rule_scope_and_options import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
 from fleethook.admission.tested_rule import Rule
 from fleethook.cli.command_line import Argument, CommandGroup
 from fleethook.cli.exit_codes import fail

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 
 from fleethook.admission import Denied, Request, RuleError, validate
-from tests.admission.test_rule_options import POD, rule
+from tests.admission.test_rule_scope_and_options import POD, rule
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_failure_keeps_its_message() -> None:
 
     message = fails.review(workload("Deployment", "a:1")).message
     assert message.startswith(
-        "the rule fails failed, and failurePolicy Fail refuses the object: test_rule_matching.py:"
+        "the rule fails failed, and failurePolicy Fail refuses the object: test_mismatch_and_pod_templates.py:"
     )
 
 

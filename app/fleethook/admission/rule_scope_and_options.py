@@ -16,6 +16,7 @@ SideEffects = Literal["None", "NoneOnDryRun"]
 ScopeOfRule = Literal["*", "Namespaced", "Cluster"]
 Existing = Literal["admit", "refuse"]
 
+DEFAULT_TIMEOUT: Final = 5
 # k8s.io/kubernetes/pkg/apis/admissionregistration/validation: 1 to 30 seconds, at most 64 matchConditions.
 _MAX_TIMEOUT: Final = 30
 _MAX_CONDITIONS: Final = 64

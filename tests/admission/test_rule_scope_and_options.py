@@ -77,7 +77,7 @@ def test_a_mutating_rule_ignores_failures_by_default() -> None:
     ],
 )
 def test_a_bad_argument_is_an_error_with_file_and_line(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(RuleError, match=rf"test_rule_options\.py:\d+: checks_pods: .*{problem}"):
+    with pytest.raises(RuleError, match=rf"test_rule_scope_and_options\.py:\d+: checks_pods: .*{problem}"):
         rule(**options)
 
 

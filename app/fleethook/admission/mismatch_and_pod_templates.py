@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fleethook.admission.rule_options import Declaration
+from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.cel.program import Activation, Program
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector, read_labels

@@ -2,11 +2,30 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import validate
-from fleethook.admission.store_parameter import Objects, find_among
+from fleethook.admission import Denied, Request, mutate, validate
+from fleethook.admission.request_and_store import Objects, find_among
 from fleethook.model.gvk import GroupKind
+from tests.admission.test_arguments_and_result import POD
 
-POD = {
+
+def test_the_object_of_a_deletion_is_the_deleted_one() -> None:
+    @validate("v1", "Pod", on="DELETE")
+    def keeps(pod: Any, old: Any, request: Request) -> None:
+        assert pod == old == request.object
+        raise Denied(f"{pod.metadata.name} stays")
+
+    assert keeps.review(POD, operation="DELETE").message == "a stays"
+
+
+def test_changes_of_the_request_are_a_patch_too() -> None:
+    @mutate("v1", "Pod")
+    def changes(request: Request) -> None:
+        request.object.metadata.labels.team = "web"
+
+    assert changes.review(POD).patch == [{"op": "add", "path": "/metadata/labels/team", "value": "web"}]
+
+
+STORE_READER = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "a", "namespace": "n", "labels": {"app": "web"}, "annotations": {"note": "x"}},
@@ -52,5 +71,5 @@ def test_a_missing_namespace_is_an_error_and_not_a_missing_object() -> None:
 
     limits = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits", "namespace": "shop"}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "limits"}}
-    answer = reads.review(POD, store=[limits, node])
+    answer = reads.review(STORE_READER, store=[limits, node])
     assert answer.message.endswith("LookupError: the objects of ConfigMap have namespaces: give namespace=")
