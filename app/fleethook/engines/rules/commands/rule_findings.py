@@ -20,6 +20,8 @@ CODES: Final[Mapping[str, str]] = {
 }
 """The codes of warnings about rules, with their meanings."""
 _SYSTEM: Final = "kube-system"
+_STARTS: Final = (("pods", ""), ("pods", "binding"), ("pods", "status"), ("serviceaccounts", "token"))
+"""Resources with the subresource whose writes a Pod needs before it is ready."""
 _LEASES: Final = frozenset({"coordination.k8s.io", "leases"})
 # k8s.io/kubernetes v1.36, ValidateUpdate of the strategies: an UPDATE may change little or nothing of these objects,
 # except their metadata.
@@ -79,13 +81,16 @@ def _find_risks(webhook: JSONObject, *, mutates: bool) -> Iterator[tuple[str, st
                 "name the resources and namespaces that it needs, or set failure_policy='Ignore'"
             )
             yield "stops-controllers", text
-        starts = {"pods", EVERY} & plurals or ("pods", "binding") in rule.resources
-        selects = _selects(webhook, _SYSTEM)
-        if closed and rule.groups & {"", EVERY} and starts and selects:
+        starts = any(
+            one in (name, EVERY) and part in (subresource, EVERY)
+            for one, part in rule.resources
+            for name, subresource in _STARTS
+        )
+        if closed and rule.groups & {"", EVERY} and starts and _selects(webhook, _SYSTEM):
             text = (
-                f"it gets the Pods of {_SYSTEM}, and failurePolicy is Fail: while no replica answers, those of network "
-                "and DNS do not start, so the server may not come back: name other namespaces, set "
-                "failure_policy='Ignore', or run several replicas"
+                f"it gets writes that Pods of {_SYSTEM} need to start, and failurePolicy is Fail: while no replica "
+                "answers, those of network and DNS do not start, so the server may not come back: name other "
+                "namespaces, set failure_policy='Ignore', or run several replicas"
             )
             yield "system-pods", text
 
