@@ -13,7 +13,6 @@ from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_watch import (
     EVERY_CLUSTER,
     EVERY_SHARD,
-    Page,
     decode_page,
     find_list_path,
     identified,
@@ -300,7 +299,7 @@ async def stream_objects(
     query = {"limit": _PAGE_SIZE, **resource.selectors}
     while True:
         try:
-            page = await _read_page(connection, path, query)
+            page = decode_page(await connection.request("GET", path, query=query), f"{connection.host}{path}")
         except APIError as error:
             if error.code != _EXPIRED or not error.continue_token:
                 raise
@@ -313,11 +312,3 @@ async def stream_objects(
         if not page.continue_token:
             return
         query["continue"] = page.continue_token
-
-
-async def _read_page(connection: "Connection", path: str, query: dict[str, str]) -> Page:
-    text = await connection.request("GET", path, query=query)
-    try:
-        return decode_page(text)
-    except msgspec.DecodeError as error:
-        raise UnreachableError(f"{connection.host}{path}: the answer is no list of objects: {error}") from error

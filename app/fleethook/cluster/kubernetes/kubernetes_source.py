@@ -223,7 +223,8 @@ class KubernetesSource:
         resource = informer.resource
         path = self.scope(cluster) + resource.in_namespace(namespace)
         try:
-            page = decode_page(await self._reader.request("GET", path, query=query or None, timeout=_LIVE_SECONDS))
+            text = await self._reader.request("GET", path, query=query or None, timeout=_LIVE_SECONDS)
+            page = decode_page(text, path)
         except APIError as error:
             if error.code == NOT_FOUND and informer.absent:
                 return

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
+from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import BUILT_IN, KCP, WatchedResource, api_path
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.gvk import GroupKind
@@ -138,9 +138,12 @@ _decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
 _decode_bookmark: Final = msgspec.json.Decoder(_Bookmark).decode
 
 
-def decode_page(text: bytes) -> Page:
-    """Return a page of a list; raises msgspec.DecodeError."""
-    found = _decode_list(text)
+def decode_page(text: bytes, path: str) -> Page:
+    """Return a page of the list at a path; raises UnreachableError if the answer is no list."""
+    try:
+        found = _decode_list(text)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"{path}: the answer is no list of objects: {error}") from error
     return Page(found.items or [], found.metadata.resource_version, found.metadata.continue_, found.kind)
 
 
@@ -360,7 +363,7 @@ async def read_pages(reader: Reader, path: str, resource: WatchedResource, *, pa
     while True:
         text = await reader.request("GET", path, query=query)
         await pause()
-        page = decode_page(text)
+        page = decode_page(text, path)
         yield page
         await pause()
         if not page.continue_token:
