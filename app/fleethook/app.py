@@ -16,9 +16,10 @@ from fleethook import __version__
 from fleethook.cluster.followed_objects import Cluster, Followed, follow_cluster, follow_manifests, run_in_background
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.paths import find_route, split_consumer_path
-from fleethook.cluster.store import Index, PartState, Source, Store
+from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.store import Index, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
-from fleethook.outbound.http_exchange import log_loop_error
+from fleethook.outbound.call_errors_and_bodies import log_loop_error
 from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check, health_routes
 from fleethook.server.log import LogSink, write_line

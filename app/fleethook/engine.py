@@ -83,8 +83,8 @@ class Engine(NamedTuple):
         uninstall: Its part of ``fleethook uninstall``: a coroutine function of an `Uninstaller` (`uninstall`) that
             removes its traces from other objects. It is not called while a leader may run.
         lint: A function of the documents to check, of a store with all objects and its indexes, and of the
-            `fleethook.cli.inputs.input_objects.SourceOptions`, None if it must not ask a cluster. Its findings are
-            `fleethook.cli.output.findings_output.FindingRow`.
+            `fleethook.cli.inputs.objects_with_changes.SourceOptions`, None if it must not ask a cluster. Its findings
+            are `fleethook.cli.output.findings_output.FindingRow`.
         page: A `fleethook.console.context.ConsolePage`.
     """
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from fleethook.cli.inputs.input_objects import select_dispatching
+from fleethook.cli.inputs.objects_with_changes import select_dispatching
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.kubernetes.list_watch import EVERY_SHARD
 from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CACHED, DISPATCHING, WORKSPACES

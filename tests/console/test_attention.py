@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.manifests.manifest_source import ManifestSource
-from fleethook.cluster.store import PartState
+from fleethook.cluster.stale_objects import PartState
 from fleethook.console.attention import (
     MAX_OBJECTS,
     Attention,

@@ -8,7 +8,7 @@ import pytest
 import fleethook
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.manifests.yaml_reader import read_values
-from fleethook.cluster.store import PartState
+from fleethook.cluster.stale_objects import PartState
 from fleethook.console.rendering import (
     describe_age,
     dump_yaml,

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
+from fleethook.outbound.call_errors_and_bodies import NotCalledError
 from fleethook.outbound.certificate_trust import (
     MAX_BUNDLE,
     MAX_PRESENTED,
@@ -26,7 +27,6 @@ from fleethook.outbound.certificate_trust import (
     load_roots,
     read_bundle,
 )
-from fleethook.outbound.http_exchange import NotCalledError
 from fleethook.outbound.webhook_client import HookClient
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, run_raw_hook

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.outbound.http_exchange import CallError, NotCalledError, OverloadedError
+from fleethook.outbound.call_errors_and_bodies import CallError, NotCalledError, OverloadedError
 from fleethook.outbound.webhook_client import MAX_RETRIES, HookClient, Parties, called_url
 from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint

@@ -1,7 +1,7 @@
 """Rules about a struct; tests/conformance/workload_rules.yaml has one row or more for each rule."""
 
 from fleethook.workload_schema import check_workload
-from fleethook.workload_schema.value_marks import POOL_MARK
+from fleethook.workload_schema.pool_value_marks import POOL_MARK
 from tests.workload_rules import make_workload
 
 

@@ -4,7 +4,7 @@ The package data is generated: from a running kube-apiserver, and from the Custo
 (schemas/api_schemas.py).
 """
 
-from fleethook.api_schema.served_kinds import (
+from fleethook.api_schema.served_kinds_and_manifest_fields import (
     CODES,
     NO_DEFINITIONS,
     Definitions,

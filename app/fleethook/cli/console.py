@@ -11,7 +11,7 @@ import uvloop
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import fail
-from fleethook.cli.inputs.input_objects import SourceOptions
+from fleethook.cli.inputs.objects_with_changes import SourceOptions
 from fleethook.cli.options import (
     ContextOption,
     ExcludeOption,
@@ -31,7 +31,7 @@ from fleethook.cli.serve.uvicorn_server import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
 from fleethook.console.console_server import ConsoleOptions, run_console
-from fleethook.console.server_state import MetricsTarget, check_target
+from fleethook.console.metrics_and_lease import MetricsTarget, check_target
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.log import LogLines, choose_format, configure_logging

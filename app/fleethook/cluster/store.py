@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from fleethook.cluster.stale_objects import PartState
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import cluster_of
@@ -330,33 +331,6 @@ def _reuse_members(document: JSONObject, before: JSONObject) -> JSONObject:
     return {name: before[name] if before.get(name) == value else value for name, value in document.items()}
 
 
-STALE_SECONDS: Final = 180.0
-"""Without an answer from the apiserver, until objects are stale. An unchanged resource gets a bookmark each minute."""
-
-
-class PartState(NamedTuple):
-    """The state of one part of a source: a directory or a resource."""
-
-    name: str
-    synced: bool
-    """Whether the store has held all objects of this part, or the server is known not to serve it."""
-    detail: str
-    """The current problem or peculiarity, ``""`` if there is none."""
-    age: float | None
-    """Seconds since the store was last known to equal this part, None before the first time."""
-    failing: bool
-    """Whether reading fails at the moment; the store then holds the last good state."""
-    refused: bool = False
-    """Whether it was never read because the server failed each time: other replicas could not read it either."""
-    needed: bool = True
-    """Whether any response depends on it."""
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the apiserver has not answered for a long time."""
-        return self.age is not None and self.age > STALE_SECONDS
-
-
 class Source(Protocol):
     """Keeps a store equal to an outside system."""
 
@@ -366,7 +340,3 @@ class Source(Protocol):
 
     def parts(self) -> Iterator[PartState]:
         """Yield the state of every part."""
-
-
-class StaleError(Exception):
-    """The objects that the answer depends on cannot be read now, so the caller has to retry."""

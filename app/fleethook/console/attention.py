@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from fleethook.cluster.registration.python_rule_webhooks import describe_outage, read_server_namespace
 from fleethook.cluster.registration.webhook_configurations import LABELS
-from fleethook.cluster.store import PartState
+from fleethook.cluster.stale_objects import PartState
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.model.json import JSONObject, as_object, list_objects
 

@@ -25,11 +25,11 @@ from fleethook.cluster.store import Index, Store
 from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext, engine_pages
 from fleethook.console.forms_and_guard import RequestGuard
+from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.console.pages import overview, reviews, search
 from fleethook.console.rendering import load_templates, render
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.search_and_replay import ReviewReplay
-from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget
+from fleethook.console.reviews.review_search_and_replay import ReviewReplay
 from fleethook.server.log import hide_cancelled_requests
 from fleethook.settings import Settings
 

@@ -16,10 +16,11 @@ from starlette.requests import Request
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.manifests.manifest_source import ManifestSource
 from fleethook.cluster.registration.consumer_webhooks import name_configuration
-from fleethook.cluster.store import Index, ObjectKey, PartState, Store
+from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.store import Index, ObjectKey, Store
 from fleethook.console.attention import Attention
+from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.server_state import LeaseWatch, MetricsSampler
 from fleethook.engine import installed_engines, load_reference
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -28,7 +29,7 @@ from fleethook.work.threads_and_gc import Worker
 
 if TYPE_CHECKING:
     from fleethook.cluster.followed_objects import Cluster
-    from fleethook.console.reviews.search_and_replay import ReviewReplay
+    from fleethook.console.reviews.review_search_and_replay import ReviewReplay
 
 
 @dataclass(frozen=True, eq=False)

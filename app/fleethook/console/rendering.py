@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.manifests.yaml_reader import compose
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
-from fleethook.cluster.store import PartState
+from fleethook.cluster.stale_objects import PartState
 from fleethook.console.context import ConsoleContext, Section, divide_sections, find_section
 from fleethook.engine import installed_engines
 from fleethook.model.json import JSON

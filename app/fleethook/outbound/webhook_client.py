@@ -16,9 +16,7 @@ from fleethook.fair_limits import CallLimit, LimitError
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.model.formats.text import escape_line
 from fleethook.outbound.addresses_and_proxies import refuse_private_number
-from fleethook.outbound.certificate_trust import TrustError, load_roots
-from fleethook.outbound.connection_pools import PoolKey, Pools
-from fleethook.outbound.http_exchange import (
+from fleethook.outbound.call_errors_and_bodies import (
     CallError,
     FailureLog,
     NotCalledError,
@@ -30,6 +28,8 @@ from fleethook.outbound.http_exchange import (
     quoted,
     read_response,
 )
+from fleethook.outbound.certificate_trust import TrustError, load_roots
+from fleethook.outbound.connection_pools import PoolKey, Pools
 from fleethook.outbound.webhook_endpoint import WebhookEndpoint
 from fleethook.tracing.spans import propagated_headers
 
@@ -93,9 +93,10 @@ class _Call(NamedTuple):
 class HookClient:
     """Holds connections and limits calls. Use it as an asynchronous context manager, or close it.
 
-    A request is retried only if the webhook asks for it (`fleethook.outbound.http_exchange`). Without a response, the
-    webhook may have acted on the request, and Go's client retries a POST only if none of it was written. The client
-    detects idle connections that the server has closed before it writes (`fleethook.outbound.connection_pools`).
+    A request is retried only if the webhook asks for it (`fleethook.outbound.call_errors_and_bodies`). Without a
+    response, the webhook may have acted on the request, and Go's client retries a POST only if none of it was written.
+    The client detects idle connections that the server has closed before it writes
+    (`fleethook.outbound.connection_pools`).
 
     Attributes:
         calls: The calls in flight.

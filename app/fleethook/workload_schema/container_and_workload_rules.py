@@ -13,7 +13,7 @@ from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.workload_schema.defaults import find_default
 from fleethook.workload_schema.json_schema import FORMATS, Violation, shown_value
 from fleethook.workload_schema.pod_rules import Rule
-from fleethook.workload_schema.value_marks import as_sample
+from fleethook.workload_schema.pool_value_marks import as_sample
 
 _LISTS: Final = ("initContainers", "containers")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")

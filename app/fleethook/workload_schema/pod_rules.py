@@ -12,7 +12,7 @@ from fleethook.model.formats.labels import label_key_problem, label_value_proble
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, enumerate_objects
 from fleethook.workload_schema.json_schema import Violation, shown_value
-from fleethook.workload_schema.value_marks import as_sample
+from fleethook.workload_schema.pool_value_marks import as_sample
 
 Rule = Callable[[JSONObject], Iterator[Violation]]
 

@@ -32,7 +32,7 @@ from fleethook.workload_schema.json_schema import (
 )
 from fleethook.workload_schema.normalize import decode_workload
 from fleethook.workload_schema.pod_rules import STRUCT_RULES, Rule
-from fleethook.workload_schema.value_marks import as_sample
+from fleethook.workload_schema.pool_value_marks import as_sample
 
 
 class ExclusiveMembers(NamedTuple):

@@ -10,10 +10,10 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.leader_election import Leader, describe_lease
 from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.console.pages.overview import build_charts
 from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
 from tests.console.recorded import record_workloads

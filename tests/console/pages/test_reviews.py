@@ -19,9 +19,9 @@ from fleethook.console.pages.reviews import (
     find_state,
     list_changes,
 )
-from fleethook.console.reviews import search_and_replay
+from fleethook.console.reviews import review_search_and_replay
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.console.reviews.search_and_replay import ReviewReplay
+from fleethook.console.reviews.review_search_and_replay import ReviewReplay
 from fleethook.recordings.recording_format import CallName, RecordedCall
 from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
 from fleethook.recordings.replay.review_replay import DiffLine, Replayed
@@ -264,7 +264,7 @@ async def test_the_largest_groups_of_changes_come_first(tmp_path: Path, monkeypa
 async def test_a_batch_goes_on_with_each_request_until_it_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_and_replay, "REVIEWS_IN_A_REQUEST", 2)
+    monkeypatch.setattr(review_search_and_replay, "REVIEWS_IN_A_REQUEST", 2)
     await record_workloads(tmp_path, *(workload() for _ in range(9)))
     bench = Bench(tmp_path)
     body = await bench.start()

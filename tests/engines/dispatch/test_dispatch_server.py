@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
-from fleethook.cluster.store import PartState
+from fleethook.cluster.stale_objects import PartState
 from fleethook.engines.dispatch.dispatch_server import dispatch_routes, list_resources
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext
 from fleethook.settings import Settings

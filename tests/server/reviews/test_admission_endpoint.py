@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, INTERPRETING
-from fleethook.cluster.store import PartState, StaleError
+from fleethook.cluster.stale_objects import PartState, StaleError
 from fleethook.model.admission import AdmissionRequest, denied, errored, patched
 from fleethook.server.log import MAX_LOGGED, Line, encode_line
 from fleethook.server.metrics import Metrics

@@ -284,9 +284,9 @@ class Overload(NamedTuple):
 
 @cache
 def read_functions() -> Mapping[str, tuple[Overload, ...]]:
-    """Return the overloads of each function; ``declarations.txt`` has them."""
+    """Return the overloads of each function; ``functions.txt`` has them."""
     found: dict[str, list[Overload]] = {}
-    for function, overload in map(_read_overload, _read_rows("declarations.txt")):
+    for function, overload in map(_read_overload, _read_rows("functions.txt")):
         found.setdefault(function, []).append(overload)
     return {function: tuple(overloads) for function, overloads in found.items()}
 
@@ -311,8 +311,8 @@ def _read_message(line: str) -> tuple[str, Mapping[str, Type]]:
     return name, {field: parse_type(text) for field, _, text in (one.partition(":") for one in fields)}
 
 
-FIELDS: Final[Mapping[str, Mapping[str, Type]]] = dict(map(_read_message, _read_rows("messages.txt")))
-"""The fields of messages, by the message's name; ``messages.txt`` has them."""
+FIELDS: Final[Mapping[str, Mapping[str, Type]]] = dict(map(_read_message, _read_rows("object_fields.txt")))
+"""The fields of messages, by the message's name; ``object_fields.txt`` has them."""
 
 _MESSAGES: Final = {
     **{name: Type("struct", name) for name in FIELDS},

@@ -20,7 +20,7 @@ from fleethook.cli.doctor.doctor_checks import (
     list_rights,
 )
 from fleethook.cli.doctor.kcp_checks import examine_export
-from fleethook.cli.doctor.webhook_calls import OUTAGE, CallExaminer, list_probes
+from fleethook.cli.doctor.webhook_reachability import OUTAGE, CallExaminer, list_probes
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import list_missing
 from fleethook.cli.inputs.kubeconfig import TargetOptions

@@ -70,7 +70,7 @@ class TargetOptions(NamedTuple):
     """The options of commands that send requests to one cluster (`fleethook.cli.command_line`).
 
     Those of commands that answer from the objects of files or a cluster are
-    `fleethook.cli.inputs.input_objects.SourceOptions`.
+    `fleethook.cli.inputs.objects_with_changes.SourceOptions`.
     """
 
     kubeconfig: Annotated[Path | None, Option(help="Kubeconfig of the cluster.")] = None

@@ -34,7 +34,8 @@ from fleethook.cluster.kubernetes.list_watch import (
     version_of,
 )
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource
-from fleethook.cluster.store import ObjectKey, PartState, Store, key_of
+from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.json import JSONObject
 
 _log: Final = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ from fleethook.cluster.kubernetes.list_watch import (
     decode_page,
 )
 from fleethook.cluster.kubernetes.watched_resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
-from fleethook.cluster.store import ObjectKey, PartState, Store, Stored, key_of
+from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.store import ObjectKey, Store, Stored, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 

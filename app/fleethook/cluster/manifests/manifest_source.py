@@ -33,7 +33,8 @@ from fleethook.cluster.manifests.manifest_reader import (
     read_python,
 )
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
-from fleethook.cluster.store import ObjectKey, PartState, Store, key_of
+from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.gvk import DEFINITION
 
 # The file system notifies of changes. This rescan is for file systems without notification (NFS, some mounts).

@@ -24,7 +24,7 @@ from fleethook.console.reviews.review_index import (
     classify,
     read_recorded_outcome,
 )
-from fleethook.console.reviews.search_and_replay import (
+from fleethook.console.reviews.review_search_and_replay import (
     SORTS,
     ReplayJob,
     ReviewQuery,

@@ -24,7 +24,7 @@ from fleethook.cluster.registration.webhook_configurations import (
     find_reference,
     service_of,
 )
-from fleethook.cluster.store import StaleError
+from fleethook.cluster.stale_objects import StaleError
 from fleethook.engine import EngineStartError
 from fleethook.engines.rules.consumer_workspaces import Consumers, make_gauge
 from fleethook.engines.rules.consumer_workspaces import list_resources as list_consumed

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from starlette.types import Scope
 
-from fleethook.cluster.store import StaleError
+from fleethook.cluster.stale_objects import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON

@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
     WebhookNames,
 )
 from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
-from fleethook.outbound.http_exchange import OverloadedError
+from fleethook.outbound.call_errors_and_bodies import OverloadedError
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.metrics import OTHER
 from fleethook.settings import Settings

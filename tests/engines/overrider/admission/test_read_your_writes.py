@@ -11,7 +11,8 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
-from fleethook.cluster.store import ObjectKey, StaleError, Store, key_of
+from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.admission.read_your_writes import (
     FreshReads,
     ensure_fresh_overrider,

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from fleethook.cluster.store import StaleError, StoreView
+from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.store_freshness import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

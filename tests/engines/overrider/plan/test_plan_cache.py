@@ -17,7 +17,7 @@ from fleethook.engines.overrider.subject.subject_members import is_v1beta1, twea
 from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.patch import identical
-from fleethook.workload_schema.value_marks import POOL_MARK, REPLICAS_MARK, PoolValues
+from fleethook.workload_schema.pool_value_marks import POOL_MARK, REPLICAS_MARK, PoolValues
 from tests.builders import (
     compile_plan,
     container,

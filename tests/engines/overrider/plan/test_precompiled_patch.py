@@ -8,7 +8,7 @@ from fleethook.engines.overrider.plan.precompiled_patch import compile_patch
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender, read_last_render
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply
-from fleethook.workload_schema.value_marks import PoolValues
+from fleethook.workload_schema.pool_value_marks import PoolValues
 from tests.builders import (
     compile_plan,
     container,

@@ -4,7 +4,7 @@ from typing import Any
 
 from fleethook.engines.overrider.plan.shared_plan import SharedPlan
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.workload_schema.value_marks import POOL_MARK
+from fleethook.workload_schema.pool_value_marks import POOL_MARK
 from tests.builders import compile_plan, entry, image, overrider, pool, yurt_app_set
 
 RULE = overrider(entry("*", items=[image("nginx", "r.io/{{nodepool}}:1")]))

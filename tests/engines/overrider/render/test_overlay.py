@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.workload_patch import render_with
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.patch import apply, diff
-from fleethook.workload_schema.value_marks import PoolValues
+from fleethook.workload_schema.pool_value_marks import PoolValues
 from tests.builders import compile_plan, container, entry, overrider, pool, rendered, review, workload, yurt_app_set
 from tests.hypothesis_profiles import examples
 

@@ -11,7 +11,7 @@ from fleethook.engines.overrider.template.pool_template import (
     mark_settings,
     shape_problem,
 )
-from fleethook.workload_schema.value_marks import POOL_MARK
+from fleethook.workload_schema.pool_value_marks import POOL_MARK
 from tests.builders import container, pod_template, workload
 from tests.workload_samples import full_deployment, full_stateful_set
 

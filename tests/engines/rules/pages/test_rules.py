@@ -9,8 +9,8 @@ from fleethook.cluster.registration.python_rule_webhooks import build_rule_confi
 from fleethook.cluster.registration.webhook_configurations import ServiceReference
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import create_console
+from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler, MetricsTarget, SamplerState
 from fleethook.console.review_rates import Sample
-from fleethook.console.server_state import LeaseWatch, MetricsSampler, MetricsTarget, SamplerState
 from fleethook.engines.rules.pages.rules import RuleView, list_rule_lines
 from fleethook.model.json import JSONObject
 from tests.console.pages.reading import Page, get

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.cli.command_line import Argument, CommandGroup, Option
-from fleethook.cli.inputs.input_objects import warn_about
 from fleethook.cli.inputs.manifests import read_objects
+from fleethook.cli.inputs.objects_with_changes import warn_about
 from fleethook.cli.options import Output, TextOutputOption, YamlOutputOption
 from fleethook.cli.output.text_output import show_download, write_document, write_json
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text

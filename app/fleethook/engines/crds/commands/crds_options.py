@@ -10,8 +10,8 @@ import click
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import raise_at_interrupt
-from fleethook.cli.inputs.input_objects import warn_about
 from fleethook.cli.inputs.manifests import find_unused, read_objects
+from fleethook.cli.inputs.objects_with_changes import warn_about
 from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.input_objects import (
+from fleethook.cli.inputs.objects_with_changes import (
     SourceOptions,
     fill_store,
     find_workspace,

@@ -9,9 +9,9 @@ import msgspec
 from fleethook.api_schema import check_object
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import ListRequest, Show, read_lists, stream_lists
-from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions
 from fleethook.cli.inputs.kcp_export import stream_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values
+from fleethook.cli.inputs.objects_with_changes import InputObjects, SourceOptions
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Trial
 from fleethook.cluster.kubernetes.watched_resources import (

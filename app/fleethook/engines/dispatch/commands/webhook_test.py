@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 from fleethook.cli.command_line import CommandGroup, Option
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.inputs.cluster_reader import Show
-from fleethook.cli.inputs.input_objects import (
+from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
+from fleethook.cli.inputs.manifests import fail_input, read_manifests
+from fleethook.cli.inputs.objects_with_changes import (
     InputObjects,
     SourceOptions,
     check_options,
@@ -20,8 +22,6 @@ from fleethook.cli.inputs.input_objects import (
     select_dispatching,
     warn_about,
 )
-from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
-from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.options import (
     ContextOption,
     FilesArgument,

@@ -1,7 +1,7 @@
 """Compiles webhooks and sets their defaults.
 
 A webhook may be a dispatch route of this server, which would ask the same webhooks again. Calls therefore carry a
-header (`fleethook.outbound.http_exchange`), and dispatch routes refuse reviews with that header.
+header (`fleethook.outbound.call_errors_and_bodies`), and dispatch routes refuse reviews with that header.
 """
 
 from collections.abc import Iterator, Mapping

@@ -8,7 +8,6 @@ from typing import Annotated
 from fleethook.cli.command_line import Argument, CommandGroup, Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.fixture_results import FixtureResult, WatchOption, make_error_result, print_results, run_and_exit
-from fleethook.cli.inputs.input_objects import replace_objects
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import (
     fail_input,
@@ -18,6 +17,7 @@ from fleethook.cli.inputs.manifests import (
     read_values,
     write_input_errors,
 )
+from fleethook.cli.inputs.objects_with_changes import replace_objects
 from fleethook.cli.options import (
     FilesArgument,
     InputOptions,

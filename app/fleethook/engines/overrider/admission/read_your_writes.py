@@ -25,7 +25,8 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
-from fleethook.cluster.store import ObjectKey, StaleError, StoreView
+from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.overrider_admission import changes_overrider
 from fleethook.engines.overrider.admission.store_freshness import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

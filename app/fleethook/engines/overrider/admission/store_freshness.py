@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.store import StaleError, StoreView
+from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.workload_admission import KINDS, find_last_render
 from fleethook.engines.overrider.admission.workload_edits import (
     UNKNOWN_CHANGE,

@@ -9,7 +9,7 @@ import msgspec
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.input_objects import InputObjects, SourceOptions, fill_store, read_source
+from fleethook.cli.inputs.objects_with_changes import InputObjects, SourceOptions, fill_store, read_source
 from fleethook.cli.options import (
     ContextOption,
     FilenameOption,

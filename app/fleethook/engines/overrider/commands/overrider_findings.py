@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from fleethook.cli.inputs.input_objects import SourceOptions
+from fleethook.cli.inputs.objects_with_changes import SourceOptions
 from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.yaml_reader import Document

@@ -5,8 +5,8 @@ from typing import Annotated, Final, NamedTuple
 
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.input_objects import SourceOptions, fill_store, read_source
 from fleethook.cli.inputs.manifests import fail_input
+from fleethook.cli.inputs.objects_with_changes import SourceOptions, fill_store, read_source
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output, declare_output
 from fleethook.cli.output.findings_output import (
     FindingRow,

@@ -22,7 +22,7 @@ from fleethook.engines.overrider.template.pool_template import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL
-from fleethook.workload_schema.value_marks import Filler, PoolValues
+from fleethook.workload_schema.pool_value_marks import Filler, PoolValues
 
 # A render requests the same filled plan several times. All of them together take 3 MB at most.
 MAX_FILLED: Final = 64

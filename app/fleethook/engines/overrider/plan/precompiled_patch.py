@@ -16,7 +16,7 @@ from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, Pool
 from fleethook.model.admission import find_template
 from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.patch import format_pointer, identical
-from fleethook.workload_schema.value_marks import PoolValues, has_mark
+from fleethook.workload_schema.pool_value_marks import PoolValues, has_mark
 
 REPLICAS_POINTER: Final = "/spec/replicas"
 _ANNOTATION_NAMES: Final = frozenset(RENDER_ANNOTATIONS)

@@ -39,7 +39,7 @@ from fleethook.model.formats.field_errors import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.workload_schema.value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
+from fleethook.workload_schema.pool_value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
 
 _Names = tuple[frozenset[str], frozenset[str]]
 """The names of elements with the mark, and the other names."""

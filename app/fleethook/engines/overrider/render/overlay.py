@@ -21,7 +21,7 @@ from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.workload_schema.defaults import find_default, find_pull_policy
 from fleethook.workload_schema.go_structs import ZEROS, find_field, load_structs
-from fleethook.workload_schema.value_marks import PoolValues
+from fleethook.workload_schema.pool_value_marks import PoolValues
 from fleethook.workload_schema.workload_check import load_choices
 
 # The retain_keys of their schema cover volumes, resource claims and strategies.

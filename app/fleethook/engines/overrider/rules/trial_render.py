@@ -23,7 +23,7 @@ from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.workload_schema.value_marks import REPLICAS_MARK
+from fleethook.workload_schema.pool_value_marks import REPLICAS_MARK
 
 
 class DryRun(NamedTuple):

@@ -22,9 +22,9 @@ from fleethook.cli.fixture_results import (
     read_cases,
     run_and_exit,
 )
-from fleethook.cli.inputs.input_objects import fill_store, note_unused
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
+from fleethook.cli.inputs.objects_with_changes import fill_store, note_unused
 from fleethook.cli.lint import lint_documents, report_findings
 from fleethook.cli.options import (
     FilenameOption,

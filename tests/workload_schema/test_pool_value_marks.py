@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.workload_schema.value_marks import (
+from fleethook.workload_schema.pool_value_marks import (
     POOL_MARK,
     REPLICAS_MARK,
     Filler,

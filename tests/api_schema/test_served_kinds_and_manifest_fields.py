@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleethook.api_schema import check_kind, check_object, read_definitions
-from fleethook.api_schema.served_kinds import load_served
+from fleethook.api_schema.served_kinds_and_manifest_fields import load_served
 from fleethook.model.json import JSONObject
 
 

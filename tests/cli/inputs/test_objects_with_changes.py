@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cli.inputs.input_objects import (
+from fleethook.cli.inputs.objects_with_changes import (
     SourceOptions,
     check_options,
     overlay,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
-from fleethook.console.reviews import search_and_replay
+from fleethook.console.reviews import review_search_and_replay
 from fleethook.console.reviews.review_index import VERDICTS, ReviewIndex, ReviewSummary
-from fleethook.console.reviews.search_and_replay import (
+from fleethook.console.reviews.review_search_and_replay import (
     SORTS,
     ReplayJob,
     ReviewQuery,
@@ -78,7 +78,7 @@ class Bench(NamedTuple):
 @pytest.fixture
 async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
     """Eleven recorded reviews, one without an owner; the objects have another image now."""
-    monkeypatch.setattr(search_and_replay, "REVIEWS_IN_A_REQUEST", 4)
+    monkeypatch.setattr(review_search_and_replay, "REVIEWS_IN_A_REQUEST", 4)
     await record_workloads(tmp_path, *(workload() for _ in range(9)), workload(owners=[]))
     store = Store(list_indexes())
     made = Bench(tmp_path, ReviewIndex(tmp_path, patience=NET), ReviewReplay(store), Worker())

@@ -15,8 +15,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
 from fleethook.outbound.addresses_and_proxies import PrivateAddressError
-from fleethook.outbound.certificate_trust import UntrustedError
-from fleethook.outbound.http_exchange import (
+from fleethook.outbound.call_errors_and_bodies import (
     HEADER,
     OUTGOING,
     FailureLog,
@@ -25,6 +24,7 @@ from fleethook.outbound.http_exchange import (
     private_address_in,
     was_dispatched,
 )
+from fleethook.outbound.certificate_trust import UntrustedError
 from fleethook.outbound.webhook_client import HookClient
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import RawHook, http, respond

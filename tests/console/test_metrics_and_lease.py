@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.certificates.certificate_files import ensure_certificates
-from fleethook.console.server_state import (
+from fleethook.console.metrics_and_lease import (
     KEPT_SECONDS,
     REVIEWS,
     LeaseState,
