@@ -253,11 +253,11 @@ class CallExaminer:
         hidden = stopped | ({one.own.name for one in self._registered if find_address(one) in broken} & silent)
         broken |= self._find_addresses(silent)
         results = sorted(asked.items(), key=lambda each: not each[1].failed)
-        summed = _sum_up((one.failed or name, one.diagnosis) for name, one in results if name not in hidden)
+        judged = [(one.failed or name, one.diagnosis) for name, one in results if name not in hidden]
         findings = [
             *((result, {address for address in broken if address.name == name}) for name, result in services.items()),
             *((result, {address}) for address, result in called.items()),
-            *((result, self._find_addresses(names)) for result, names in summed),
+            *_sum_up((self._find_addresses({name}), one) for name, one in judged),
         ]
         for found, addresses in findings:
             explained = addresses & broken if found.level == "error" else set()
@@ -411,16 +411,13 @@ class CallExaminer:
         return self._namespace if self._namespace in found else next(iter(found), "")
 
 
-def _sum_up(found: Iterable[tuple[str, Diagnosis]]) -> Iterator[tuple[Diagnosis, set[str]]]:
-    """Yield findings with the names of their webhooks, those with the same remedy about several of rules as one."""
-    groups: dict[tuple[str, str], list[tuple[str, Diagnosis]]] = {}
-    for name, one in found:
-        groups.setdefault((one.level, one.remedy), []).append((name, one))
-    for members in groups.values():
-        texts, (_, first) = list(dict.fromkeys(one.text for _, one in members)), members[0]
-        if len(texts) == 1 or not all(SUFFIX in text for text in texts):
-            yield from (
-                (first._replace(text=text), {name for name, one in members if one.text == text}) for text in texts
-            )
-        else:
-            yield first._replace(text=f"{texts[0]} ({len(texts) - 1} more: the same)"), {name for name, _ in members}
+def _sum_up(found: Iterable[tuple[set[_Address], Diagnosis]]) -> Iterator[tuple[Diagnosis, set[_Address]]]:
+    """Yield findings with their addresses, those with the same remedy about several rules of a server as one."""
+    groups: dict[tuple[frozenset[_Address], Diagnosis], list[str]] = {}
+    for addresses, one in found:
+        groups.setdefault((frozenset(addresses), one._replace(text="")), []).append(one.text)
+    for (shared, one), texts in groups.items():
+        different = list(dict.fromkeys(texts))
+        if len(different) > 1 and all(SUFFIX in text for text in different):
+            different = [f"{different[0]} ({len(different) - 1} more: the same)"]
+        yield from ((one._replace(text=text), set(shared)) for text in different)
