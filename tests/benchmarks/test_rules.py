@@ -6,7 +6,7 @@ from benchmarks.cases import rules
 from benchmarks.engines.rule_checks import CHECKED
 from benchmarks.engines.rule_pods import EDITS, RULES, pods
 from fleethook.admission.decorators_and_files import load_rules
-from fleethook.engines.rules.rules_server import find_path
+from fleethook.cluster.registration.paths import build_rule_path
 from tests.serving import EXAMPLES
 
 POLICIES = [one for one in load_rules([EXAMPLES / "policies" / "rules.py"]) if not one.declaration.subresource]
@@ -14,7 +14,7 @@ POLICIES = [one for one in load_rules([EXAMPLES / "policies" / "rules.py"]) if n
 
 
 def test_the_paths_are_those_of_the_example() -> None:
-    assert {rule.name: find_path(rule) for rule in POLICIES} == RULES
+    assert {rule.name: build_rule_path(rule.name, mutates=rule.declaration.mutates) for rule in POLICIES} == RULES
 
 
 def test_all_rules_are_inline_in_the_other_row(tmp_path: Path) -> None:

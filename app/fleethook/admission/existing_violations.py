@@ -127,8 +127,8 @@ class Change(NamedTuple):
         after: The updated object without other parts, which may have the violation, too.
         before: The stored object in the same way.
         kept: The updated object without the change; None if the change is a new element of a list.
-        path: The list of the changed element, such as ``spec.containers``; ``""`` for members.
-        position: The index of the element.
+        path: The changed element, such as ``spec.containers[0]``; ``""`` for members.
+        position: The index of the element in the updated object.
     """
 
     after: JSONObject
@@ -160,7 +160,7 @@ def list_changes(stored: Mapping[str, JSON], updated: Mapping[str, JSON]) -> Ite
             )
     for path, index, element, same in _list_elements(updated, stored):
         kept = _set(after, path, [_share(element, same[0])]) if same else None
-        place = ".".join(path)
+        place = f"{'.'.join(path)}[0]"
         yield Change(_set(after, path, [element]), _set(before, path, same), kept, place, index)
         new, old = ({**one, path[0]: _differ(one.get(path[0]), one.get(path[0]))} for one in (after, before))
         new = _set(new, path, [_differ(element, same[0]) if same else element])
@@ -266,18 +266,17 @@ def _alters(old: JSON, new: JSON) -> bool:
 
 
 def _loses(old: JSON, new: JSON) -> bool:
-    """Return whether an update removes a member of an object, or of the only element of a list."""
+    """Return whether an update removes a value, or a member of an object."""
     if isinstance(old, dict) and isinstance(new, dict):
         return any(_loses(one, new.get(name)) for name, one in old.items())
-    if isinstance(old, list) and isinstance(new, list):
-        return len(old) == len(new) == 1 and _loses(old[0], new[0])
     return new is None and old not in (None, {}, [])
 
 
 def _place(refusal: Response, change: Change) -> Response:
     """Return a refusal with the index that the only element of a list has in the updated object."""
-    shown, real = f"{change.path}[0]", f"{change.path}[{change.position}]"
-    causes = tuple(
-        StatusCause(cause.field.replace(shown, real), cause.message, cause.reason) for cause in refusal.causes
-    )
-    return msgspec.structs.replace(refusal, message=refusal.message.replace(shown, real), causes=causes)
+    if not change.path:
+        return refusal
+    real = f"{change.path.removesuffix('[0]')}[{change.position}]"
+    causes = [StatusCause(one.field.replace(change.path, real), one.message, one.reason) for one in refusal.causes]
+    message = refusal.message.replace(change.path, real)
+    return msgspec.structs.replace(refusal, message=message, causes=tuple(causes))

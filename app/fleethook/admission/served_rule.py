@@ -60,10 +60,10 @@ class ServedRule:
         self.function: Final = function
         self.signature: Final = signature
         self.name: Final = declaration.name
-        self.place: Final = _find_place(function)
         code = inspect.unwrap(function).__code__
         self.file: Final = code.co_filename
         self.line: Final = code.co_firstlineno
+        self.place: Final = f"{Path(self.file).name}:{self.line}"
         self.expression: Final = expression
         self.message: Final = message
         # A decorator may return a plain function that passes on the coroutine.
@@ -141,16 +141,10 @@ class ServedRule:
         return Response(allowed=False, code=500, reason="InternalError", message=message)
 
     def _describe(self, error: BaseException) -> str:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((frame.lineno for frame in reversed(frames) if frame.filename == self.file), self.line)
         text = shorten_text(error)
-        return f"{_find_place(self.function, error)}: {type(error).__name__}{': ' if text else ''}{text}"
-
-
-def _find_place(function: Function, error: BaseException | None = None) -> str:
-    """Return file and line of the function, or of its code that raised an error."""
-    code = inspect.unwrap(function).__code__
-    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-    lines = [frame.lineno for frame in frames if frame.filename == code.co_filename]
-    return f"{Path(code.co_filename).name}:{lines[-1] if lines else code.co_firstlineno}"
+        return f"{Path(self.file).name}:{line}: {type(error).__name__}{': ' if text else ''}{text}"
 
 
 def run_at_once(work: Coroutine[Any, Any, Decided]) -> Decided:

@@ -206,12 +206,10 @@ def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Su
     """
     if not rules:
         return []
-    results, context, is_given_up = SimpleQueue[Decided](), copy_context(), threading.Event()
+    results, context = SimpleQueue[Decided](), copy_context()
 
     def run_all() -> None:
         for rule in rules:
-            if is_given_up.is_set():
-                return
             run: Callable[[Coroutine[Any, Any, Decided]], Decided] = asyncio.run if rule.is_async else run_at_once
             results.put(context.copy().run(run, rule.decide(request, around.lookup, around.settings)))
 
@@ -222,7 +220,6 @@ def _decide_in_time(rules: Sequence[Rule], request: AdmissionRequest, around: Su
         try:
             found.append(results.get(timeout=rule.declaration.timeout))
         except Empty:
-            is_given_up.set()
             failed = rule.fail(f"{rule.place}: no answer after {rule.declaration.timeout} s")
             return [*found, (failed, None), *_decide_in_time(rules[number:], request, around)]
     _idle.append(caller)

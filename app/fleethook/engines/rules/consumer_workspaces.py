@@ -282,7 +282,7 @@ class ConsumerEndpoint(AdmissionEndpoint):
         return split_consumer_path(scope["path"])[1]
 
     def _find_consumer(self, scope: Scope) -> str:
-        return split_consumer_path(scope["path"])[1]
+        return self._inspect(scope)
 
     def _answer_request(self, request: AdmissionRequest, cluster: str) -> Response | Awaitable[Response]:
         return self._answer_consumer(request, cluster)
@@ -303,12 +303,8 @@ async def _read_key(connection: "Connection", path: str) -> bytes:
             "metadata": {"name": CONSUMERS_SECRET, "labels": {"app.kubernetes.io/name": "fleethook"}},
             "data": {"key": base64.b64encode(secrets.token_bytes(32)).decode()},
         }
-        try:
-            present = await connection.json("POST", path, body=body)
-        except APIError as error:
-            if error.code != CONFLICT:
-                raise
-            present = await connection.json("GET", f"{path}/{CONSUMERS_SECRET}")
+        # Another replica may have created it meanwhile: this is an error, and the caller asks again.
+        present = await connection.json("POST", path, body=body)
     key: bytes = base64.b64decode(present["data"]["key"])
     return key
 

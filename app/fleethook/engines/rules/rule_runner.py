@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch
 from fleethook.admission.request_and_store import Lookup
-from fleethook.admission.served_rule import run_at_once
+from fleethook.admission.served_rule import Decided, run_at_once
 from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.python_rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER
 from fleethook.engines.rules.consumer_workspaces import Consumers, list_stable, make_consumer_route
@@ -17,7 +17,7 @@ from fleethook.model.json import as_object
 from fleethook.server.engine_server import ServerContext
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 from fleethook.server.reviews.http_checks import MAX_ON_LOOP
-from fleethook.work.threads_and_gc import DaemonThreads, favour_event_loop
+from fleethook.work.threads_and_gc import DaemonThreads
 
 THREADS: Final = 4
 """Calls of one rule that run at the same time. An event loop runs all calls of a coroutine."""
@@ -69,7 +69,6 @@ class RuleRunner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = 0
         self._shares: Final = CallLimit(MAX_WAITING if rule.is_async else THREADS)
-        favour_event_loop()
 
     def answer(self, request: AdmissionRequest, lookup: Lookup, missing: str = "") -> Response | Awaitable[Response]:
         """Return the answer of the rule, at once if it is inline; after its timeout, the answer of a failed one.
@@ -89,7 +88,7 @@ class RuleRunner:
         if problem := missing or ("" if is_inline else self._describe_overload(lookup.cluster)):
             return rule.fail(f"{rule.place}: {problem}")
         if is_inline:
-            return self._answer_now(request, lookup)
+            return self._decide_now(request, lookup)[0]
         return self._wait(request, lookup)
 
     def _describe_overload(self, cluster: str) -> str:
@@ -99,24 +98,21 @@ class RuleRunner:
             return f"{MAX_OF_WORKSPACE} calls of the rule for this workspace run or wait already"
         return ""
 
-    def _answer_now(self, request: AdmissionRequest, lookup: Lookup) -> Response:
-        return run_at_once(self.rule.decide(request, lookup, self._settings))[0]
+    def _decide_now(self, request: AdmissionRequest, lookup: Lookup) -> Decided:
+        return run_at_once(self.rule.decide(request, lookup, self._settings))
 
-    async def _answer_later(self, request: AdmissionRequest, lookup: Lookup) -> Response:
-        return (await self.rule.decide(request, lookup, self._settings))[0]
-
-    def _start(self, request: AdmissionRequest, lookup: Lookup) -> asyncio.Future[Response]:
+    def _start(self, request: AdmissionRequest, lookup: Lookup) -> asyncio.Future[Decided]:
         if self.rule.is_async:
-            work = self._answer_later(request, lookup)
+            work = self.rule.decide(request, lookup, self._settings)
             return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._find_loop()))
-        return self._threads.run(self._answer_now, request, lookup)
+        return self._threads.run(self._decide_now, request, lookup)
 
     async def _wait(self, request: AdmissionRequest, lookup: Lookup) -> Response:
         self._waiting += 1
         try:
             # At the end of the time, this ends a coroutine, and drops a call that waits. Nothing ends a function.
             async with asyncio.timeout(self.rule.declaration.timeout), self._hold_share(lookup.cluster):
-                return await self._start(request, lookup)
+                return (await self._start(request, lookup))[0]
         except TimeoutError:
             return self.rule.fail(f"{self.rule.place}: no answer after {self.rule.declaration.timeout} s")
         finally:

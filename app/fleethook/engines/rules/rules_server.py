@@ -93,7 +93,6 @@ class RulesServer(EngineServer):
         self._name: Final = "fleethook" if settings.service is None else service_of(settings.service).name
         self.registration_owner = self._name if settings.in_cluster else ""
         self._paths: Final = settings.rules
-        self._followed: Final = {} if context.cluster is None else context.cluster.resources
         self._versions = _read_versions(self._paths)
         try:
             self.rules = self._load()
@@ -109,8 +108,8 @@ class RulesServer(EngineServer):
         """Return the rules of the files by path; raises RuleError."""
         rules = load_rules(self._paths)
         if self.context.cluster is not None:
-            check_followed(rules, self._followed)
-        return {find_path(rule): rule for rule in rules}
+            check_followed(rules, self.context.cluster.resources)
+        return {build_rule_path(rule.name, mutates=rule.declaration.mutates): rule for rule in rules}
 
     def _make_consumers(self) -> Consumers | None:
         """Return the consumers of the export, None without one."""
@@ -166,10 +165,7 @@ class RulesServer(EngineServer):
             return []
         summary = "Leave objects for which this replica has no rule to the failure policy"
         unknown = make_admission_route(UNKNOWN_RULE, summary, _refuse_unknown, prepare=_refuse_unknown)
-        return [*map(self._make_route, self.rules), unknown]
-
-    def _make_route(self, path: str) -> ReviewRoute:
-        return make_rule_route(path, self._runners, self.context, self._consumers)
+        return [*(make_rule_route(path, self._runners, self.context, self._consumers) for path in self.rules), unknown]
 
     def checks(self) -> Iterable[Check]:
         """Return the check of the files. A broken file leaves the server ready: it answers by the former rules."""
@@ -215,7 +211,7 @@ class RulesServer(EngineServer):
                 former = self._runners.get(path)
                 self._runners[path] = RuleRunner(rule, self._settings.rule_settings)
                 if former is None:
-                    self.context.add_route(self._make_route(path))
+                    self.context.add_route(make_rule_route(path, self._runners, self.context, self._consumers))
                 else:
                     former.close(after=former.rule.declaration.timeout)
             self.context.registration_changed.set()
@@ -228,11 +224,6 @@ def _refuse_unknown(request: AdmissionRequest) -> NoReturn:
         f"this replica has no such rule for {request.kind.kind}: its files are older or newer than those of the "
         "replica that registered the webhook"
     )
-
-
-def find_path(rule: Rule) -> str:
-    """Return the path of the route of a rule."""
-    return build_rule_path(rule.name, mutates=rule.declaration.mutates)
 
 
 def _read_versions(paths: Sequence[Path]) -> Mapping[Path, tuple[int, ...]]:

@@ -142,9 +142,8 @@ def _apply_to_files(trials: RuleTrials, files: Sequence[Path], namespace: str, r
 
 def _generates_name(value: JSON) -> bool:
     """Return whether a document is an object without a name, such as a Job that a pipeline creates."""
-    document = as_object(value)
-    texts = (document.get("apiVersion"), document.get("kind"), as_object(document.get("metadata")).get("generateName"))
-    return all(isinstance(text, str) and text for text in texts)
+    document, metadata = as_object(value), as_object(as_object(value).get("metadata"))
+    return all(map(as_text, (document.get("apiVersion"), document.get("kind"), metadata.get("generateName"))))
 
 
 def _make_locator(document: Document) -> Callable[[str], str]:
