@@ -38,28 +38,26 @@ class Probe(NamedTuple):
     """A dry run of an object that an engine refuses, by which ``fleethook doctor`` tests a webhook.
 
     Attributes:
-        engine: The engine that refuses the object.
         webhook: Name of the webhook that refuses it.
-        group: API group of the object.
-        version: API version of the object.
         plural: Resource of the object.
         namespaced: Whether the object has a namespace.
         body: The object, without namespace.
     """
 
-    engine: str
     webhook: str
-    group: str
-    version: str
     plural: str
     namespaced: bool
     body: dict[str, Any]
 
+    @property
+    def group(self) -> str:
+        """The API group of the object."""
+        return str(self.body["apiVersion"]).rpartition("/")[0]
+
     def build_path(self, namespace: str) -> str:
         """Return the path of the request that creates the object."""
         scope = f"/namespaces/{namespace}" if self.namespaced else ""
-        prefix = f"/apis/{self.group}" if self.group else "/api"
-        return f"{prefix}/{self.version}{scope}/{self.plural}"
+        return f"/{'apis' if self.group else 'api'}/{self.body['apiVersion']}{scope}/{self.plural}"
 
 
 class Engine(NamedTuple):

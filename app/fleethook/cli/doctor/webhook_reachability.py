@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from fleethook.cli.doctor.doctor_checks import Diagnosis, RegisteredWebhook
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import Connection
+from fleethook.cluster.kubernetes.watched_resources import api_path
 from fleethook.cluster.registration.python_rule_webhooks import (
     DEFAULT_CONDITIONS,
     PROBE_ANNOTATION,
@@ -162,16 +163,6 @@ _MEMBERS: Final[Mapping[str, JSONObject]] = {
 }
 
 
-class ServedResource(NamedTuple):
-    """A resource of an apiserver, with its kind."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool
-
-
 class _Asked(NamedTuple):
     """The result of a dry run.
 
@@ -200,24 +191,21 @@ def find_address(webhook: RegisteredWebhook) -> _Address:
     return _Address(named, str(webhook.client_config.get("caBundle") or ""))
 
 
-def make_rule_probe(webhook: RegisteredWebhook, resource: ServedResource) -> Probe:
-    """Return the dry run that a rule's webhook refuses."""
+def make_rule_probe(webhook: RegisteredWebhook, api_version: str, resource: JSONObject) -> Probe:
+    """Return the dry run that a rule's webhook refuses, of a resource as discovery has it."""
     selector = as_object(webhook.stored.get("objectSelector"))
     labels = {**as_object(selector.get("matchLabels"))}
     for each in list_objects(selector.get("matchExpressions")):
         if each.get("operator") in ("In", "Exists"):
             labels[str(each.get("key"))] = next(iter(list_texts(each.get("values"))), "")
-    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
     metadata = {
         "name": NAME,
         "labels": labels,
         "annotations": {PROBE_ANNOTATION: webhook.own.name.removesuffix(SUFFIX)},
     }
-    body = {"apiVersion": version, "kind": resource.kind, "metadata": metadata, **_MEMBERS.get(resource.kind, {})}
-    return Probe(
-        "rules", webhook.own.name, resource.group, resource.version, resource.plural, namespaced=resource.namespaced,
-        body=body,
-    )  # fmt: skip
+    kind = str(resource.get("kind"))
+    body = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **_MEMBERS.get(kind, {})}
+    return Probe(webhook.own.name, str(resource["name"]), namespaced=resource.get("namespaced") is True, body=body)
 
 
 class CallExaminer:
@@ -327,22 +315,22 @@ class CallExaminer:
         """Return the result of the dry run for a rule."""
         name = one.own.name
         try:
-            resource = await self._find_resource(one)
+            probe = await self._find_probe(one)
         except APIError as error:
             return _Asked(unknown(f"{name}: {error.message}", "give the user the right to read the resources"))
-        if resource is None:
+        if probe is None:
             return _Asked(unknown(f"{name}: it gets no request to create an object of a kind that is served", ""))
-        namespace = await self._find_namespace(one) if resource.namespaced else self._namespace
+        namespace = await self._find_namespace(one) if probe.namespaced else self._namespace
         if not namespace:
             text = f"{name}: its namespaceSelector selects no namespace, so it gets no request now"
             return _Asked(Diagnosis("warning", CHECK, text, "compare the selector with the labels of the namespaces"))
-        found = await self._ask(make_rule_probe(one, resource), namespace)
+        found = await self._ask(probe, namespace)
         if found.diagnosis.level != "error" or found.failed or found.diagnosis.check != CHECK:
             return found
         if {str(each.get("name")) for each in list_objects(one.stored.get("matchConditions"))} - DEFAULT_CONDITIONS:
             text = f"{name}: the apiserver did not send the object of the dry run, perhaps because of matchConditions"
             return _Asked(unknown(text, ""))
-        text = f"the apiserver did not call {name} about a new {resource.kind} in {namespace}, and admitted it"
+        text = f"the apiserver did not call {name} about a new {probe.body['kind']} in {namespace}, and admitted it"
         remedy = "failurePolicy Ignore hides the reason: compare address and caBundle, or read kube-apiserver's log"
         if one.stored.get("failurePolicy") != "Ignore":
             remedy = _OTHER_SERVER
@@ -361,8 +349,8 @@ class CallExaminer:
                 return Diagnosis("error", OUTAGE, text, remedy)
         return None
 
-    async def _find_resource(self, one: RegisteredWebhook) -> ServedResource | None:
-        """Return a resource whose creation a webhook gets; raises APIError."""
+    async def _find_probe(self, one: RegisteredWebhook) -> Probe | None:
+        """Return the dry run of a resource whose creation a webhook gets; raises APIError."""
         for rule in list_objects(one.stored.get("rules")):
             named = [each for each in list_texts(rule.get("resources")) if "/" not in each]
             if not named or not {"CREATE", EVERY} & {*list_texts(rule.get("operations"))}:
@@ -373,18 +361,17 @@ class CallExaminer:
                 group = ""
             if plural == EVERY and not group:
                 plural = "configmaps"
-            if (found := await self._find_served(group, version, plural)) is not None:
-                return found
+            if (probe := await self._find_served(one, group, version, plural)) is not None:
+                return probe
         return None
 
-    async def _find_served(self, group: str, version: str, plural: str) -> ServedResource | None:
-        """Return a resource in discovery, None if it is not served; raises APIError."""
+    async def _find_served(self, one: RegisteredWebhook, group: str, version: str, plural: str) -> Probe | None:
+        """Return the dry run of a resource in discovery, None if it is not served; raises APIError."""
         try:
             if version == EVERY:
                 served = await self._connection.json("GET", f"/apis/{group}") if group else {}
                 version = str(as_object(as_object(served).get("preferredVersion")).get("version") or "v1")
-            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            listed = as_object(await self._connection.json("GET", path))
+            listed = as_object(await self._connection.json("GET", api_path(group, version)))
         except APIError as error:
             if error.code == FORBIDDEN:
                 raise
@@ -392,9 +379,7 @@ class CallExaminer:
         for resource in list_objects(listed.get("resources")):
             name = str(resource.get("name"))
             if plural in (name, EVERY) and "/" not in name and "create" in list_texts(resource.get("verbs")):
-                return ServedResource(
-                    group, version, name, str(resource.get("kind")), resource.get("namespaced") is True
-                )
+                return make_rule_probe(one, f"{group}/{version}" if group else version, resource)
         return None
 
     async def _find_namespace(self, one: RegisteredWebhook) -> str:

@@ -54,4 +54,4 @@ def make_probe(name: str) -> Probe:
         "metadata": {"name": name},
         "spec": {"crdTarball": {"httpSource": {"url": "ftp://doctor.fleethook.io/crds.tar.gz"}}},
     }
-    return Probe(ENGINE.name, "rules.karmada.crds.fleethook.io", GROUP, VERSION, "karmadas", namespaced=True, body=body)
+    return Probe("rules.karmada.crds.fleethook.io", "karmadas", namespaced=True, body=body)

@@ -73,7 +73,5 @@ def make_probe(name: str) -> Probe:
             "customizations": {"healthInterpretation": {"luaScript": "function"}},
         },
     }
-    return Probe(
-        ENGINE.name, "rules.customizations.interpret.fleethook.io", GROUP, VERSION, "resourceinterpretercustomizations",
-        namespaced=False, body=body,
-    )  # fmt: skip
+    webhook = "rules.customizations.interpret.fleethook.io"
+    return Probe(webhook, "resourceinterpretercustomizations", namespaced=False, body=body)

@@ -113,7 +113,7 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
 
 def make_probe(name: str) -> Probe:
     """Return a dry run of an overrider with this name and an image that admission refuses."""
-    from fleethook.model.openyurt import API_VERSION, GROUP, VERSION
+    from fleethook.model.openyurt import API_VERSION
 
     body = {
         "apiVersion": API_VERSION,
@@ -123,7 +123,4 @@ def make_probe(name: str) -> Probe:
         # Valid for every definition of the kind, and no image name: those are lower case.
         "entries": [{"pools": ["*"], "items": [{"image": {"containerName": "a", "imageClaim": "Doctor:1"}}]}],
     }
-    return Probe(
-        ENGINE.name, "rules.yurtappoverrider.fleethook.io", GROUP, VERSION, "yurtappoverriders", namespaced=True,
-        body=body,
-    )  # fmt: skip
+    return Probe("rules.yurtappoverrider.fleethook.io", "yurtappoverriders", namespaced=True, body=body)
