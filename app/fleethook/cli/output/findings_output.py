@@ -150,8 +150,10 @@ def print_junit(command: str, cases: Sequence[Case]) -> None:
 
     failures = sum(bool(one.failure) for one in cases)
     suite = ET.Element("testsuite", name=command, tests=str(len(cases)), failures=str(failures))
+    begin, end = ET.tostring(suite, "unicode", xml_declaration=True, short_empty_elements=False).rsplit("<", 1)
+    write_document(begin)
     for one in cases:
-        case = ET.SubElement(suite, "testcase", classname=escape(one.group), name=escape(one.name))
+        case = ET.Element("testcase", classname=escape(one.group), name=escape(one.name))
         if one.seconds is not None:
             case.set("time", f"{one.seconds:.6f}")
         if one.failure:
@@ -159,4 +161,5 @@ def print_junit(command: str, cases: Sequence[Case]) -> None:
             failure = ET.SubElement(case, "failure", message=lines[0])
             if lines[1:]:
                 failure.text = "\n".join(lines)
-    write_document(ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
+        write_document(ET.tostring(case, "unicode"))
+    write_document(f"<{end}\n")
