@@ -14,7 +14,6 @@ _MAX_LEVELS: Final = 100
 _METHODS: Final = frozenset(name for name in dir(dict) if not name.startswith("_"))
 _read: Final = dict.__getitem__
 _get: Final = dict.get
-_write: Final = dict.__setitem__
 
 
 class Members(dict[str, Any]):
@@ -39,7 +38,7 @@ class Members(dict[str, Any]):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _METHODS:
             raise AttributeError(f"{name} is a method of dict; write [{name!r}] = … to set the member")
-        _write(self, name, value)
+        self[name] = value
 
     def __delattr__(self, name: str) -> None:
         if name not in self:
@@ -52,7 +51,7 @@ class Members(dict[str, Any]):
 
     def _view_member(self, name: str, value: JSON) -> Any:
         viewed = view(value)
-        _write(self, name, viewed)
+        self[name] = viewed
         return viewed
 
     # With an own method, ``dict(…)``, ``{**…}`` and ``|`` read members by ``__getitem__``.

@@ -132,8 +132,8 @@ def _make_rule(function: Any, arguments: Mapping[str, Any], *, mutates: bool) ->
         raise RuleError(f"{_find_caller()}: {function!r} is no function: decorate one that `def` makes")
     code = inspect.unwrap(function).__code__
     try:
-        program = _compile_expression(arguments["expression"], arguments["message"])
         declaration = declare(arguments, function.__name__, mutates=mutates)
+        program = _compile_expression(arguments["expression"], arguments["message"])
         signature = read_signature(function, mutates=mutates)
         rule = Rule(declaration, function, signature, expression=program, message=arguments["message"].strip())
         _check_call(rule)
@@ -164,9 +164,7 @@ def _find_caller() -> str:
     return f"{frame.filename}:{frame.lineno}"
 
 
-def _compile_expression(expression: str | None, message: Any) -> Program | None:
-    if not isinstance(message, str):
-        raise RuleError(f"message: {message!r} is no text")
+def _compile_expression(expression: str | None, message: str) -> Program | None:
     if expression is None and message:
         raise RuleError("message: it belongs to expression=; a rule in Python raises Denied(message)")
     if expression is not None and not message.strip():

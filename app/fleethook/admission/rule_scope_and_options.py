@@ -190,6 +190,7 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "name": (str, "text"),
     "inline": (bool, "truth value"),
     "templates": (bool, "truth value"),
+    "message": (str, "text"),
 }
 _OPTIONAL: Final = ("match_conditions", "name")
 

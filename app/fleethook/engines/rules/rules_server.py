@@ -51,12 +51,10 @@ def list_resources(settings: Settings) -> Followed:
         rules = load_rules(settings.section(RulesSettings).rules)
     except RuleError as error:
         raise EngineStartError(str(error)) from error
-    found = {}
-    for api_version, kind, plural in sorted({follow for rule in rules for follow in rule.declaration.follows}):
-        group, version = parse_api_version(api_version)
-        found[group, kind] = WatchedResource(group, version, plural, kind, decode_object)
+    named = sorted({follow for rule in rules for follow in rule.declaration.follows})
+    followed = [WatchedResource(*parse_api_version(one), plural, kind, decode_object) for one, kind, plural in named]
     consumed = list_consumed(settings.kcp_export) if settings.kcp_export else ()
-    return Followed([*consumed, *found.values()])
+    return Followed([*consumed, *{one.group_kind: one for one in followed}.values()])
 
 
 def check_followed(rules: Iterable[Rule], followed: Mapping[GroupKind, WatchedResource]) -> None:
