@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from fleethook import __version__
 from fleethook.cluster.followed_objects import Cluster, Followed, follow_cluster, follow_manifests, run_in_background
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.registration.paths import find_route, split_consumer_path
 from fleethook.cluster.stale_objects import PartState
 from fleethook.cluster.store import Index, Source, Store

@@ -21,7 +21,7 @@ from benchmarks.engines.dispatch_worlds import (
 )
 from benchmarks.reviews import deployment
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.dispatch.call.webhook_caller import Deadline
+from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.live_and_replayed_dispatch import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, cases
-from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
+from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.match.should_call import CallDecider
 from fleethook.work.threads_and_gc import run_work, settle_garbage_collector

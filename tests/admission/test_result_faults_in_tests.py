@@ -7,7 +7,7 @@ import pytest
 from fleethook.admission import result_faults_in_tests
 from fleethook.admission.tested_rule import build_request
 from fleethook.api_schema import read_definitions
-from fleethook.model.formats.labels import label_key_problem
+from fleethook.model.formats.names_and_labels import label_key_problem
 from fleethook.model.gvk import GroupKind
 from fleethook.patch import apply
 

@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.cluster.followed_objects import Cluster, Followed, follow_manifests, run_in_background
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS, NAMESPACES, NODE_POOLS
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.settings import Settings
 from tests.serving import EXAMPLES

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
+from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.call.review_and_response import Patcher, restore_annotation
-from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.live_and_replayed_dispatch import build_dispatcher
 from fleethook.engines.dispatch.match.attributes_and_rules import build_attributes
@@ -27,7 +27,7 @@ from fleethook.engines.dispatch.match.should_call import (
     read_labels,
 )
 from fleethook.engines.dispatch.schema_owner import find_owner
-from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.webhook_client import HookClient

@@ -9,7 +9,7 @@ import yaml
 from fleethook.cel.program import Activation
 from fleethook.engines.dispatch.lint.configuration_validation import condition_problems
 from fleethook.engines.dispatch.match.match_conditions import ConditionsVerdict, evaluate_conditions
-from fleethook.engines.dispatch.webhooks.compiled_webhook import MatchCondition
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MatchCondition
 
 SUITES: Final = yaml.safe_load((Path(__file__).parent / "dispatch_conditions.yaml").read_text())["suites"]
 # kube-apiserver asks its authorizer. fleethook answers such conditions with an error, as kcp does.

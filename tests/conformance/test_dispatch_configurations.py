@@ -10,7 +10,7 @@ import yaml
 from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import compile_condition
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
-from fleethook.engines.dispatch.webhooks.compiled_webhook import MUTATING, VALIDATING, set_defaults
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING, VALIDATING, set_defaults
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "dispatch_configurations.yaml").read_text())
 _TEXTS: Final = {

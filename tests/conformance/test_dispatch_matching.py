@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fleethook.engines.dispatch.call.deadline_and_audit import Audit
 from fleethook.engines.dispatch.call.review_and_response import (
     ReviewError,
     build_review,
@@ -15,7 +16,6 @@ from fleethook.engines.dispatch.call.review_and_response import (
     denial,
     parse_response,
 )
-from fleethook.engines.dispatch.call.webhook_caller import Audit
 from fleethook.engines.dispatch.dispatcher import limit_warnings
 from fleethook.engines.dispatch.match.attributes_and_rules import (
     EquivalentIndex,
@@ -25,7 +25,7 @@ from fleethook.engines.dispatch.match.attributes_and_rules import (
 )
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
-from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
 from fleethook.model.webhook_rules import RuleAttributes, compare_fields

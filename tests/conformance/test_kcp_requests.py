@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.dispatch.call.webhook_caller import Deadline
+from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,

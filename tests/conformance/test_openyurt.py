@@ -11,7 +11,7 @@ import pytest
 from fleethook.engines.overrider.plan.plan import kind_of
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.subject.subject_members import pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.openyurt import REVISION_LABEL, YURT_APP_SET
 from fleethook.workload_schema import decode_workload
 from fleethook.workload_schema.go_structs import print_workload

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.stale_objects import PartState
 from fleethook.console.attention import (
     MAX_OBJECTS,

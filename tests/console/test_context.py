@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cluster.followed_objects import Cluster
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.console.context import VALIDATING, divide_sections, find_section, list_sections
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.settings import Settings

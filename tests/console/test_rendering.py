@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import fleethook
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.manifests.yaml_reader import read_values
 from fleethook.cluster.stale_objects import PartState
 from fleethook.console.rendering import (

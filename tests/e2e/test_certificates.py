@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.certificates.certificate_files import issue_serving, new_authority
-from fleethook.cluster.certificates.certificate_secret import (
+from fleethook.cluster.certificates.issuing_and_files import issue_serving, new_authority
+from fleethook.cluster.certificates.secret_and_rotation import (
     RotationPolicy,
     SecretName,
     SecretStore,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fleethook.cluster.certificates.certificate_files import new_authority
+from fleethook.cluster.certificates.issuing_and_files import new_authority
 from fleethook.engines.crds.download.retries_and_mirrors import download
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from fleethook.outbound.webhook_client import HookClient
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget
 from tests.engines.dispatch.conftest import Front

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.model.webhook_rules import RuleAttributes, compare_fields, matches_rule
 from tests.engines.dispatch.builders import WIDGETS, configuration, webhook
 from tests.engines.dispatch.worlds import hooks, resource, rule_attributes

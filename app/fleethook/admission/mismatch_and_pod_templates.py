@@ -12,7 +12,7 @@ import msgspec
 from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.cel.program import Activation, Program
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
-from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector, read_labels
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector, read_labels
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, check_object
 from fleethook.model.admission import AdmissionRequest
-from fleethook.model.formats.labels import label_key_problem, label_value_problem
+from fleethook.model.formats.names_and_labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
 from fleethook.patch.pointer import escape

@@ -7,7 +7,12 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import Program, compile_condition
 from fleethook.model.admission import Operation
-from fleethook.model.formats.labels import NAMESPACE_LABEL, is_dns1123_label, label_key_problem, validate_selector
+from fleethook.model.formats.names_and_labels import (
+    NAMESPACE_LABEL,
+    is_dns1123_label,
+    label_key_problem,
+    validate_selector,
+)
 from fleethook.model.gvk import GroupKind, guess_resource, parse_api_version
 from fleethook.model.json import JSONObject, as_object
 

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from fleethook.app import find_followed, list_indexes
 from fleethook.cluster.followed_objects import Cluster, follow_cluster, follow_manifests, run_in_background
 from fleethook.cluster.leader_election import NAME, LeaseName, find_namespace
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import Index, Store
 from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext, engine_pages

@@ -5,7 +5,7 @@ All functions are pure: they take documents and return documents.
 
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.patch.diff import diff, equal, identical
-from fleethook.patch.json_patch import CompiledPatch, Dialect, apply, compile_patch
+from fleethook.patch.json_patch_strict import CompiledPatch, Dialect, apply, compile_patch
 from fleethook.patch.pointer import PatchError, PatchLimits, StrategicMergeError
 from fleethook.patch.pointer import format_tokens as format_pointer
 from fleethook.patch.pointer import parse as parse_pointer

@@ -119,7 +119,7 @@ class RecordedCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     The members are those of `fleethook.server.reviews.records_and_traces.AskedCall`. Keys and answers, by kind:
 
     - ``webhook`` while dispatching: key ``<phase>/<configuration>/<name>/<index>``
-      (`fleethook.engines.dispatch.webhooks.compiled_webhook.Webhook`), answer
+      (`fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation.Webhook`), answer
       ``{"allowed", "patch" (base64), "patchType", "status", "warnings", "auditAnnotations"}``.
       `fleethook.engines.dispatch.call.call_trace` converts both ways. ``failure`` is
       ``{"cutShort": bool, "reason": str}`` if the call failed (the failurePolicy applies), or

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from fleethook.model.formats.labels import compile_selector
+from fleethook.model.formats.names_and_labels import compile_selector
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.workload_schema.defaults import find_default
 from fleethook.workload_schema.json_schema import FORMATS, Violation, shown_value

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.model.formats.labels import NAMESPACE_LABEL
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, copy_json
 from fleethook.workload_schema.normalize import normalize_struct
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.model.formats.labels import (
+from fleethook.model.formats.names_and_labels import (
     is_dns1123_label,
     is_dns1123_subdomain,
     label_key_problem,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from fleethook.model.formats.labels import label_key_problem, label_value_problem
+from fleethook.model.formats.names_and_labels import label_key_problem, label_value_problem
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, enumerate_objects
 from fleethook.workload_schema.json_schema import Violation, shown_value

@@ -15,7 +15,7 @@ from fleethook.cluster.registration.python_rule_webhooks import (
     make_webhook,
 )
 from fleethook.cluster.registration.webhook_configurations import MUTATING, VALIDATING, ServiceReference
-from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector
 
 SERVICE = ServiceReference("fleet", "fleethook")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import list_indexes
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.console.pages.overview import count_objects
 from tests.cli.commands import run_command

@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.leader_election import Leader, describe_lease
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler, MetricsTarget
 from fleethook.console.pages.overview import build_charts
 from fleethook.console.review_rates import Rates

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from tests.engines.dispatch.builders import (
     binding,
     configuration,

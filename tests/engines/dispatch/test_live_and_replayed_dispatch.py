@@ -9,7 +9,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.webhook_caller import Deadline
+from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dependencies, DispatchResult
 from fleethook.engines.dispatch.live_and_replayed_dispatch import (

@@ -16,7 +16,7 @@ from fleethook.engines.dispatch.version_conversion import (
     plan_conversion,
     read_converted_objects,
 )
-from fleethook.model.formats.labels import label_key_problem, label_value_problem
+from fleethook.model.formats.names_and_labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind
 from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
 from tests.engines.dispatch.conftest import Front

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
-from fleethook.engines.dispatch.call.webhook_caller import Deadline
 from fleethook.engines.dispatch.match.attributes_and_rules import EquivalentIndex
 from fleethook.engines.dispatch.webhook_explanation import ExplainedWebhook, Explanation, explain, find_nearest_miss
-from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.webhook_rules import RuleAttributes
 from tests.engines.dispatch.builders import (

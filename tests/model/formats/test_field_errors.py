@@ -25,7 +25,7 @@ from fleethook.model.formats.field_errors import (
     quoted,
     webhooks_problems,
 )
-from fleethook.model.formats.labels import label_key_problems, label_value_problems
+from fleethook.model.formats.names_and_labels import label_key_problems, label_value_problems
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import EXPLORING_CONFIGURATION, Operation

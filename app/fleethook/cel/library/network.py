@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes
 
 from fleethook.cel.values.values import NONE, Foreign, Function, Optional, can_parse, quote_text
 from fleethook.model.formats.client_config import RequestURI, parse_url
-from fleethook.model.formats.labels import label_key_problems, label_value_problems
+from fleethook.model.formats.names_and_labels import label_key_problems, label_value_problems
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -11,7 +11,7 @@ from fleethook.cli.inputs.cluster_reader import Right, describe_rules
 from fleethook.cluster.registration.python_rule_webhooks import SUFFIX, read_webhook
 from fleethook.cluster.registration.webhook_configurations import OwnWebhook, find_conditions, list_webhooks
 from fleethook.engine import enabled_engines, load_reference
-from fleethook.model.formats.labels import compile_selector
+from fleethook.model.formats.names_and_labels import compile_selector
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import RuleAttributes, matches_rule, read_rules

@@ -8,7 +8,7 @@ from fleethook.cli.doctor.doctor_checks import Diagnosis
 from fleethook.cli.inputs.cluster_reader import describe_rules, list_missing, read_resource
 from fleethook.cluster.api_errors import get_object
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CONSUMERS
 from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
 from fleethook.cluster.registration.consumer_webhooks import (

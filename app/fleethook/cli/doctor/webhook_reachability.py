@@ -25,12 +25,12 @@ from fleethook.cluster.registration.python_rule_webhooks import (
     describe_outage,
 )
 from fleethook.engine import Probe, enabled_engines, load_reference
-from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
 from fleethook.model.webhook_rules import EVERY
 from fleethook.outbound.webhook_client import CallError, HookClient
-from fleethook.outbound.webhook_endpoint import WebhookEndpoint
+from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
 
 CHECK: Final = "reachability"
 OUTAGE: Final = "outage"

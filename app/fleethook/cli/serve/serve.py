@@ -28,7 +28,7 @@ from fleethook.cli.options import (
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import GracefulServer, bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.certificates.certificate_files import (
+from fleethook.cluster.certificates.issuing_and_files import (
     CERTIFICATE_SECONDS,
     CertificateError,
     CertificateFiles,
@@ -242,7 +242,7 @@ async def _prepare_certificates(
         )
         return files
     from fleethook.cluster.apiserver_connection import Connection  # noqa: PLC0415 - as above
-    from fleethook.cluster.certificates.certificate_secret import (  # noqa: PLC0415 - see fleethook.cluster
+    from fleethook.cluster.certificates.secret_and_rotation import (  # noqa: PLC0415 - see fleethook.cluster
         RotationPolicy,
         SecretName,
         SecretStore,

@@ -22,7 +22,7 @@ from fleethook.cluster.registration.webhook_configurations import (
     build_configuration,
     exclude_namespaces,
 )
-from fleethook.model.formats.labels import NAMESPACE_LABEL
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
 from fleethook.model.webhook_rules import EVERY
 

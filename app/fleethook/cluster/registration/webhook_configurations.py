@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 
 from fleethook.engine import enabled_engines, installed_engines, load_reference
-from fleethook.model.formats.labels import NAMESPACE_LABEL
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject
 
 if TYPE_CHECKING:  # Commands that read the definitions in this package start faster without pydantic.

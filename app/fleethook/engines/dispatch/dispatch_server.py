@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, WORKSPACES
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.registration.paths import CLUSTER_EXPLAIN, CLUSTER_MUTATE, CLUSTER_VALIDATE, OBSERVE
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher

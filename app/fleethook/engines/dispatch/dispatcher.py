@@ -9,9 +9,9 @@ import msgspec
 
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.call_trace import CallTrace
+from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.call.review_and_response import Patcher
-from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, build_attributes, read_claimed_cluster
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
@@ -27,7 +27,7 @@ from fleethook.engines.dispatch.match.should_call import (
     needs_namespace,
 )
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase, Webhook
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
 from fleethook.model.gvk import GroupVersionKind

@@ -16,8 +16,8 @@ from fleethook.engines.dispatch.call.call_trace import (
     decode_response,
     name_webhook,
 )
+from fleethook.engines.dispatch.call.deadline_and_audit import Observe, WebhookCaller
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
-from fleethook.engines.dispatch.call.webhook_caller import Observe, WebhookCaller
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes

@@ -9,9 +9,9 @@ import msgspec
 
 from fleethook.cel.check.null_reads import list_reads
 from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.call.deadline_and_audit import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, choose_review_version
-from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, EquivalentIndex, WebhookInvocation
@@ -30,7 +30,7 @@ from fleethook.engines.dispatch.match.should_call import (
 )
 from fleethook.engines.dispatch.request_from_manifest import InputRequest, find_refusal, is_review
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
-from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, Webhook
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource

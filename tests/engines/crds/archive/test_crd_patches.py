@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.cluster.certificates.certificate_files import new_authority
+from fleethook.cluster.certificates.issuing_and_files import new_authority
 from fleethook.engines.crds.archive import tarball_unpacking
 from fleethook.engines.crds.archive.crd_content_and_limits import Tree
 from fleethook.engines.crds.archive.crd_patches import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.certificates.certificate_files import new_authority
+from fleethook.cluster.certificates.issuing_and_files import new_authority
 from fleethook.engines.crds.commands.crds import parse_age, parse_size
 from fleethook.engines.crds.instance.instance_validation import find_problems
 from fleethook.engines.crds.redaction_and_exit_codes import TarballSource

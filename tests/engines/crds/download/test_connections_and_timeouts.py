@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import ProtocolError
 
-from fleethook.cluster.certificates.certificate_files import issue_serving, new_authority
+from fleethook.cluster.certificates.issuing_and_files import issue_serving, new_authority
 from fleethook.engines.crds.download import connections_and_timeouts
 from fleethook.engines.crds.download.connections_and_timeouts import (
     DownloadDeadline,

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from fleethook.engines.dispatch.call.phases import MAX_CALLS
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from tests.engines.dispatch.builders import (
     binding,
     configuration,

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
-from fleethook.engines.dispatch.webhooks.compiled_webhook import MUTATING
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING
 
 GROUP: Final = "admissionregistration.k8s.io"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_warnings
-from fleethook.engines.dispatch.webhooks.compiled_webhook import MUTATING, VALIDATING, set_defaults
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING, VALIDATING, set_defaults
 from tests.engines.dispatch.lint.configuration_builders import (
     find_errors,
     rule,

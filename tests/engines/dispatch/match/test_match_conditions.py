@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.cel.program import Activation, Program
-from fleethook.engines.dispatch.call.webhook_caller import Deadline
+from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.match.match_conditions import (
     evaluate_conditions,
     is_short,
 )
-from fleethook.engines.dispatch.webhooks.compiled_webhook import MatchCondition, compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MatchCondition, compile_webhooks
 from fleethook.work.threads_and_gc import Worker
 
 

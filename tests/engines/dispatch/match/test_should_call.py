@@ -14,7 +14,7 @@ from fleethook.engines.dispatch.match.should_call import (
     find_barrier,
     is_exempt,
 )
-from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionResource
 from tests.engines.dispatch.builders import WIDGETS, configuration, namespace, request_of, review, store_of, webhook

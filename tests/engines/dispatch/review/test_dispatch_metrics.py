@@ -16,7 +16,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
     DispatchMetrics,
     WebhookNames,
 )
-from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.outbound.call_errors_and_bodies import OverloadedError
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.metrics import OTHER

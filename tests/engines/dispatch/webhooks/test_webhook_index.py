@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.match.attributes_and_rules import EquivalentIndex, find_invocation
-from fleethook.engines.dispatch.webhooks.compiled_webhook import compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import MAX_NAMES, MAX_WEBHOOKS, Configurations, WebhookIndex
 from fleethook.model.webhook_rules import RuleAttributes
 from fleethook.work.threads_and_gc import Worker, begin

@@ -13,7 +13,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.store_freshness import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from fleethook.app import list_indexes
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import AttentionLine

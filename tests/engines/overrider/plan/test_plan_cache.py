@@ -14,7 +14,7 @@ from fleethook.engines.overrider.plan.plan_cache import MAX_FILLED, FilledPlans,
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.render.template_delta import Assign, ObjectDelta
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, tweaks_of
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.patch import identical
 from fleethook.workload_schema.pool_value_marks import POOL_MARK, REPLICAS_MARK, PoolValues

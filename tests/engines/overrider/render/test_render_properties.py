@@ -24,7 +24,7 @@ from fleethook.engines.overrider.rollout.preview import (
     preview,
 )
 from fleethook.engines.overrider.rules.overrider_validation import check_overrider
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.patch import format_pointer, parse_pointer
 from fleethook.workload_schema import decode_workload
 from tests.builders import compile_bare, store_of

@@ -12,7 +12,7 @@ from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION
 from fleethook.engines.overrider.rollout.preview import cells, preview
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.openyurt import RENDERED_ANNOTATION, YURT_APP_SET
 from fleethook.patch import apply, identical
 from tests.builders import (

@@ -11,7 +11,7 @@ from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.rollout.prediction import PredictedEffect, predict
 from fleethook.engines.overrider.rollout.rollout_warning import Edit, predict_edit
 from fleethook.engines.overrider.subject.subject_members import Subject
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.openyurt import TRIGGER_ANNOTATION, YURT_APP_SET
 from fleethook.patch import apply
 from tests.builders import compile_plan, overrider, review, store_of

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fleethook.admission.decorators_and_files import load_rules
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.registration.python_rule_webhooks import build_rule_configurations
 from fleethook.cluster.registration.webhook_configurations import ServiceReference
 from fleethook.cluster.store import Store

@@ -20,7 +20,7 @@ from fleethook.engines.crds.archive.crd_content_and_limits import (
 )
 from fleethook.engines.crds.instance.karmada_instance import webhook_name
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
-from fleethook.model.formats.labels import is_dns1123_label
+from fleethook.model.formats.names_and_labels import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch.pointer import StrategicMergeError

@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.call.review_and_response import (
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext, VersionedRequest
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON

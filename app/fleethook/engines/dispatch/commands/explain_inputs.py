@@ -23,8 +23,8 @@ from fleethook.cluster.kubernetes.watched_resources import (
 from fleethook.cluster.manifests.manifest_reader import name_source
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
+from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, check_patched
-from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
@@ -38,7 +38,7 @@ from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_re
 from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
 from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest, find_problem, is_review
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
-from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects, list_texts

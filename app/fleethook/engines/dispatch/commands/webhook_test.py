@@ -38,7 +38,7 @@ from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trial_report import Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Deadline
+from fleethook.engines.dispatch.call.deadline_and_audit import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import (
     describe,
     read_reviews,
@@ -61,7 +61,7 @@ from fleethook.engines.dispatch.request_from_manifest import (
     make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
-from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, set_defaults
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, set_defaults
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.webhook_client import HookClient

@@ -13,7 +13,7 @@ import msgspec
 
 from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import compile_condition
-from fleethook.engines.dispatch.webhooks.compiled_webhook import MUTATING
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING
 from fleethook.model.formats.client_config import client_config_problems
 from fleethook.model.formats.field_errors import (
     EVERY,
@@ -31,7 +31,7 @@ from fleethook.model.formats.field_errors import (
     version_problems,
     webhooks_problems,
 )
-from fleethook.model.formats.labels import label_key_problems, selector_problems
+from fleethook.model.formats.names_and_labels import label_key_problems, selector_problems
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, enumerate_objects, list_texts
 from fleethook.outbound.certificate_trust import bundle_problems, list_skipped
 

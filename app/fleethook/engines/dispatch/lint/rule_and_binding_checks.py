@@ -26,7 +26,7 @@ from fleethook.engines.dispatch.schema_owner import (
     OwnerStatus,
     find_owner,
 )
-from fleethook.engines.dispatch.webhooks.compiled_webhook import (
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import (
     GROUP,
     PHASES,
     Phase,

@@ -13,8 +13,8 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.lint.configuration_validation import Issue
 from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
 from fleethook.engines.dispatch.match.should_call import NAMESPACE
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
-from fleethook.model.formats.labels import read_labels
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
+from fleethook.model.formats.names_and_labels import read_labels
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.model.webhook_rules import EVERY, RuleAttributes, matches_rule

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.match.equivalent_resources import SCALE, Equivalent
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.model.admission import AdmissionRequest, Kind, Resource
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, as_object, as_text

@@ -19,9 +19,9 @@ from fleethook.cel.program import (
     compile_condition,
     compute_expanded_length,
 )
-from fleethook.engines.dispatch.call.webhook_caller import Deadline
+from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
-from fleethook.engines.dispatch.webhooks.compiled_webhook import MatchCondition, Webhook
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MatchCondition, Webhook
 from fleethook.fair_limits import FairCache
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple, Protocol
 
 from fleethook.cel.program import Activation
 from fleethook.cluster.store import StoreView
+from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse
-from fleethook.engines.dispatch.call.webhook_caller import Audit, Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
 from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.match.match_conditions import (
@@ -18,10 +18,10 @@ from fleethook.engines.dispatch.match.match_conditions import (
     ConditionEvaluator,
     build_condition_request,
 )
-from fleethook.engines.dispatch.webhooks.compiled_webhook import GROUP, Webhook
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import GROUP, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import StatusDetails
-from fleethook.model.formats.labels import NAMESPACE_LABEL, read_labels
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, read_labels
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.webhook_rules import RuleAttributes
@@ -191,7 +191,7 @@ Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 
 
 class CallWebhook(Protocol):
-    """Calls a webhook, as `fleethook.engines.dispatch.call.webhook_caller.WebhookCaller.call` does."""
+    """Calls a webhook, as `fleethook.engines.dispatch.call.deadline_and_audit.WebhookCaller.call` does."""
 
     async def __call__(
         self, relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float

@@ -35,7 +35,7 @@ from fleethook.engines.dispatch.pages.explain_form import (
     write_choice,
 )
 from fleethook.engines.dispatch.request_from_manifest import RequestOperation
-from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, LOGICAL_CLUSTER, WORKSPACE

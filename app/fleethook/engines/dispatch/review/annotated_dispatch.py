@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Scope
 
 from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
-from fleethook.engines.dispatch.call.webhook_caller import Deadline
+from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import DispatchResult
 from fleethook.engines.dispatch.review.cluster_endpoint import (

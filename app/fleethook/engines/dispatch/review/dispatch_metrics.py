@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Webhook
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.metrics import SECONDS_BUCKETS, Counts, FirstNames, Gauges, Observations
 

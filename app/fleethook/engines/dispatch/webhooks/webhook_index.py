@@ -11,7 +11,13 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.dispatch.match.attributes_and_rules import EquivalentIndex, WebhookInvocation, find_invocation
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.webhooks.compiled_webhook import PHASES, Phase, Webhook, compile_webhooks, set_defaults
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import (
+    PHASES,
+    Phase,
+    Webhook,
+    compile_webhooks,
+    set_defaults,
+)
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import ABSENT, JSONObject, count_values
 from fleethook.model.webhook_rules import EVERY, RuleAttributes

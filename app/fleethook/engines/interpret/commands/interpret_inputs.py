@@ -20,8 +20,8 @@ from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, Explained
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.layer_order import assemble_chain
+from fleethook.engines.interpret.lua.customization_layer_and_admission import Customizations, has_scripts, read_object
 from fleethook.engines.interpret.lua.customization_rules import describe_object
-from fleethook.engines.interpret.lua.customizations import Customizations, has_scripts, read_object
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.engines.interpret.webhooks.webhook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND

@@ -64,15 +64,15 @@ def _find_mistakes(
         earlier: Objects with the same target. Admission refuses a customization with a rule that one of them has.
         runner: Runs scripts.
     """
-    from fleethook.engines.interpret.lua.customization_rules import (  # noqa: PLC0415 - it needs Lua
-        list_findings,
-        list_unportable,
-    )
-    from fleethook.engines.interpret.lua.customizations import (  # noqa: PLC0415 - as above
+    from fleethook.engines.interpret.lua.customization_layer_and_admission import (  # noqa: PLC0415 - as above
         find_conflicts,
         has_scripts,
         list_problems,
         read_object,
+    )
+    from fleethook.engines.interpret.lua.customization_rules import (  # noqa: PLC0415 - it needs Lua
+        list_findings,
+        list_unportable,
     )
     from fleethook.engines.interpret.webhooks.webhook_configuration import (  # noqa: PLC0415 - it needs libraries for TLS
         CONFIGURATIONS,

@@ -10,7 +10,7 @@ import msgspec
 
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_members import InterpretError, json_type
-from fleethook.model.formats.labels import validate_selector
+from fleethook.model.formats.names_and_labels import validate_selector
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject, as_object

@@ -21,7 +21,7 @@ from fleethook.engines.overrider.render.plan_selection import (
 )
 from fleethook.engines.overrider.render.undo_and_annotations import NEVER_RENDERED, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSONObject, as_object

@@ -47,7 +47,7 @@ from fleethook.engines.overrider.rollout.preview import (
 )
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind, guess_plural
 from fleethook.model.json import JSON, JSONObject

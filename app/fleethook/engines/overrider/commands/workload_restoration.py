@@ -33,7 +33,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, render
 from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, find_owner
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import NUDGED_ANNOTATION, TRIGGER_ANNOTATION
 from fleethook.patch import apply, diff

@@ -30,7 +30,11 @@ from fleethook.engines.overrider.controller.workload_decision import (
     summarize_unstored,
 )
 from fleethook.engines.overrider.controller.workload_watch import Workloads
-from fleethook.engines.overrider.controller.workload_writes import MAX_CONCURRENT_OF_SUBJECT, Backoff, RequiredVersions
+from fleethook.engines.overrider.controller.workload_writes_and_retries import (
+    MAX_CONCURRENT_OF_SUBJECT,
+    Backoff,
+    RequiredVersions,
+)
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of

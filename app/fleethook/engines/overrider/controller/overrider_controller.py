@@ -46,7 +46,11 @@ from fleethook.engines.overrider.controller.overrider_conditions import (
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
-from fleethook.engines.overrider.controller.workload_writes import WRITES_PER_SECOND, Backoff, RequiredVersions
+from fleethook.engines.overrider.controller.workload_writes_and_retries import (
+    WRITES_PER_SECOND,
+    Backoff,
+    RequiredVersions,
+)
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_members import same_input

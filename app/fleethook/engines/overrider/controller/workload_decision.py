@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.plan_selection import NOTHING_TO_RENDER,
 from fleethook.engines.overrider.render.undo_and_annotations import TWEAKS_ANNOTATION, LastRender, read_last_render
 from fleethook.engines.overrider.render.workload_patch import compute_patch
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, pool_of
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.patch import apply

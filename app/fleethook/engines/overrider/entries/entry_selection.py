@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fleethook.model.formats.labels import Selects, compile_selector
+from fleethook.model.formats.names_and_labels import Selects, compile_selector
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects, list_texts
 
 EVERY_POOL: Final = "*"

@@ -18,7 +18,7 @@ from fleethook.engines.overrider.rollout.preview import CellKey, PoolWorkload, c
 from fleethook.engines.overrider.rollout.workload_effect import compare
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import Subject, pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, YURT_APP_OVERRIDER

@@ -34,7 +34,7 @@ from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rollout.preview import CellKey
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer
 from fleethook.work.threads_and_gc import Worker

@@ -12,7 +12,7 @@ from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.render.overlay import EXCLUSIVE, Path, matches, value_of
 from fleethook.engines.overrider.render.template_delta import Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.undo_and_annotations import RENDER_ANNOTATIONS, LastRender, read_last_render
-from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, PoolTemplate, is_placed
+from fleethook.engines.overrider.template.pool_template_and_placement import CREATE_ONLY, PoolTemplate, is_placed
 from fleethook.model.admission import find_template
 from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.patch import format_pointer, identical

@@ -27,7 +27,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     topology,
     tweaks_of,
 )
-from fleethook.engines.overrider.template.pool_template import (
+from fleethook.engines.overrider.template.pool_template_and_placement import (
     PoolSettings,
     SubjectError,
     encode_settings,

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     has_no_daemon_controller,
     list_selections,
 )
-from fleethook.engines.overrider.template.pool_template import SubjectError, shape_problem
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError, shape_problem
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON

@@ -19,7 +19,7 @@ from fleethook.engines.overrider.render.undo_and_annotations import (
     set_last_render,
     undo_of,
 )
-from fleethook.engines.overrider.template.pool_template import CREATE_ONLY, place, shape_problem
+from fleethook.engines.overrider.template.pool_template_and_placement import CREATE_ONLY, place, shape_problem
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import diff

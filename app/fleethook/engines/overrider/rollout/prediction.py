@@ -38,7 +38,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     same_input,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.pool_template import SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.openyurt import (

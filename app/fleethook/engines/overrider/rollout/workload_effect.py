@@ -20,7 +20,7 @@ import msgspec
 
 from fleethook.engines.overrider.render.member_differences import MemberDifference, find_differences, fingerprint
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, templates_of
-from fleethook.engines.overrider.template.pool_template import tolerate
+from fleethook.engines.overrider.template.pool_template_and_placement import tolerate
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.openyurt import (
@@ -203,7 +203,7 @@ def _compare_only(workload: JSONObject) -> JSONObject:
 def _drop_empty_terms(spec: JSON) -> JSON:
     """Return a spec without a node affinity that has no condition.
 
-    OpenYurt 1.4 writes such terms and fleethook does not (`fleethook.engines.overrider.template.pool_template.place`).
+    OpenYurt 1.4 writes such terms and fleethook does not (`place` of pool_template_and_placement).
     """
     template = as_object(spec.get("template"))
     pod_spec = as_object(template.get("spec"))

@@ -19,7 +19,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     tweaks_of,
 )
 from fleethook.engines.overrider.subject.unreached_workloads import absent_pools
-from fleethook.model.formats.labels import validate_selector
+from fleethook.model.formats.names_and_labels import validate_selector
 from fleethook.model.formats.text import list_names, suggestion
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values

@@ -22,7 +22,7 @@ from fleethook.engines.overrider.entries.entry_selection import (
 from fleethook.engines.overrider.entries.entry_steps import LIMITS
 from fleethook.engines.overrider.rules.entry_rules import check_item, check_patch
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.model.formats.labels import validate_selector
+from fleethook.model.formats.names_and_labels import validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values, enumerate_objects
 from fleethook.model.openyurt import GROUP, SUBJECT_VERSIONS, YURT_APP_OVERRIDER

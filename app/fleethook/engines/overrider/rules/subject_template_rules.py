@@ -33,7 +33,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     templates_path,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.pool_template import PoolSettings, SubjectError
+from fleethook.engines.overrider.template.pool_template_and_placement import PoolSettings, SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, enumerate_objects
 from fleethook.model.openyurt import YURT_APP_SET

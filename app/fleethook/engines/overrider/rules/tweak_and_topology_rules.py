@@ -34,7 +34,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     templates_path,
     tweaks_of,
 )
-from fleethook.engines.overrider.template.pool_template import PoolSettings, SubjectError, members_of
+from fleethook.engines.overrider.template.pool_template_and_placement import PoolSettings, SubjectError, members_of
 from fleethook.engines.overrider.template.template_builder import apply_tweaks, list_operations
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects, list_objects, list_texts

@@ -13,7 +13,7 @@ import msgspec
 from fleethook.cluster.store import Stored, StoreView
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
-from fleethook.model.formats.labels import compile_selector
+from fleethook.model.formats.names_and_labels import compile_selector
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects, list_texts
 from fleethook.model.openyurt import API_VERSION_V1BETA1, GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET

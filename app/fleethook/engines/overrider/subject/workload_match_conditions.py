@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.registration.webhook_configurations import BOUND_CONDITION, build_rules, list_webhooks
-from fleethook.model.formats.labels import is_dns1123_label, is_dns1123_subdomain
+from fleethook.model.formats.names_and_labels import is_dns1123_label, is_dns1123_subdomain
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import (
     RENDERED_ANNOTATION,

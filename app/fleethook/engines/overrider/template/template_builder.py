@@ -26,7 +26,7 @@ from fleethook.engines.overrider.subject.subject_members import (
     templates_path,
     tweaks_of,
 )
-from fleethook.engines.overrider.template.pool_template import (
+from fleethook.engines.overrider.template.pool_template_and_placement import (
     REQUIRED,
     PoolSettings,
     PoolTemplate,

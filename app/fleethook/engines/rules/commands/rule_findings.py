@@ -8,7 +8,7 @@ from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import Store, key_of
-from fleethook.model.formats.labels import NAMESPACE_LABEL, compile_selector
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.formats.text import list_some
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY, RuleWithOperations, read_rules

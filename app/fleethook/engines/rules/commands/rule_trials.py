@@ -9,7 +9,7 @@ from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Outcome, Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.admission import AdmissionRequest, read_cluster
-from fleethook.model.formats.labels import NAMESPACE_LABEL
+from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY
 from fleethook.workload_schema.structural_schema import find_kind_version

@@ -30,7 +30,7 @@ from fleethook.cli.options import (
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trial_report import TrialReport
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError, UnreachableError
-from fleethook.cluster.kubernetes.list_watch import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import (
     CONSUMERS,
     NAMESPACES,
@@ -41,7 +41,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
 from fleethook.cluster.registration.consumer_webhooks import Consumer, describe_state, judge_bindings
 from fleethook.engines.rules.commands.rule_trials import RuleTrials, selects_by_labels
-from fleethook.model.formats.labels import read_labels
+from fleethook.model.formats.names_and_labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.webhook_rules import EVERY

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.model.formats.labels import (
+from fleethook.model.formats.names_and_labels import (
     compile_selector,
     is_dns1123_label,
     is_dns1123_subdomain,

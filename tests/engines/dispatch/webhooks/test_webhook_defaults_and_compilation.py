@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
-from fleethook.engines.dispatch.webhooks.compiled_webhook import (
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import (
     DISPATCH_ONLY,
     MUTATING,
     VALIDATING,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleethook.cluster.manifests.manifest_source import ManifestSource
+from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import Store
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_SET

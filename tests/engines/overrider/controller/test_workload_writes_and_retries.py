@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.engines.overrider.controller.workload_writes import Backoff, RequiredVersions
+from fleethook.engines.overrider.controller.workload_writes_and_retries import Backoff, RequiredVersions
 from fleethook.model.gvk import GroupKind
 from tests.apiserver_rules import unserved
 from tests.builders import entry, image

@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fleethook.engines.dispatch.call.webhook_caller import BUDGET_SECONDS, Audit, find_budget, parse_duration
+from fleethook.engines.dispatch.call.deadline_and_audit import BUDGET_SECONDS, Audit, find_budget, parse_duration
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
-from fleethook.engines.dispatch.webhooks.compiled_webhook import Phase, compile_webhooks
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, compile_webhooks
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.metrics import exposition
 from tests.engines.dispatch.builders import configuration, review, store_of

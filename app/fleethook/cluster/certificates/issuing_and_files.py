@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleethook.model.formats.labels import is_dns1123_subdomain
+from fleethook.model.formats.names_and_labels import is_dns1123_subdomain
 from fleethook.model.formats.text import describe_os_error
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.template.pool_template import (
+from fleethook.engines.overrider.template.pool_template_and_placement import (
     encode_settings,
     mark_settings,
     shape_problem,

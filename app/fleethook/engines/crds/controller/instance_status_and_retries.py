@@ -22,6 +22,8 @@ Retry = Literal["never", "soon", "slowly"]
 """``never``: only a change of the spec helps. ``soon``: with backoff from 1 s. ``slowly``: every 5 minutes, because the
 error does not go away by itself."""
 
+BACKOFF_SECONDS: Final = (1.0, 300.0)
+SLOWLY_SECONDS: Final = 300.0
 _MAX_MESSAGE: Final = 4096
 _SUCCEEDED: Final[dict[Result, str]] = {
     "downloaded": "Downloaded", "revalidated": "Revalidated", "cached": "Cached", "stale": "Stale",

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
-from fleethook.model.formats.labels import is_dns1123_subdomain
+from fleethook.model.formats.names_and_labels import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
