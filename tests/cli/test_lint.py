@@ -57,6 +57,7 @@ def test_without_findings_nothing_is_printed(write_manifests: WriteManifests) ->
     [
         (None, (), "in {}: no file is named *.json, *.yaml or *.yml"),
         ("# Nothing\n", (), "in {}: examined 1 file"),
+        ("", ("--exclude", "*"), "in {}: no file is named *.json, *.yaml or *.yml, or all are excluded"),
         (yaml.safe_dump(overrider()), ("-n", "other"), "of namespace other in {}: examined 1 file"),
     ],
 )

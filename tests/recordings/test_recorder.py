@@ -287,5 +287,5 @@ def test_a_recorder_leaves_secrets_out_and_hashes_fields_with_a_key_of_its_own(t
 
 def test_a_directory_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(RecordSettingError, match=r"record: .*/file/records: not a directory; give another --record"):
         make_recorder(Settings(), tmp_path / "file" / "records", RecordMetrics())

@@ -92,8 +92,10 @@ def report_findings(
 
 def _describe_examined(options: SourceOptions) -> str:
     """Return the files without objects in words."""
-    count = sum(isinstance(file, Path) for file in list_files(options.files, options.reading.exclude or ()))
-    examined = f"examined {count} file{'s' * (count != 1)}" if count else "no file is named *.json, *.yaml or *.yml"
+    excluded = options.reading.exclude or ()
+    count = sum(isinstance(file, Path) for file in list_files(options.files, excluded))
+    unexamined = f"no file is named *.json, *.yaml or *.yml{', or all are excluded' if excluded else ''}"
+    examined = f"examined {count} file{'s' * (count != 1)}" if count else unexamined
     namespace = f"of namespace {options.namespace} " if options.namespace else ""
     return f"{namespace}in {', '.join(map(name_source, options.files))}: {examined}"
 

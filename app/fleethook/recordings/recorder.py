@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from fleethook import __version__
+from fleethook.model.formats.text import describe_os_error
 from fleethook.recordings.recording_format import FILE_NAME, FORMAT, Header, Record, RecordedCall, name_file, wrap_body
 from fleethook.recordings.redaction import Redactor, SecretError, parse_field
 from fleethook.server.metrics import Counts
@@ -350,11 +351,13 @@ def make_recorder(settings: Settings, directory: Path, metrics: RecordMetrics) -
     """Return the recorder of a server.
 
     Raises:
-        OSError: The directory or its first file cannot be created.
-        RecordSettingError: A setting cannot be used.
+        RecordSettingError: A setting cannot be used, or the directory or its first file cannot be created.
     """
     redactor = make_redactor(settings.record_redact)
-    files = RecordFiles(directory, max_bytes=settings.record_max)
+    try:
+        files = RecordFiles(directory, max_bytes=settings.record_max)
+    except OSError as error:
+        raise RecordSettingError(f"record: {describe_os_error(error)}; give another --record") from error
     return Recorder(files, redactor, metrics, sample=settings.record_sample)
 
 

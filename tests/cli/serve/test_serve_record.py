@@ -80,7 +80,7 @@ def test_a_directory_that_cannot_be_written_to_ends_the_start(tmp_path: Path) ->
     file.write_text("")
     result = run_command("serve", "--manifests", str(EXAMPLES), "--cert-dir", str(tmp_path), "--record", str(file))
     assert result.returncode == 2
-    assert "file: file exists" in result.stderr
+    assert "file: file exists; give another --record" in result.stderr
 
 
 @pytest.mark.parametrize(
