@@ -114,7 +114,8 @@ class Request:
         subresource: The subresource; ``""`` for the object itself.
         kind: Group, version and kind of the object.
         dry_run: Whether the request has no effect.
-        workspace: The path of the logical cluster, such as ``root:team``; ``""`` if it is not known.
+        workspace: The path of the logical cluster, such as ``root:team``; ``""`` if it is not known. An
+            administrator of the workspace can change it, so compare `cluster` where a rule trusts a workspace.
     """
 
     def __init__(self, review: AdmissionRequest, read_object: Callable[[], Any], lookup: Any) -> None:

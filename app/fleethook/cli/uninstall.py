@@ -134,7 +134,7 @@ class Uninstaller:
         for name in (LEASE_NAME, f"{LEASE_NAME}-crds"):
             listed = await self.list_objects(LEASES._replace(only=("", name)))
             if listed is None:
-                write_note("workloads are not restored: a leader that runs would render them again")
+                write_note("workloads are not restored, and a leader that runs registers again: stop all servers first")
                 return None
             found += listed
         for lease in found:

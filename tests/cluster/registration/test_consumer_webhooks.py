@@ -65,7 +65,7 @@ def test_the_state_of_a_consumer_has_the_reason(binding: dict[str, Any], state: 
     consumer = read_consumer([binding])
     assert consumer is not None
     assert describe_state(consumer, ()) == (state, text)
-    assert (consumer.cluster, consumer.name) == ("c", "root:c")
+    assert (consumer.cluster, consumer.name) == ("c", "root:c (c)")
 
 
 def test_objects_that_a_consumer_selects_are_not_all_objects() -> None:
@@ -132,3 +132,4 @@ def test_the_export_claims_configurations_and_the_followed_kinds_to_read() -> No
         "configmaps": ["get", "list", "watch"],
     }
     assert type_["spec"]["defaultAPIBindings"] == [{"export": "guard"}]
+    assert type_["spec"]["defaultAPIBindingLifecycle"] == "Maintain", "kcp accepts a further claim"

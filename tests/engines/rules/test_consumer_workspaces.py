@@ -84,7 +84,7 @@ async def test_a_workspace_that_refuses_a_write_is_named_until_it_takes_it() -> 
     consumers, store, _ = make_consumers(APIError(403, "Forbidden", "a quota"), None)
     store.put(make_binding("c"))
     assert await consumers._cover("c", build, b"ca") is False
-    assert consumers.check().detail == "1 of 1 not covered: root:c: 403 Forbidden: a quota"
+    assert consumers.check().detail == "1 of 1 not covered: root:c (c): 403 Forbidden: a quota"
     consumers._written.clear()
     assert await consumers._cover("c", build, b"ca") is True
     assert "the leader has not written" in consumers.check().detail

@@ -58,15 +58,16 @@ async def examine_export(connection: Connection, export: str) -> list[Diagnosis]
     lease = await get_object(connection, LeaseName(namespace, NAME).path) if namespace else None
     leader = describe_lease(lease, now=datetime.now(UTC))
     stopped = leader.explain_end(namespace) if namespace and leader.state != "leads" else ""
-    return [rights, *judge_consumers(bindings, written, stopped=stopped)]
+    return [rights, *judge_consumers(export, bindings, written, stopped=stopped)]
 
 
 def judge_consumers(
-    bindings: Sequence[JSONObject], written: Sequence[JSONObject], *, stopped: str
+    export: str, bindings: Sequence[JSONObject], written: Sequence[JSONObject], *, stopped: str
 ) -> Iterator[Diagnosis]:
     """Yield the findings about consumers.
 
     Args:
+        export: The name of their APIExport.
         bindings: The APIBindings of all consumers.
         written: The configurations of the server.
         stopped: Why no server holds the Lease, ``""`` if one does.
@@ -75,7 +76,8 @@ def judge_consumers(
     count = f"{len(closed)} workspace{'s' * (len(closed) != 1)}"
     if stopped:
         text = f"the server does not answer ({stopped}): kcp refuses what the rules with Fail see, in all {count}"
-        yield Diagnosis("error", "outage", text, "start the server again, or run `fleethook uninstall --kcp-export`")
+        remedy = f"start the server again, or run `fleethook uninstall --kcp-export {export}`"
+        yield Diagnosis("error", "outage", text, remedy)
     elif closed:
         text = f"without the server, kcp refuses the writes that rules with Fail see, in {count}"
         yield Diagnosis("note", "outage", text, "run two replicas; kube-system and kcp's own kinds are exempt")

@@ -55,8 +55,8 @@ class Consumer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path, or the name if the path is not known."""
-        return self.path or self.cluster
+        """The path, if it is known, and the cluster, because an administrator of the workspace can write the path."""
+        return f"{self.path} ({self.cluster})" if self.path else self.cluster
 
 
 def read_consumer(bindings: Iterable[JSONObject]) -> Consumer | None:
@@ -258,6 +258,8 @@ def build_export(name: str, followed: Collection[ResourceName]) -> list[JSONObje
                 "extend": {"with": [{"name": "universal", "path": "root"}]},
                 # Without a path, kcp takes the workspace of the type.
                 "defaultAPIBindings": [{"export": name}],
+                # A further claim is accepted in the workspaces that exist.
+                "defaultAPIBindingLifecycle": "Maintain",
             },
         },
     ]

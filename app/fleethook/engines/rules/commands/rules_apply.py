@@ -158,7 +158,8 @@ async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, names
 
     async def read(resource: WatchedResource, within: str = "") -> AsyncIterator[JSONObject]:
         """Yield the objects of a resource; an error ends them, and is kept."""
-        errors.extend(_list_unread(consumers, resource))
+        known = set(map(str, errors))  # A rule can follow the kind that it reviews.
+        errors.extend(one for one in _list_unread(consumers, resource) if str(one) not in known)
         try:
             async for one in stream_objects(connection, resource, namespace=within, prefix=prefix):
                 yield one
