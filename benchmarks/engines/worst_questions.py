@@ -12,6 +12,7 @@ from benchmarks.reviews import deployment, explore_review
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.native import NATIVE
+from fleethook.fixture_format import FixtureError, is_fixture
 from fleethook.interpret.interpreter import Question
 from fleethook.model.karmada import (
     API_VERSION,
@@ -21,7 +22,6 @@ from fleethook.model.karmada import (
     Operation,
     proposed_name,
 )
-from fleethook.patch.fixture_format import FixtureError, is_fixture
 
 BUNDLE = ROOT / "app" / "fleethook" / "engines" / "interpret" / "bundle"
 UID = "0d5f7a38-71ad-4d2d-a4b0-5b1c8e0f3a11"

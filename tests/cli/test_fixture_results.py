@@ -7,8 +7,8 @@ import pytest
 from fleethook.cli.fixture_results import FixtureResult, make_error_result, print_results, read_cases, run_and_exit
 from fleethook.cli.options import Output
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.fixture_format import Difference, FixtureError, read_tests
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.patch.fixture_format import Difference, FixtureError, read_tests
 
 PASSED = FixtureResult("a.yaml", 3, "right", "CREATE", "rule-a", 0.5, "", [])
 FAILED = PASSED._replace(line=4, name="wrong", differences=[Difference("allowed", True, False)])

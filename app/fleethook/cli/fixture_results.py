@@ -12,8 +12,8 @@ from fleethook.cli.options import Output
 from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.text_output import flush, styled, write, write_json, write_styled
 from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
+from fleethook.fixture_format import Difference, FixtureError
 from fleethook.model.json import JSON
-from fleethook.patch.fixture_format import Difference, FixtureError
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from fleethook.engines.interpret.interpreter_fixtures import (
     read_fixture,
     read_fixtures,
 )
+from fleethook.fixture_format import EXCLUDE, Difference, FixtureError, is_fixture
 from fleethook.interpret.interpreter import Answer
 from fleethook.model.karmada import Operation
-from fleethook.patch.fixture_format import EXCLUDE, Difference, FixtureError, is_fixture
 
 FOO = {"apiVersion": "example.org/v1", "kind": "Foo", "spec": {"replicas": 1}}
 BAR = {**FOO, "kind": "Bar"}

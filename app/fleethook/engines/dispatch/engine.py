@@ -23,7 +23,7 @@ ENGINE: Final = Engine(
             f"{_FOLDER}.commands.webhook_test:webhook", "Test admission webhooks before they are registered."
         ),
     },
-    lint=f"{_FOLDER}.commands.webhook_findings:lint_webhooks",
+    lint=f"{_FOLDER}.commands.webhook_finding_rows:lint_webhooks",
     page=f"{_FOLDER}.pages.dispatch:PAGE",
 )
 """All that the engine contributes."""

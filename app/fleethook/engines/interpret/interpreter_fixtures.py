@@ -3,7 +3,7 @@
 A document has ``name``, ``operation``, ``desiredObj`` and/or ``observedObj``, ``statusItems``, ``inputReplicas`` and
 ``output``. The answer must equal the members of ``output``; ``{{EXCLUDE}}`` matches any value.
 
-In fleethook's format, fixtures share objects (`fleethook.patch.fixture_format`). A test may name a shared object in
+In fleethook's format, fixtures share objects (`fleethook.fixture_format`). A test may name a shared object in
 place of a status, too.
 
 Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test.go.
@@ -12,12 +12,7 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/thirdparty/thirdparty_test
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.model.formats.quantity import Quantity
-from fleethook.model.gvk import GroupVersionKind, parse_api_version
-from fleethook.model.json import JSON, JSONObject, as_list, list_objects
-from fleethook.model.karmada import OPERATIONS, AggregatedStatusItem, Operation
-from fleethook.patch.fixture_format import (
+from fleethook.fixture_format import (
     Difference,
     FixtureError,
     check_members,
@@ -26,6 +21,11 @@ from fleethook.patch.fixture_format import (
     read_tests,
     resolve_object,
 )
+from fleethook.interpret.interpreter import Answer, Question
+from fleethook.model.formats.quantity import Quantity
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.json import JSON, JSONObject, as_list, list_objects
+from fleethook.model.karmada import OPERATIONS, AggregatedStatusItem, Operation
 
 _RESULTS: Final = {
     Operation.RETAIN: ("retained",),

@@ -8,10 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
 from fleethook.admission.tested_rule import Review, Rule, Surroundings, ask_in_order, build_request, find_surroundings
-from fleethook.model.admission import AdmissionRequest, Operation
-from fleethook.model.json import JSON, JSONObject
-from fleethook.patch import diff
-from fleethook.patch.fixture_format import (
+from fleethook.fixture_format import (
     DOCUMENT,
     Difference,
     FixtureError,
@@ -20,6 +17,9 @@ from fleethook.patch.fixture_format import (
     read_tests,
     resolve_object,
 )
+from fleethook.model.admission import AdmissionRequest, Operation
+from fleethook.model.json import JSON, JSONObject
+from fleethook.patch import diff
 from fleethook.workload_schema.admission_objects import show_request
 from fleethook.workload_schema.defaults import knows_defaults
 

@@ -46,12 +46,12 @@ from fleethook.engines.interpret.commands.interpret_inputs import (
 from fleethook.engines.interpret.interpreter_chain import ChainError, ChainStep, Explained
 from fleethook.engines.interpret.interpreter_fixtures import find_operation, make_question, name_results
 from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.fixture_format import FixtureError
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.client_config import FixedAddresses, parse_fixed_addresses
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.patch.fixture_format import FixtureError
 
 _Rules = Annotated[
     list[Path] | None,

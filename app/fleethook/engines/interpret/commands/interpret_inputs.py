@@ -26,13 +26,13 @@ from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.engines.interpret.webhooks.webhook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
+from fleethook.fixture_format import Difference, FixtureError, is_fixture
 from fleethook.interpret.interpreter import Question
 from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.model.karmada import CUSTOMIZATION, ConventionsMode
 from fleethook.outbound.webhook_client import HookClient
-from fleethook.patch.fixture_format import Difference, FixtureError, is_fixture
 
 
 def is_interpreter(document: Document) -> bool:

@@ -31,11 +31,11 @@ from fleethook.engines.interpret.lua.customization_rules import (
 from fleethook.engines.interpret.lua.lua_machine import Machine, Usage
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
+from fleethook.fixture_format import FixtureError
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation
-from fleethook.patch.fixture_format import FixtureError
 
 MAX_TEXT: Final = 512 << 10
 """Characters of one field. Objects of a real fleet rarely have more than 100 KiB."""

@@ -28,7 +28,7 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.manifests.yaml_scalars import yaml_text
 from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.engines.overrider.commands.overrider_findings import make_overrider_row
+from fleethook.engines.overrider.commands.overrider_finding_rows import make_overrider_row
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.member_differences import Identity, describe_identity, index_elements
@@ -278,7 +278,7 @@ def render(
         rows, size = rendered.rows, len(matrix.cells)
         _PRINTERS[output]([*rendered.previews.values()])
     if options.reads_cluster:
-        from fleethook.engines.overrider.commands.overrider_findings import (  # noqa: PLC0415 - as for `read_source`
+        from fleethook.engines.overrider.commands.overrider_finding_rows import (  # noqa: PLC0415 - as for `read_source`
             check_on_server,
         )
 

@@ -44,11 +44,11 @@ from fleethook.cluster.registration.python_rule_webhooks import CONTROL_PLANE, n
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
+from fleethook.fixture_format import is_fixture
 from fleethook.model.formats.names_and_labels import is_dns1123_label
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, is_built_in
 from fleethook.model.json import JSONObject
 from fleethook.model.webhook_rules import EVERY
-from fleethook.patch.fixture_format import is_fixture
 
 
 def export(

@@ -1,7 +1,6 @@
 import pytest
 
-from fleethook.model.json import JSON
-from fleethook.patch.fixture_format import (
+from fleethook.fixture_format import (
     Difference,
     FixtureError,
     compare_member,
@@ -10,6 +9,7 @@ from fleethook.patch.fixture_format import (
     read_tests,
     resolve_object,
 )
+from fleethook.model.json import JSON
 
 
 def read(**document: JSON) -> list[tuple[int, JSON]]:
