@@ -98,6 +98,8 @@ CALLS_US = 'admission webhook is away: failed calling webhook "deployments.overr
 class Cluster(ObjectServer):
     """An apiserver without some rights. ``denied`` are raised by the next patches; ``meanwhile`` runs before the next ones."""
 
+    host = "https://apiserver"
+
     def __init__(self) -> None:
         super().__init__()
         self.is_served = lambda path: path.startswith(f"{KINDS.get(parse_path(path).plural)}/")

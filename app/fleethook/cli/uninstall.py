@@ -338,7 +338,9 @@ def uninstall(
     Exit codes: 0 nothing of fleethook is left; 1 something is left, which the output names; 2 invalid arguments, a
     leader runs, or the cluster does not respond.
     """
-    target = changed.find_to_change()
+    if not changed.is_given:
+        fail("give one of --kubeconfig, --context and --in-cluster: the command deletes objects of this cluster")
+    target = changed.find()
 
     async def run() -> Uninstaller:
         async with target.connect(export=kcp_export) as connection:

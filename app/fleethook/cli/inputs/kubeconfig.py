@@ -82,12 +82,6 @@ class TargetOptions(NamedTuple):
         """Whether an option names the cluster. Commands that can do without one then take none."""
         return self.kubeconfig is not None or self.context is not None or self.in_cluster
 
-    def find_to_change(self) -> KubeconfigContext:
-        """Return the cluster of a command that deletes objects, for which one option has to name it."""
-        if not self.is_given:
-            fail("give one of --kubeconfig, --context and --in-cluster: the command deletes objects of this cluster")
-        return self.find()
-
     def find(self) -> KubeconfigContext:
         """Return the cluster. Exits with a message if the options contradict each other, or there is no kubeconfig."""
         if self.in_cluster:
