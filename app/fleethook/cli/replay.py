@@ -17,6 +17,7 @@ from fleethook.cluster.kubernetes.watched_resources import KCP, WatchedResource
 from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT, name_source
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
+from fleethook.model.formats.text import counted
 from fleethook.model.json import JSONObject
 from fleethook.recordings.recording_format import FILE_SUFFIX, Record, RecordEntry, RecordProblem, read_entries
 from fleethook.recordings.replay.decision_changes import ChangedDecision
@@ -192,7 +193,7 @@ def print_report(report: Report, changes: Sequence[ChangedDecision], output: Out
         _print_text(report)
     write_error(*(f"{problem.place}: {problem.reason}" for problem in report.problems))
     if more := report.problem_count - len(report.problems):
-        write_error(f"{_count(more, 'further problem')} of the input")
+        write_error(f"{counted(more, 'further problem')} of the input")
 
 
 def _list_groups(report: Report) -> list[ChangeGroup]:
@@ -205,14 +206,14 @@ def _print_text(report: Report) -> None:
     for group in _list_groups(report):
         kinds, route, cluster, about = group.name
         title = f"{', '.join(kinds)}: {about or 'no object'}, {route}{f' in {cluster}' if cluster else ''}"
-        write_styled(styled(f"{title}: {_count(group.count, 'review')}", "bold"))
+        write_styled(styled(f"{title}: {counted(group.count, 'review')}", "bold"))
         write_styled(styled(f"  for example {_describe_example(group.example)}"))
         for sign, text in describe_change(group.example):
             write_styled(styled(f"    {text}" if sign == " " else f"      {sign} {text}", _STYLES[sign]))
     for name, number in sorted(report.unasked.items()):
-        write_styled(styled(f"not asked any more: {name} (in {_count(number, 'review')})", "yellow"))
+        write_styled(styled(f"not asked any more: {name} (in {counted(number, 'review')})", "yellow"))
     for reason, number in sorted(report.skipped.items()):
-        write_styled(styled(f"not compared: {_count(number, 'review')}, because {reason}", "yellow"))
+        write_styled(styled(f"not compared: {counted(number, 'review')}, because {reason}", "yellow"))
     write_styled(styled(_summarize(report)))
 
 
@@ -221,12 +222,7 @@ def _summarize(report: Report) -> str:
     parts = [f"{report.same:,} with the same outcome", f"{report.changed:,} changed"]
     parts += [f"{report.undecidable:,} undecidable"] if report.undecidable else []
     parts += [f"{report.skipped.total():,} not compared"] if report.skipped else []
-    return f"{_count(report.reviews, 'review')}: {', '.join(parts)}"
-
-
-def _count(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 review``, ``1,024 reviews``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{counted(report.reviews, 'review')}: {', '.join(parts)}"
 
 
 def _describe_example(change: ChangedDecision) -> str:

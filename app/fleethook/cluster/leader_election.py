@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
-from fleethook.model.json import JSONObject, as_object
+from fleethook.model.json import JSONObject, as_object, parse_time
 from fleethook.settings import Settings
 
 if TYPE_CHECKING:
@@ -290,19 +290,11 @@ def describe_lease(lease: JSONObject | None, *, now: datetime) -> Leader:
         return Leader("absent")
     spec = as_object(lease.get("spec"))
     holder = str(spec.get("holderIdentity") or "")
-    acquired, renewed = _read_time(spec.get("acquireTime")), _read_time(spec.get("renewTime"))
+    acquired, renewed = parse_time(spec.get("acquireTime")), parse_time(spec.get("renewTime"))
     age = None if renewed is None else max(0.0, (now - renewed).total_seconds())
     duration, transitions = _read_number(spec.get("leaseDurationSeconds")), _read_number(spec.get("leaseTransitions"))
     state: State = "released" if not holder else "leads" if age is not None and age <= duration else "not renewed"
     return Leader(state, holder, "" if acquired is None else f"{acquired:%Y-%m-%d %H:%M:%S}", age, transitions)
-
-
-def _read_time(value: Any) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(value)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def _read_number(value: Any) -> int:

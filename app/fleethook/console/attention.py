@@ -9,7 +9,7 @@ from fleethook.cluster.registration.python_rule_webhooks import describe_outage,
 from fleethook.cluster.registration.webhook_configurations import LABELS
 from fleethook.cluster.stale_objects import PartState
 from fleethook.console.reviews.review_index import ReviewSummary
-from fleethook.model.json import JSONObject, as_object, list_objects
+from fleethook.model.json import JSONObject, as_object, list_objects, parse_time
 
 Severity = Literal["outage", "failing", "error", "waiting", "warning"]
 """``outage``: webhooks call a server that is gone. ``failing``: something fails now. ``error``: it cannot work as
@@ -122,11 +122,8 @@ def format_time(time: datetime) -> str:
 
 def read_since(text: Any) -> str:
     """Return the time of an object's condition in UTC, ``""`` if it cannot be read."""
-    try:
-        time = datetime.fromisoformat(text)
-        return format_time(time if time.tzinfo else time.replace(tzinfo=UTC))
-    except (TypeError, ValueError, OverflowError):
-        return ""
+    time = parse_time(text)
+    return "" if time is None else format_time(time)
 
 
 def list_source_lines(parts: Iterable[PartState]) -> list[AttentionLine]:

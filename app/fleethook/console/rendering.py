@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.resources import files
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -18,7 +18,8 @@ from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.cluster.stale_objects import PartState
 from fleethook.console.context import ConsoleContext, Section, divide_sections, find_section
 from fleethook.engine import installed_engines
-from fleethook.model.json import JSON
+from fleethook.model.formats.text import counted
+from fleethook.model.json import JSON, parse_time
 
 T = TypeVar("T")
 
@@ -89,20 +90,6 @@ def describe_age(seconds: float | None) -> str:
     return f"{int(seconds)} s"
 
 
-def count_words(number: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural: ``1 binding``, ``2 bindings``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def parse_time(value: object) -> datetime | None:
-    """Return a time in UTC, of a text in ISO 8601 or of seconds since the epoch; None for any other value."""
-    try:
-        time = datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else datetime.fromisoformat(value)  # type: ignore[arg-type]
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None
-
-
 def show_time(value: object, now: datetime) -> Markup:
     """Return a time as HTML: in UTC to the minute, then its age; the exact time is the title.
 
@@ -141,7 +128,7 @@ _environment: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters.update(age=describe_age, breakable=make_breakable, time=show_time, counted=count_words)
+_environment.filters.update(age=describe_age, breakable=make_breakable, time=show_time, counted=counted)
 
 
 SAME: Final = "The same on the command line"

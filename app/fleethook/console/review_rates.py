@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeVar
 
 from fleethook.console.reviews.review_index import ReviewSummary
+from fleethook.model.json import parse_time
 
 _K = TypeVar("_K", bound=Hashable)
 
@@ -187,11 +188,8 @@ def rate_recordings(reviews: Iterable[ReviewSummary], *, window: int) -> Rates:
 
 
 def _read_time(text: str) -> float | None:
-    try:
-        time = datetime.fromisoformat(text)
-        seconds = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
+    time = parse_time(text)
+    seconds = -1.0 if time is None else time.timestamp()
     return seconds if 0 <= seconds < _LAST_TIME else None
 
 

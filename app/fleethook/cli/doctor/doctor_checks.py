@@ -12,6 +12,7 @@ from fleethook.cluster.registration.python_rule_webhooks import SUFFIX, read_web
 from fleethook.cluster.registration.webhook_configurations import OwnWebhook, find_conditions, list_webhooks
 from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.formats.names_and_labels import compile_selector
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import RuleAttributes, matches_rule, read_rules
@@ -260,5 +261,4 @@ def name_configuration(configuration: JSONObject) -> str:
 
 
 def _list_names(webhooks: Sequence[RegisteredWebhook]) -> str:
-    names = list(dict.fromkeys(webhook.own.name for webhook in webhooks))
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    return list_names(list(dict.fromkeys(webhook.own.name for webhook in webhooks)), most=1)

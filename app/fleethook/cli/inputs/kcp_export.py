@@ -36,7 +36,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
 )
 from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.store import key_of
-from fleethook.model.formats.text import list_some
+from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import API_EXPORT, CLUSTER_ANNOTATION, cluster_of
 
@@ -162,8 +162,8 @@ async def _stream_bindings(connection: "Connection") -> AsyncIterator[Document]:
     # Without an accepted claim for Namespaces, the list has none of a consumer.
     if missing := {cluster_of(one) for one in found} - {cluster_of(one) for one in namespaces}:
         write_error(
-            f"note: Namespaces of consumers {list_some(missing)} are unknown, because the APIExport has no accepted "
-            "claim for them; webhooks with a namespaceSelector cannot be explained"
+            f"note: Namespaces of consumers {list_names(sorted(missing))} are unknown, because the APIExport has no "
+            "accepted claim for them; webhooks with a namespaceSelector cannot be explained"
         )
     for document in (*found, *namespaces):
         yield Document(document, CLUSTER, 0)

@@ -29,7 +29,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
 from fleethook.cluster.manifests.manifest_reader import name_source
 from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of
-from fleethook.model.formats.text import list_some
+from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import CONFIG_MAP
@@ -222,7 +222,7 @@ def _note_other_namespaces(every: Sequence[Document], selected: Sequence[Documen
         {one.object["metadata"].get("namespace") for one in some} - {None, ""} for some in (selected, every)
     )
     if others and not found:
-        write_error(f"note: -n {namespace}: there is no object in this namespace, but in {list_some(others)}")
+        write_error(f"note: -n {namespace}: there is no object in this namespace, but in {list_names(sorted(others))}")
 
 
 def _place(document: Document, namespace: str, kinds: Collection[GroupKind] = NAMESPACED) -> Document:

@@ -57,13 +57,6 @@ def shorten(text: str, limit: int) -> str:
     return text if left_out <= 0 else f"{text[:limit]}… ({left_out} characters left out)"
 
 
-def list_some(names: Iterable[str], *, most: int = 5) -> str:
-    """Return sorted names, of which those beyond ``most`` are counted: ``a, b and 7 others``."""
-    found = sorted(names)
-    others = len(found) - most
-    return ", ".join(found[:most]) + (f" and {others} other{'s' if others > 1 else ''}" if others > 0 else "")
-
-
 def describe_os_error(error: OSError) -> str:
     """Return the file and the reason of an error of the system, without its number: ``a.yaml: permission denied``."""
     reason = error.strerror or str(error) or type(error).__name__
@@ -110,3 +103,8 @@ def list_names(names: Sequence[str], *, most: int = 3) -> str:
     """Return the first names for a message, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in singular or plural: ``1 pod``, ``1,024 pods``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,7 +1,6 @@
 """Selects the source of an instance's tarball, by default the release's URL, and reads its Secrets."""
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
@@ -237,7 +236,7 @@ def _decode_data(secret: JSONObject) -> SecretData:
 def _decode_base64(value: JSON) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
-    except (binascii.Error, TypeError, ValueError):
+    except (TypeError, ValueError):
         return b""
 
 

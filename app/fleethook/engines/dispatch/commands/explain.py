@@ -39,7 +39,7 @@ from fleethook.engines.dispatch.webhook_explanation import (
     explain_input,
     name_cluster,
 )
-from fleethook.model.formats.text import list_some
+from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object
 
 _STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red", "unknown": "yellow"}
@@ -210,7 +210,7 @@ def _explain(store: Store, task: _Task, changed: Collection[ObjectKey] = ()) -> 
 def _list_notes(store: StoreView, request: InputRequest, clusters: Sequence[str]) -> Iterator[str]:
     yield from request.notes
     if not store.knows(request.cluster):
-        others = f", but of {list_some(clusters)}" if clusters else ""
+        others = f", but of {list_names(sorted(clusters))}" if clusters else ""
         yield f"there are no objects of {request.cluster or 'a plain cluster'}{others}"
 
 

@@ -33,9 +33,9 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.plan.shared_plan import LongCompilation
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     Binding,
+    find_binding,
     overriders_of,
     select_overriders,
-    subject_of,
 )
 from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
 from fleethook.model.admission import AdmissionRequest
@@ -195,7 +195,9 @@ async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView,
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
     cluster, namespace = cluster_of(document), request.namespace
-    subject = _find_subject(document, cluster=cluster, namespace=namespace)
+    subject = find_binding(cluster, document, namespace=namespace)
+    if subject is not None and subject.group_kind not in SUBJECT_KINDS:
+        subject = None
     if problem := live.missing((YURT_APP_OVERRIDER, *_list_subject_kinds(subject, store, document))):
         raise StaleError(problem)
     if subject is not None:
@@ -215,14 +217,6 @@ def _list_subject_kinds(subject: ObjectKey | None, store: StoreView, overrider: 
     version = {"apiVersion": (store.get(*subject) or {}).get("apiVersion", "")}
     depends = depends_on_node_pools(subject.group_kind, version, (overrider,))
     return (subject.group_kind, NODE_POOL) if depends else (subject.group_kind,)
-
-
-def _find_subject(overrider: JSONObject, *, cluster: str, namespace: str) -> ObjectKey | None:
-    subject = subject_of(overrider)
-    if subject is None:
-        return None
-    group_kind = GroupKind(YURT_APP_OVERRIDER.group, subject[0])
-    return ObjectKey(cluster, group_kind, namespace, subject[1]) if group_kind in SUBJECT_KINDS else None
 
 
 async def _read(reads: Iterable[Coroutine[Any, Any, None]]) -> str:

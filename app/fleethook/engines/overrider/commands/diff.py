@@ -28,11 +28,11 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.commands.overrider_finding_rows import make_overrider_row
 from fleethook.engines.overrider.commands.render import SubjectOption, parse_subject
-from fleethook.engines.overrider.rollout.prediction import PredictedEffect, Totals, count, predict, sum_outcomes
+from fleethook.engines.overrider.rollout.prediction import PredictedEffect, Totals, predict, sum_outcomes
 from fleethook.engines.overrider.rollout.workload_effect import EFFECTS
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
-from fleethook.model.formats.text import list_names, suggestion
+from fleethook.model.formats.text import counted, list_names, suggestion
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import SUBJECT_KINDS
 
@@ -88,7 +88,7 @@ def _describe_details(one: PredictedEffect) -> str:
         return one.error
     effect, parts = one.effect, []
     if effect.name in _COUNTED:
-        parts.append(count(effect.pods, "pod"))
+        parts.append(counted(effect.pods, "pod"))
     if effect.replicas[0] != effect.replicas[1] and effect.name in ("rolls", "scales"):
         parts.append(f"replicas {effect.replicas[0]} → {effect.replicas[1]}")
     paths = _select_paths(one)

@@ -220,23 +220,26 @@ def _read_list(entry: Mapping[str, JSON], member: str, field: str) -> list[JSON]
 
 def _compile_entry(field: str, entry: Mapping[str, JSON], pool: str) -> Iterator[Step]:
     for number, item in enumerate(_read_list(entry, "items", field)):
-        effect = item_effect(as_object(_fill_pool(item, pool)))
+        effect = item_effect(as_object(fill_pool(item, pool)))
         if effect is not None:
             path, leaves = REPLICAS if "replicas" in item or effect.leaves_replicas else "", effect.leaves_replicas
             yield Step(
                 f"{field}.items[{number}]", effect.apply, effect.no_effect, effect.container, path=path, leaves=leaves
             )
     for number, patch in enumerate(_read_list(entry, "patches", field)):
-        yield _compile_patch(f"{field}.patches[{number}]", as_object(_fill_pool(patch, pool)))
+        yield _compile_patch(f"{field}.patches[{number}]", as_object(fill_pool(patch, pool)))
 
 
-def _fill_pool(value: JSON, pool: str) -> JSON:
+def fill_pool(value: JSON, pool: str, *, token: str = NODEPOOL_TOKEN) -> JSON:
+    """Return a value with a pool's name in place of a token, also in names of members, as OpenYurt replaces text."""
     if isinstance(value, str):
-        return value.replace(NODEPOOL_TOKEN, pool)
+        return value.replace(token, pool)
     if isinstance(value, dict):
-        return {_fill_pool(name, pool): _fill_pool(inner, pool) for name, inner in value.items()}
+        return {
+            fill_pool(name, pool, token=token): fill_pool(inner, pool, token=token) for name, inner in value.items()
+        }
     if isinstance(value, list):
-        return [_fill_pool(inner, pool) for inner in value]
+        return [fill_pool(inner, pool, token=token) for inner in value]
     return value
 
 

@@ -13,12 +13,12 @@ from fleethook.console.rendering import Paging, paginate
 from fleethook.engines.overrider.controller.workload_decision import detect_drift
 from fleethook.engines.overrider.entries.entry_steps import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.prediction import count
 from fleethook.engines.overrider.rollout.preview import CellKey, PoolWorkload, count_changes
 from fleethook.engines.overrider.rollout.workload_effect import compare
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import Subject, pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
+from fleethook.model.formats.text import counted
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, YURT_APP_OVERRIDER
@@ -167,7 +167,7 @@ def find_state(cell: PoolWorkload, running: Sequence[JSONObject], *, store: Stor
             return CellState("error", changes, drift.error)
         effect = compare(cell.kind, workload, apply(workload, drift.operations))
         if effect.name == "rolls":
-            return CellState("rolls", changes, "; ".join((f"replaces {count(effect.pods, 'pod')}", *effect.notes)))
+            return CellState("rolls", changes, "; ".join((f"replaces {counted(effect.pods, 'pod')}", *effect.notes)))
         if effect.name == "scales":
             texts.append(f"scales from {effect.replicas[0]} to {effect.replicas[1]} replicas")
         elif effect.name != "unchanged":
@@ -337,7 +337,7 @@ def workload_url(store: Store, key: ObjectKey) -> str:
     binding = binding_of(workload, key.cluster) if isinstance(workload, PartialObject) else None
     if not isinstance(workload, PartialObject) or binding is None:
         return f"/reviews?{urlencode({'text': f'{key.namespace}/{key.name}'})}"
-    return cell_url(CellKey(ObjectKey(*binding), pool_of(workload), key.group_kind.kind))
+    return cell_url(CellKey(binding, pool_of(workload), key.group_kind.kind))
 
 
 def link_pages(paging: Paging, turn: Callable[[int], MatrixQuery]) -> dict[str, str]:

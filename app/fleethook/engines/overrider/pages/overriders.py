@@ -54,11 +54,10 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
     OVERRIDERS_BY_SUBJECT,
     WORKLOAD_INDEXES,
     binding_of,
-    subject_of,
+    find_binding,
 )
-from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
-from fleethook.model.openyurt import GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
 
 CLUSTER: Final = "cluster"
 """The source of objects that no file has."""
@@ -153,7 +152,7 @@ def _find_overrider_of(store: Store, key: ObjectKey) -> ObjectKey | None:
     """Return the overrider in effect for a workload, None without one."""
     workload = store.get(*key)
     binding = binding_of(workload, key.cluster) if isinstance(workload, PartialObject) else None
-    overrider = find_overrider(store, ObjectKey(*binding)) if binding else None
+    overrider = find_overrider(store, binding) if binding else None
     return key_of(overrider) if overrider else None
 
 
@@ -288,7 +287,7 @@ async def show_overrider(request: Request, context: Context) -> HTMLResponse:
         command=f"fleethook lint {context.command_source}".strip(),
         command_title="The findings about all objects on the command line",
         key=key,
-        subject=_find_subject(context.store, key),
+        subject=find_binding(key.cluster, stored),
         lines=[(line.text, bool(place) and line.path[: len(place)] == place) for line in lines],
         findings=found,
         found=select_findings(found.value, key),
@@ -296,13 +295,6 @@ async def show_overrider(request: Request, context: Context) -> HTMLResponse:
         here=overrider_url(key, at),
         **LINKS,
     )
-
-
-def _find_subject(store: Store, key: ObjectKey) -> ObjectKey | None:
-    """Return the subject that a stored overrider names, None without one."""
-    stored = store.get(*key)
-    named = subject_of(stored) if isinstance(stored, dict) else None
-    return ObjectKey(key.cluster, GroupKind(GROUP, named[0]), key.namespace, named[1]) if named else None
 
 
 def _select_subject(key: ObjectKey) -> tuple[str, ...]:

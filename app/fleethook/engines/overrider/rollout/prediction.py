@@ -29,7 +29,12 @@ from fleethook.engines.overrider.rollout.workload_effect import (
     replicas_of,
     write,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner, overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_and_overrider import (
+    Owner,
+    find_binding,
+    find_owner,
+    overriders_of,
+)
 from fleethook.engines.overrider.subject.subject_members import (
     depends_on_node_pools,
     has_no_daemon_controller,
@@ -39,10 +44,9 @@ from fleethook.engines.overrider.subject.subject_members import (
     workload_kinds,
 )
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
-from fleethook.model.gvk import GroupKind
+from fleethook.model.formats.text import counted
 from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.openyurt import (
-    GROUP,
     NODE_POOL,
     POOL_NAME_LABEL,
     SUBJECT_KINDS,
@@ -127,12 +131,9 @@ def find_subjects(before: StoreView, after: StoreView, changed: Iterable[ObjectK
         if key.group_kind in SUBJECT_KINDS:
             keys.add(key)
         elif key.group_kind == YURT_APP_OVERRIDER:
-            bound = (subject_of(one) for store in (before, after) if (one := store.get(*key)) is not None)
-            keys.update(
-                ObjectKey(key.cluster, GroupKind(GROUP, one[0]), key.namespace, one[1])
-                for one in bound
-                if one is not None and GroupKind(GROUP, one[0]) in SUBJECT_KINDS
-            )
+            stored = [store.get(*key) for store in (before, after)]
+            bound = [find_binding(key.cluster, one) for one in stored if one is not None]
+            keys.update(one for one in bound if one is not None and one.group_kind in SUBJECT_KINDS)
         elif key.group_kind == NODE_POOL:
             keys.update(_find_dependents(key.cluster, after), _find_dependents(key.cluster, before))
     return sorted(keys)
@@ -344,19 +345,16 @@ class Totals(NamedTuple):
             self._describe(name, first=not position)
             for position, name in enumerate(name for name in EFFECTS if name not in _QUIET and self.effects.get(name))
         ]
-        return "; ".join(parts) or f"changes none of {count(self.workloads, 'workload')}"
+        return "; ".join(parts) or f"changes none of {counted(self.workloads, 'workload')}"
 
     def _describe(self, name: EffectName, *, first: bool) -> str:
         number = self.effects[name]
-        total = f" of {count(self.workloads, 'workload')}" if first and name != "created" else ""
+        total = f" of {counted(self.workloads, 'workload')}" if first and name != "created" else ""
         noun = "" if total else f" {'workload' if number == 1 else 'workloads'}"
-        pods = f", {count(self.pods.get(name, 0), 'pod')}" if name in ("rolls", "scales", "created", "deleted") else ""
-        return f"{_VERBS[name]} {number}{total}{noun}{pods}"
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 pod``, ``2 pods``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+        pods = (
+            f", {counted(self.pods.get(name, 0), 'pod')}" if name in ("rolls", "scales", "created", "deleted") else ""
+        )
+        return f"{_VERBS[name]} {number:,}{total}{noun}{pods}"
 
 
 def sum_effects(effects: Iterable[Effect]) -> Totals:

@@ -92,13 +92,21 @@ def subject_of(overrider: JSONObject) -> tuple[str, str] | None:
     return kind, name
 
 
-def find_binding(cluster: str, overrider: JSONObject) -> Binding | None:
-    """Return the key of the subject that an overrider names, None if its group is not OpenYurt's."""
+def find_binding(cluster: str, overrider: JSONObject, *, namespace: str = "") -> Binding | None:
+    """Return the key of the subject that an overrider names, None if its group is not OpenYurt's.
+
+    Args:
+        cluster: The logical cluster of the overrider.
+        overrider: The overrider.
+        namespace: Its namespace, if its metadata may lack it.
+    """
     subject = subject_of(overrider)
     if subject is None:
         return None
     kind, name = subject
-    return Binding(cluster, GroupKind(GROUP, kind), overrider["metadata"].get("namespace") or "", name)
+    return Binding(
+        cluster, GroupKind(GROUP, kind), namespace or as_object(overrider.get("metadata")).get("namespace") or "", name
+    )
 
 
 def _find_subject_keys(_cluster: str, overrider: JSONObject) -> Iterable[SubjectKey]:

@@ -9,7 +9,7 @@ import msgspec
 from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
 from fleethook.model.formats.names_and_labels import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import POOL_NAME_LABEL
@@ -62,11 +62,6 @@ def without_reserved(values: JSON) -> JSONObject:
 def members_of(value: JSON) -> Mapping[str, JSON]:
     """Return an object without null members; an empty object for a value of another type."""
     return as_object(_remove_nulls(value))
-
-
-def list_objects(value: JSON) -> tuple[JSONObject, ...]:
-    """Return the objects in a list, none for a value of another type."""
-    return tuple(element for _, element in enumerate_objects(value))
 
 
 def seed(group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str) -> JSONObject:
@@ -275,8 +270,8 @@ def _add_affinity(pod_spec: JSONObject, template: PoolTemplate) -> JSONObject:
 def _merge_required(required: JSON, template: PoolTemplate) -> JSON:
     if template.dropped_affinity is not None and required == template.dropped_affinity:
         return None
-    terms = list_objects(as_object(required).get("nodeSelectorTerms"))
-    terms = tuple(term for term in terms if term.get("matchExpressions") or term.get("matchFields"))
+    given = list_objects(as_object(required).get("nodeSelectorTerms"))
+    terms = tuple(term for term in given if term.get("matchExpressions") or term.get("matchFields"))
     if template.expressions:
         terms = tuple(_add_expressions(term, template.expressions) for term in terms or ({},))
     return {**required, "nodeSelectorTerms": list(terms)} if required and terms else _wrap_terms(terms)

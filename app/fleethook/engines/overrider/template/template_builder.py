@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.overrider.entries.entry_steps import LIMITS
+from fleethook.engines.overrider.entries.entry_steps import LIMITS, fill_pool
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
@@ -31,7 +31,6 @@ from fleethook.engines.overrider.template.pool_template_and_placement import (
     PoolSettings,
     PoolTemplate,
     SubjectError,
-    list_objects,
     members_of,
     seed,
     shape_problem,
@@ -39,7 +38,7 @@ from fleethook.engines.overrider.template.pool_template_and_placement import (
     without_reserved,
 )
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import (
     NODE_LABEL_NODEPOOL,
@@ -111,17 +110,9 @@ def list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tupl
     for number, tweak in tweaks:
         for position, patch in enumerate(list_objects(tweak.get("patches"))):
             fields.append(f"{_TWEAKS}[{number}].tweaks.patches[{position}]")
-            value = _fill_pool(patch.get("value"), pool)
+            value = fill_pool(patch.get("value"), pool, token=TWEAK_POOL_TOKEN)
             operations.append({"op": patch.get("operation"), "path": patch.get("path"), "value": value})
     return fields, operations
-
-
-def _fill_pool(value: JSON, pool: str) -> JSON:
-    """Replace the token by the pool's name in a value. OpenYurt replaces it in the encoded text, so also in keys."""
-    text = msgspec.json.encode(value).decode()
-    if TWEAK_POOL_TOKEN not in text:
-        return value
-    return msgspec.json.decode(text.replace(TWEAK_POOL_TOKEN, pool))
 
 
 def _apply_patches(
@@ -324,8 +315,8 @@ def _build_set_template(fields: JSONObject, *, spec: Mapping[str, JSON], config:
     term = as_object(config.get("nodeSelectorTerm"))
     return PoolTemplate(
         fields=fields,
-        expressions=list_objects(term.get("matchExpressions")),
-        tolerations=list_objects(config.get("tolerations")),
+        expressions=tuple(list_objects(term.get("matchExpressions"))),
+        tolerations=tuple(list_objects(config.get("tolerations"))),
         dropped_affinity=None,
         pool_patch=patch if isinstance(patch, dict) else None,
     )

@@ -9,7 +9,7 @@ from fleethook.cluster.manifests.yaml_reader import Document
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import Store, key_of
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector
-from fleethook.model.formats.text import list_some
+from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.webhook_rules import EVERY, RuleWithOperations, read_rules
 
@@ -69,7 +69,7 @@ def _find_risks(webhook: JSONObject, *, mutates: bool) -> Iterator[tuple[str, st
         fixed = known if EVERY in plurals else known & plurals
         if mutates and "UPDATE" in rule.operations and fixed:
             text = (
-                f"it changes {list_some(fixed)} on UPDATE, too, and many of their members are immutable: "
+                f"it changes {list_names(sorted(fixed))} on UPDATE, too, and many of their members are immutable: "
                 "kube-apiserver then refuses updates of objects that are older than the rule: remove UPDATE, or change "
                 "metadata only"
             )
