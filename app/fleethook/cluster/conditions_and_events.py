@@ -1,10 +1,10 @@
-"""Conditions of the status of objects (``metav1.Condition``), and events about objects (``core/v1.Event``)."""
+"""Conditions of the status of objects (``metav1.Condition``), events about objects (``core/v1.Event``), and times."""
 
 import logging
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
@@ -164,3 +164,12 @@ class EventRecorder:
 
     def _time(self) -> str:
         return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(value: JSON) -> datetime | None:
+    """Return a time in UTC, of a text in ISO 8601 or of seconds since the epoch; None for any other value."""
+    try:
+        time = datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

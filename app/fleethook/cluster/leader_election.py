@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
-from fleethook.model.json import JSONObject, as_object, parse_time
+from fleethook.cluster.conditions_and_events import parse_time
+from fleethook.model.json import JSONObject, as_object
 from fleethook.settings import Settings
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+from fleethook.cluster.conditions_and_events import parse_time
 from fleethook.cluster.registration.python_rule_webhooks import describe_outage, read_server_namespace
 from fleethook.cluster.registration.webhook_configurations import LABELS
 from fleethook.cluster.stale_objects import PartState
 from fleethook.console.reviews.review_index import ReviewSummary
-from fleethook.model.json import JSONObject, as_object, list_objects, parse_time
+from fleethook.model.json import JSONObject, as_object, list_objects
 
 Severity = Literal["outage", "failing", "error", "waiting", "warning"]
 """``outage``: webhooks call a server that is gone. ``failing``: something fails now. ``error``: it cannot work as

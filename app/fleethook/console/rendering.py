@@ -13,13 +13,14 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from fleethook.cluster.conditions_and_events import parse_time
 from fleethook.cluster.manifests.yaml_reader import compose
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.cluster.stale_objects import PartState
 from fleethook.console.context import ConsoleContext, Section, divide_sections, find_section
 from fleethook.engine import installed_engines
 from fleethook.model.formats.text import counted
-from fleethook.model.json import JSON, parse_time
+from fleethook.model.json import JSON
 
 T = TypeVar("T")
 

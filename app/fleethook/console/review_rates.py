@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeVar
 
+from fleethook.cluster.conditions_and_events import parse_time
 from fleethook.console.reviews.review_index import ReviewSummary
-from fleethook.model.json import parse_time
 
 _K = TypeVar("_K", bound=Hashable)
 

@@ -7,7 +7,6 @@ documents of unknown shape. Structs describe documents of known shape.
 import base64
 import enum
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 JSON: TypeAlias = Any
@@ -61,15 +60,6 @@ def decode_bytes(value: JSON) -> bytes:
     if not isinstance(value, str):
         raise ValueError(f"bytes are a string in base64, not {type(value).__name__}")  # noqa: TRY004 - as for wrong text
     return base64.b64decode(value.translate(_LINE_ENDS), validate=True)
-
-
-def parse_time(value: JSON) -> datetime | None:
-    """Return a time in UTC, of a text in ISO 8601 or of seconds since the epoch; None for any other value."""
-    try:
-        time = datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else datetime.fromisoformat(value)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None
 
 
 def enumerate_objects(value: JSON) -> Iterator[tuple[int, JSONObject]]:
