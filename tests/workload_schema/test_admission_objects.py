@@ -2,24 +2,25 @@ from typing import Any
 
 import pytest
 
-from fleethook.workload_schema.admission_objects import may_be_set, show_objects
+from fleethook.model.admission import AdmissionRequest
+from fleethook.workload_schema.admission_objects import may_be_set, show_request
 from fleethook.workload_schema.structural_schema import CustomVersion
+
+CREATION = AdmissionRequest(uid="u", operation="CREATE")
 
 
 @pytest.mark.parametrize("metadata", [None, "x", {"name": "p", "finalizers": None}])
 def test_an_object_with_unusual_metadata_is_shown(metadata: Any) -> None:
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {}}
-    new, old = show_objects(claim, None, operation="CREATE", validating=True)
-    assert new is not None
-    assert (new["spec"]["volumeMode"], old) == ("Filesystem", None)
+    shown = show_request(CREATION.with_objects(claim, None), None, validating=True)
+    assert (shown.object["spec"]["volumeMode"], shown.old_object) == ("Filesystem", None)
 
 
 def test_a_custom_resource_without_a_known_schema_keeps_its_members() -> None:
     boat = {"apiVersion": "e.org/v1", "kind": "Boat", "metadata": {"name": "b"}, "spec": {"a": 1}, "status": {"b": 2}}
     for has_status in (False, True):
         version = CustomVersion({}, has_status)
-        new, _ = show_objects(boat, None, operation="CREATE", version=version, validating=True)
-        assert new is not None
+        new = show_request(CREATION.with_objects(boat, None), version, validating=True).object
         assert (new["spec"], "status" in new, new["metadata"]["generation"]) == ({"a": 1}, not has_status, 1)
 
 

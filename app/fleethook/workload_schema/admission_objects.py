@@ -36,48 +36,25 @@ _TOKEN: Final[JSONObject] = {
 }
 
 
-def show_objects(
-    new: JSONObject | None,
-    old: JSONObject | None,
-    *,
-    operation: str,
-    subresource: str = "",
-    version: CustomVersion | None = None,
-    validating: bool,
-) -> tuple[JSONObject | None, JSONObject | None]:
-    """Return object and oldObject of a request as kube-apiserver shows them to mutating or to validating webhooks.
+def show_request(request: AdmissionRequest, version: CustomVersion | None, *, validating: bool) -> AdmissionRequest:
+    """Return a request of a client with the objects and the name that kube-apiserver shows to webhooks of a phase.
 
     Args:
-        new: The object, as a client sends it.
-        old: The stored object. It may lack members that kube-apiserver sets.
-        operation: The operation of the request.
-        subresource: The subresource, ``""`` for none.
+        request: The request, with the object as a client sends it. The stored object may lack members.
         version: The version of a custom resource, None for a built-in kind and for one without definition.
         validating: Whether a validating webhook is called. kube-apiserver has prepared the object for storage then.
     """
-    new, old = (None if one is None else decode(one, version) for one in (new, old))
+    new, old = (None if one is None else decode(one, version) for one in (request.object, request.old_object))
     if old is not None and isinstance(old.get("metadata"), dict):
         old = {**old, "metadata": {"uid": _UID, "creationTimestamp": _TIME} | old["metadata"]}
+    creates = request.operation == "CREATE" and not request.sub_resource
     if new is not None and isinstance(new.get("metadata"), dict):
-        if operation == "CREATE" and not subresource:
+        if creates:
             new = _create(new, version, validating=validating)
-        elif operation == "UPDATE" and old is not None and validating:
-            new = _update(new, old, subresource, version)
-    return new, old
-
-
-def show_request(request: AdmissionRequest, version: CustomVersion | None, *, validating: bool) -> AdmissionRequest:
-    """Return a request of a client with the objects and the name that kube-apiserver shows to webhooks of a phase."""
-    new, old = show_objects(
-        request.object,
-        request.old_object,
-        operation=request.operation,
-        subresource=request.sub_resource,
-        version=version,
-        validating=validating,
-    )
+        elif request.operation == "UPDATE" and old is not None and validating:
+            new = _update(new, old, request.sub_resource, version)
     shown = request.with_objects(new, old)
-    if not shown.name and shown.operation == "CREATE" and not shown.sub_resource:
+    if not shown.name and creates:
         shown.name = as_text(as_object(as_object(new).get("metadata")).get("name"))
     return shown
 
@@ -97,7 +74,7 @@ _SET_BY_CLUSTER: Final = {
 
 
 def may_be_set(document: JSONObject, path: Sequence[str], *, has_defaults: bool) -> bool:
-    """Return whether kube-apiserver may set a member that an object of `show_objects` lacks.
+    """Return whether kube-apiserver may set a member that an object of `show_request` lacks.
 
     Args:
         document: The object.
