@@ -97,7 +97,10 @@ class RulesServer(EngineServer):
         except RuleError as error:
             raise EngineStartError(str(error)) from error
         self._runners: Final = {path: RuleRunner(rule, settings.rule_settings) for path, rule in self.rules.items()}
-        self._consumers: Final = self._make_consumers()
+        self._consumers: Consumers | None = None
+        if (export := context.settings.kcp_export) is not None and context.cluster is not None:
+            namespace = find_namespace(context.settings)
+            self._consumers = Consumers(context.cluster, context.store, export=export, namespace=namespace)
         self.leads = settings.registers_rules and self._consumers is not None
         self.problem = ""
         self._reloading: Final = asyncio.Lock()
@@ -108,14 +111,6 @@ class RulesServer(EngineServer):
         if self.context.cluster is not None:
             check_followed(rules, self.context.cluster.resources)
         return {build_rule_path(rule.name, mutates=rule.declaration.mutates): rule for rule in rules}
-
-    def _make_consumers(self) -> Consumers | None:
-        """Return the consumers of the export, None without one."""
-        export, cluster = self.context.settings.kcp_export, self.context.cluster
-        if export is None or cluster is None:
-            return None
-        namespace = find_namespace(self.context.settings)
-        return Consumers(cluster, self.context.store, export=export, namespace=namespace)
 
     def _build_for_consumer(self, suffix: str) -> list[JSONObject]:
         """Return the configurations of a consumer, whose URLs end with ``suffix``."""

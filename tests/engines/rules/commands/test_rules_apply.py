@@ -152,8 +152,8 @@ def teams(): raise Denied("no")
     assert "warning  changes (rules.py:11): careful (reviews: 1)" in lines
     assert result.exit_code == 1
     notes = result.stderr.splitlines()
-    assert "note: rules.py:16: no object is given to deletions, because it gets only DELETE" in notes
-    assert "note: rules.py:19: no object is given to scales, because it gets only the subresource scale" in notes
+    assert "note: rules.py:16: no object is given to deletions, which gets DELETE of pods" in notes
+    assert "note: rules.py:19: no object is given to scales, which gets CREATE, UPDATE of deployments/scale" in notes
     assert any("older (rules.py:22) decides about v1beta1 of Deployment" in one for one in notes)
     assert len([one for one in notes if "teams selects namespaces by labels, and the Namespace data" in one]) == 1
 

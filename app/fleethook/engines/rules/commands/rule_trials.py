@@ -8,6 +8,7 @@ from fleethook.admission.tested_rule import Review, Rule, Surroundings, ask_in_o
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Outcome, Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_reader import ManifestError
+from fleethook.cluster.registration.python_rule_webhooks import name_resources
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL
 from fleethook.model.json import JSONObject, as_object
@@ -79,12 +80,8 @@ class RuleTrials:
         for rule in self.rules:
             if rule.name not in self._asked:
                 declared = rule.declaration
-                reason = ""
-                if "CREATE" not in declared.operations:
-                    reason = f", because it gets only {', '.join(declared.operations)}"
-                elif declared.subresource not in ("", EVERY):
-                    reason = f", because it gets only the subresource {declared.subresource}"
-                write_error(f"note: {rule.place}: no object is given to {rule.name}{reason}")
+                requests = f"{', '.join(declared.operations)} of {', '.join(name_resources(declared))}"
+                write_error(f"note: {rule.place}: no object is given to {rule.name}, which gets {requests}")
 
     def _try(self, document: JSONObject, resource: str, *, stored: bool, locate: Locate) -> Iterator[Trial]:
         new = document

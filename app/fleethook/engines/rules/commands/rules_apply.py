@@ -211,10 +211,8 @@ async def _list_resources(
     connection: "Connection", rules: Sequence[Rule], errors: list[ManifestError], prefix: str
 ) -> AsyncIterator[WatchedResource]:
     """Yield the resources that rules see, each once; those of wildcards as the cluster serves them."""
-    targets = [
-        target for rule in rules if "CREATE" in rule.declaration.operations for target in list_targets(rule.declaration)
-    ]
-    targets = [target for target in targets if target.subresource in ("", EVERY)]
+    created = [rule.declaration for rule in rules if "CREATE" in rule.declaration.operations]
+    targets = [target for one in created if one.subresource in ("", EVERY) for target in list_targets(one)]
     named = dict.fromkeys(
         (target.group, target.version, target.resource, "not-control-plane" in target.conditions) for target in targets
     )
