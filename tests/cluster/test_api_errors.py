@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 
 from fleethook.cluster.api_errors import parse_api_error
 
@@ -13,6 +14,19 @@ def test_a_body_without_a_status_is_quoted_in_part() -> None:
     assert error.reason == ""
     assert str(error).startswith("502: <html>")
     assert len(str(error)) < 600
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"cluster path is empty in the request context - RequestInfo: &request.RequestInfo{}",
+        b'{"reason": "InternalError", "message": "Internal error occurred: no cluster found in the context"}',
+    ],
+)
+def test_an_error_of_a_kcp_without_a_workspace_names_the_cause(body: bytes) -> None:
+    """Two answers of kcp at dac74f59 to lists without the path of a logical cluster."""
+    message = parse_api_error(500, body).message
+    assert "context: it is a kcp: give a context whose URL ends with /clusters/WORKSPACE" in message
 
 
 def test_a_long_message_keeps_its_start_and_its_end() -> None:

@@ -77,6 +77,11 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 _MAX_TEXT = 500
 _MAX_CAUSES = 50
 _MAX_MESSAGE = 2000
+# k8s.io/apiserver in kcp-dev/kubernetes, pkg/registry/generic/registry/store_kcp.go.
+_NO_CLUSTER = ("cluster path is empty in the request context", "no cluster found in the context")
+_NEED_CLUSTER = (
+    "it is a kcp: give a context whose URL ends with /clusters/WORKSPACE (or --kcp, where the command has it)"
+)
 
 
 def parse_api_error(code: int, body: bytes) -> APIError:
@@ -84,11 +89,17 @@ def parse_api_error(code: int, body: bytes) -> APIError:
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:
-        return APIError(code, "", body[:_MAX_TEXT].decode("utf-8", "replace").strip())
+        return APIError(code, "", _explain(body[:_MAX_TEXT].decode("utf-8", "replace").strip()))
     causes = ((status.details and status.details.causes) or ())[:_MAX_CAUSES]
     found = [(_shorten(cause.field), _shorten(cause.message)) for cause in causes]
     token = status.metadata.continue_ if status.metadata else ""
-    return APIError(code or status.code, status.reason, _shorten(status.message), found, continue_token=token)
+    return APIError(code or status.code, status.reason, _explain(_shorten(status.message)), found, continue_token=token)
+
+
+def _explain(message: str) -> str:
+    """Name the cause of an error of kcp that tells only its code."""
+    known = any(part in message for part in _NO_CLUSTER)
+    return f"{message.partition(' - RequestInfo')[0]}: {_NEED_CLUSTER}" if known else message
 
 
 def _shorten(text: str) -> str:

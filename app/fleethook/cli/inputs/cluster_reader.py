@@ -145,10 +145,7 @@ async def stream_lists(
             async for document in stream_listed(connection, lists, show=show):
                 yield document
     except (APIError, UnreachableError) as error:
-        # k8s.io/apiserver in kcp-dev/kubernetes, pkg/registry/generic/registry/store_kcp.go.
-        is_kcp = "cluster path is empty in the request context" in str(error)
-        hint = ": it is a kcp: give --kcp, or a context whose URL ends with /clusters/WORKSPACE" if is_kcp else ""
-        fail(f"cannot read the cluster: {str(error).partition(' - RequestInfo')[0]}{hint}")
+        fail(f"cannot read the cluster: {error}")
 
 
 _ACCESS: Final = "/apis/authorization.k8s.io/v1"

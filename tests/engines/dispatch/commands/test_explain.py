@@ -306,21 +306,6 @@ def test_a_consumer_gets_no_answer_about_the_webhooks_of_a_provider(
     assert (found, "resources: [apibindings], verbs: [list]" in err) == (2, True), err
 
 
-def test_the_error_of_a_kcp_without_a_workspace_names_the_option(
-    cluster: tuple[Cluster, tuple[str, ...]], write_yaml: WriteYAML, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer of kcp at dac74f59 to a list without the path of a logical cluster."""
-    held, options = cluster
-    text = (
-        'Internal error occurred: unable to get cluster for list key "/registry/namespaces": cluster path is empty in the '
-        "request context - RequestInfo: &request.RequestInfo{IsResourceRequest:true}"
-    )
-    error = {"kind": "Status", "reason": "InternalError", "message": text}
-    monkeypatch.setattr(held, "answer", lambda _: (500, error))
-    code, _, err = explain("--request", write_yaml("a.yaml", widget()), *options)
-    assert (code, "it is a kcp: give --kcp, or a context" in err, "RequestInfo" in err) == (2, True, False), err
-
-
 def test_a_change_shows_the_verdicts_before_and_after(write_yaml: WriteYAML) -> None:
     manifests = write_yaml("m.yaml", *provide_webhooks(webhook("a.example.org"), webhook("b.example.org")))
     change = write_yaml("change.yaml", configuration("p", "validating", webhook("b.example.org", rules=[])))
