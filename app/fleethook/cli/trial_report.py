@@ -15,12 +15,12 @@ from fleethook.cli.options import InputOptions, Output
 from fleethook.cli.output.findings_output import (
     UNREADABLE_INPUT,
     Case,
-    FindingRow,
+    format_annotation,
     make_input_row,
     print_junit,
     write_annotations,
 )
-from fleethook.cli.output.text_output import Styled, styled, write_document, write_json, write_styled
+from fleethook.cli.output.text_output import Styled, styled, write, write_document, write_json, write_styled
 from fleethook.cluster.manifests.yaml_reader import ManifestError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import apply, diff, resolve_pointer
@@ -166,7 +166,8 @@ class TrialReport:
                 self._has_rows = True
         elif self._output is Output.GITHUB:
             if trial.outcome in _BAD:
-                write_annotations([_annotate(trial)])
+                text = f"{trial.subject}, {trial.asked}: {trial.message}"
+                write(format_annotation("error", trial.outcome, text, trial.place))
         elif is_shown and (self._verbose or counted[trial.outcome] <= MAX_SHOWN):
             style = _STYLES[trial.outcome]
             write_styled(styled(f"{trial.outcome:<8}", style), styled(f"{trial.subject}, {trial.asked}"))
@@ -220,13 +221,3 @@ class TrialReport:
             {**self._names[asked], **{names.get(one, one): counted[one] for one in (*_STYLES, "not sent")}}
             for asked, counted in self.counts.items()
         ]
-
-
-def _annotate(trial: Trial) -> FindingRow:
-    cluster, kind, namespace, name = (
-        str(trial.members.get(one) or "") for one in ("cluster", "kind", "namespace", "name")
-    )
-    return FindingRow(
-        "error", trial.outcome, cluster, kind, namespace, name, webhook=trial.asked, field="", text=trial.message,
-        place=trial.place or "cluster",
-    )  # fmt: skip

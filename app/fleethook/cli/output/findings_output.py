@@ -110,11 +110,11 @@ def write_annotations(rows: Sequence[FindingRow], errors: Sequence[ManifestError
     for error in errors:
         # An error about a whole file is in its first line.
         place = f"{error.source}:{max(error.line, 1)}"
-        write(_format_command("error", UNREADABLE_INPUT, f"{error.source}: {error.reason}", place))
-    write(*(_format_command(row.level, row.code, _describe(row), row.place) for row in rows))
+        write(format_annotation("error", UNREADABLE_INPUT, f"{error.source}: {error.reason}", place))
+    write(*(format_annotation(row.level, row.code, _describe(row), row.place) for row in rows))
 
 
-def _format_command(level: str, code: str, text: str, place: str) -> str:
+def format_annotation(level: str, code: str, text: str, place: str) -> str:
     """Return the workflow command that makes GitHub show a finding."""
     properties = {"title": code}
     file, _, line = place.rpartition(":")
