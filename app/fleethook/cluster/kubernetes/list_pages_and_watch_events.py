@@ -134,7 +134,8 @@ class _Bookmark(msgspec.Struct):
 
 
 _decode_list: Final = msgspec.json.Decoder(_List).decode
-_decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
+decode_event: Final = msgspec.json.Decoder(WatchEvent).decode
+"""Returns a watch event; raises msgspec.DecodeError."""
 _decode_bookmark: Final = msgspec.json.Decoder(_Bookmark).decode
 
 
@@ -145,11 +146,6 @@ def decode_page(text: bytes, path: str) -> Page:
     except msgspec.DecodeError as error:
         raise UnreachableError(f"{path}: the answer is no list of objects: {error}") from error
     return Page(found.items or [], found.metadata.resource_version, found.metadata.continue_, found.kind)
-
-
-def decode_event(line: bytes) -> WatchEvent:
-    """Return a watch event; raises msgspec.DecodeError."""
-    return _decode_event(line)
 
 
 def version_of(text: bytes | msgspec.Raw) -> str:
