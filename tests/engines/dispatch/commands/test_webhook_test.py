@@ -111,7 +111,7 @@ def test_junit_has_a_case_for_each_call(example: Example) -> None:
     failed = [one.get("name") for one in suite if one.find("failure") is not None]
     assert failed[0] == "CREATE Widget default/b in ws2"
     annotations = try_example(example, "-o", "github", "--operation", "CREATE").stdout.splitlines()
-    assert [one.startswith(f"::error title=refused::Widget default/b in {ws}, {SIZE}: ") for ws, one in zip(
+    assert [one.startswith(f"::error title=refused::CREATE Widget default/b in {ws}, {SIZE}: ") for ws, one in zip(
         ("ws2", "ws3"), annotations, strict=True)] == [True, True]  # fmt: skip
 
 
