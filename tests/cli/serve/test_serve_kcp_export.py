@@ -170,7 +170,9 @@ def test_a_stopped_server_is_the_first_line_and_uncovered_workspaces_follow(
     uncovered = "failing Workspace root:e (e) rules do not cover it: its APIBinding has the permission claim for "
     assert asyncio.run(read_attention(given))[0].startswith(uncovered)
     assert server.stop() == 0
-    refused = r"error +outage: the server does not answer \(.+\): kcp refuses what the rules with Fail see, in all 2 workspaces"
+    refused = (
+        r"error +outage: the server does not answer \(.+\): kcp refuses what the rules with Fail see, in 2 workspaces"
+    )
     # A leader that cannot release its Lease in time keeps it until it expires.
     wait_for(lambda: re.match(refused, invoke(["doctor", *given]).stdout), what="doctor sees the outage")
     assert "error    workspaces: root:e (e) " in invoke(["doctor", *given]).stdout
@@ -238,6 +240,7 @@ def test_rules_are_applied_to_all_workspaces_that_can_be_read(
     result = invoke(["rules", "apply", str(tmp_path / "rules.py"), *given])
     assert (result.exit_code, result.stdout.count("ConfigMap n/a in c, "), "a in e" in result.stdout) == (1, 2, False)
     assert "1 of 2" in result.stdout
+    assert "no owner in root:c c" in result.stdout, "a rule sees the path as on the server"
     unread = "root:e (e): its configmaps cannot be read: its APIBinding has the permission claim"
     assert result.stderr.count(unread) == 1, "said once, although the rule follows the kind that it reviews"
     selecting = RULES.replace("match_conditions={}", "namespace_selector={'matchLabels': {'a': 'b'}}")

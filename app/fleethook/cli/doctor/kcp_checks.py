@@ -75,7 +75,7 @@ def judge_consumers(
     closed = {cluster_of(one) for one in written for hook in one["webhooks"] if hook.get("failurePolicy") == "Fail"}
     count = f"{len(closed)} workspace{'s' * (len(closed) != 1)}"
     if stopped:
-        text = f"the server does not answer ({stopped}): kcp refuses what the rules with Fail see, in all {count}"
+        text = f"the server does not answer ({stopped}): kcp refuses what the rules with Fail see, in {count}"
         remedy = f"start the server again, or run `fleethook uninstall --kcp-export {export}`"
         yield Diagnosis("error", "outage", text, remedy)
     elif closed:

@@ -44,6 +44,7 @@ from fleethook.engines.rules.commands.rule_trials import RuleTrials, selects_by_
 from fleethook.model.formats.names_and_labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
+from fleethook.model.kcp import cluster_of
 from fleethook.model.webhook_rules import EVERY
 
 if TYPE_CHECKING:
@@ -182,12 +183,14 @@ async def _apply_to_cluster(trials: RuleTrials, target: KubeconfigContext, names
             if any(map(selects_by_labels, rules)):
                 trials.namespaces = {str(one["metadata"]["name"]): read_labels(one) async for one in read(NAMESPACES)}
             stored = [one for each in list_followed(rules) async for one in read(each)]
-            trials.around = trials.around._replace(lookup=find_among(stored))
+            lookup, paths = find_among(stored), {one.cluster: one.path for one in consumers}
             async for resource in _list_resources(connection, rules, errors, prefix):
                 async for document in read(resource, namespace):
                     done += 1
                     show(f"{done:,} objects, {resource.name}")
                     source = f"{resource.name} {document['metadata'].get('name')}"
+                    workspace = paths.get(cluster_of(document), "")
+                    trials.around = trials.around._replace(lookup=lookup._replace(workspace=workspace))
                     trials.try_object(document, resource=resource.plural, stored=True, source=source)
 
 
