@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, mutate, validate
-from fleethook.admission.request_and_store import FIND_NOTHING
+from fleethook.admission.store_parameter import FIND_NOTHING
 from fleethook.admission.tested_rule import Surroundings, ask_in_order, build_request
 from tests.admission.test_tested_rule import POD, default_seccomp, needs_owner
 

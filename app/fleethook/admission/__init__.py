@@ -13,8 +13,9 @@ To write a rule, put it into a file and pass it to ``fleethook serve --rules FIL
 from fleethook.admission.arguments_and_result import Denied
 from fleethook.admission.attribute_access import Members
 from fleethook.admission.decorators_and_files import mutate, validate
-from fleethook.admission.request_and_store import Objects, Request
+from fleethook.admission.request_parameter import Request
 from fleethook.admission.rule_scope_and_options import RuleError
+from fleethook.admission.store_parameter import Objects
 from fleethook.admission.tested_rule import Review, Rule
 
 __all__ = ["Denied", "Members", "Objects", "Request", "Review", "Rule", "RuleError", "mutate", "validate"]

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from fleethook.admission.attribute_access import to_plain, view
-from fleethook.admission.request_and_store import Lookup, Objects, Request
+from fleethook.admission.request_parameter import Request
+from fleethook.admission.store_parameter import Lookup, Objects
 from fleethook.admission.typed_objects import PLAIN, Codec, carry_over, describe_misfit
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched, read_cluster
 from fleethook.model.gvk import GroupKind, is_built_in

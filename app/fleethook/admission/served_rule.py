@@ -17,8 +17,8 @@ from fleethook.admission.arguments_and_result import (
 )
 from fleethook.admission.existing_violations import REFUSALS, decides_itself, judge_update
 from fleethook.admission.mismatch_and_pod_templates import bind_variables, find_template, place_refusal, show_template
-from fleethook.admission.request_and_store import Lookup
 from fleethook.admission.rule_scope_and_options import Declaration
+from fleethook.admission.store_parameter import Lookup
 from fleethook.cel.program import Program
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 

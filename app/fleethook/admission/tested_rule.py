@@ -14,9 +14,9 @@ import msgspec
 from fleethook.admission.arguments_and_result import Invocation
 from fleethook.admission.attribute_access import to_plain
 from fleethook.admission.mismatch_and_pod_templates import choose_resource, find_mismatch, list_targets
-from fleethook.admission.request_and_store import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.result_faults_in_tests import TOLERATED, list_added_faults
 from fleethook.admission.served_rule import NO_SETTINGS, Decided, ServedRule, run_at_once
+from fleethook.admission.store_parameter import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.typed_objects import PLAIN
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
 from fleethook.cel.evaluation import EvaluationError

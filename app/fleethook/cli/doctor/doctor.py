@@ -1,7 +1,8 @@
-"""``fleethook doctor``: examine the registration with an apiserver, and name a remedy for each fault."""
+"""``fleethook doctor``: examine the registration with an apiserver or a kcp, and name a remedy for each fault."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Final, get_args
 
 from fleethook.cli.command_line import Option
@@ -19,19 +20,30 @@ from fleethook.cli.doctor.doctor_checks import (
     judge_rights,
     list_rights,
 )
-from fleethook.cli.doctor.kcp_checks import examine_export
 from fleethook.cli.doctor.webhook_reachability import OUTAGE, CallExaminer, list_probes
 from fleethook.cli.exit_codes import CHECK_FAILED, fail
-from fleethook.cli.inputs.cluster_reader import list_missing
+from fleethook.cli.inputs.cluster_reader import describe_rules, list_missing, read_resource
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import KcpExportOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import styled, write_json, write_styled
 from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
+from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER
+from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CONSUMERS
+from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
+from fleethook.cluster.registration.consumer_webhooks import (
+    CONFIGURATIONS,
+    WRITE_VERBS,
+    describe_state,
+    judge_bindings,
+    name_configuration,
+)
+from fleethook.cluster.registration.python_rule_webhooks import read_server_namespace
 from fleethook.cluster.registration.webhook_configurations import API_VERSION, MUTATING, VALIDATING
 from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object
+from fleethook.model.kcp import cluster_of
 
 _STYLES: Final = {"ok": "green", "note": "cyan", "unknown": "magenta", "warning": "yellow", "error": "bold red"}
 
@@ -183,3 +195,72 @@ class Doctor:
         rights = list_rights(engines)
         missing = await list_missing(self.connection, rights, subject={"user": user, "groups": groups})
         return [judge_rights(account, missing, len(rights))]
+
+
+_CONTENT: Final = tuple(("apis.kcp.io", "apiexports/content", verb) for verb in WRITE_VERBS)
+_EXPORT_RIGHTS: Final = (
+    *_CONTENT,
+    ("apis.kcp.io", "apiexports", "get"),
+    ("apis.kcp.io", "apiexportendpointslices", "list"),
+    *(("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")),
+    *(("", "secrets", verb) for verb in ("get", "create")),
+)
+"""The rights of the server in the workspace of the export."""
+
+
+async def examine_export(connection: Connection, export: str) -> list[Diagnosis]:
+    """Return the findings about the consumers of an APIExport; raises UnreachableError, APIError."""
+    missing = await list_missing(connection, _EXPORT_RIGHTS)
+    rights = Diagnosis("ok", "rights", f"the user may read APIExport {export}, and write to its consumers")
+    if missing:
+        rights = Diagnosis("error", "rights", "the user lacks rights of the server", describe_rules(missing))
+    if any(one in _CONTENT for one in missing):
+        return [rights]
+    if await get_object(connection, f"{APIEXPORTS.path}/{export}") is None:
+        text = f"{connection.host} has no APIExport {export}"
+        return [
+            rights,
+            Diagnosis("error", "export", text, f"apply the output of `fleethook rules export {export}` there"),
+        ]
+    bindings = await read_resource(connection, CONSUMERS, prefix=EVERY_CLUSTER)
+    written = [
+        one
+        for resource in CONFIGURATIONS
+        for one in await read_resource(connection, resource, prefix=EVERY_CLUSTER)
+        if one["metadata"]["name"] == name_configuration(export)
+    ]
+    namespace = next(filter(None, map(read_server_namespace, written)), "")
+    lease = await get_object(connection, LeaseName(namespace, NAME).path) if namespace else None
+    leader = describe_lease(lease, now=datetime.now(UTC))
+    stopped = leader.explain_end(namespace) if namespace and leader.state != "leads" else ""
+    return [rights, *judge_consumers(export, bindings, written, stopped=stopped)]
+
+
+def judge_consumers(
+    export: str, bindings: Sequence[JSONObject], written: Sequence[JSONObject], *, stopped: str
+) -> Iterator[Diagnosis]:
+    """Yield the findings about consumers.
+
+    Args:
+        export: The name of their APIExport.
+        bindings: The APIBindings of all consumers.
+        written: The configurations of the server.
+        stopped: Why no server holds the Lease, ``""`` if one does.
+    """
+    closed = {cluster_of(one) for one in written for hook in one["webhooks"] if hook.get("failurePolicy") == "Fail"}
+    count = f"{len(closed)} workspace{'s' * (len(closed) != 1)}"
+    if stopped:
+        text = f"the server does not answer ({stopped}): kcp refuses what the rules with Fail see, in {count}"
+        remedy = f"start the server again, or run `fleethook uninstall --kcp-export {export}`"
+        yield Diagnosis("error", "outage", text, remedy)
+    elif closed:
+        text = f"without the server, kcp refuses the writes that rules with Fail see, in {count}"
+        yield Diagnosis("note", "outage", text, "run two replicas; kube-system and kcp's own kinds are exempt")
+    judged = judge_bindings(bindings, {cluster_of(one) for one in written})
+    for consumer, problem in judged:
+        if problem:
+            accepts = describe_state(consumer, ())[0] == "covered"
+            remedy = "" if accepts else "an administrator of the workspace has to accept the claims in its APIBinding"
+            yield Diagnosis("error", "workspaces", f"{consumer.name} is not covered: {problem}", remedy)
+    done = sum(not problem for _, problem in judged)
+    yield Diagnosis("ok" if done else "note", "workspaces", f"rules cover {done} of {len(judged)} workspaces")

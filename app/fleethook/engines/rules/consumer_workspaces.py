@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
-from fleethook.admission.request_and_store import EVERY, Lookup
+from fleethook.admission.store_parameter import EVERY, Lookup
 from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
 from fleethook.cluster.followed_objects import Cluster
 from fleethook.cluster.kubernetes.watched_resources import CONSUMERS, WatchedResource, decode_object

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fleethook.admission.decorators_and_files import load_rules
 from fleethook.admission.mismatch_and_pod_templates import list_targets
-from fleethook.admission.request_and_store import find_among
 from fleethook.admission.rule_scope_and_options import RuleError, is_control_plane
+from fleethook.admission.store_parameter import find_among
 from fleethook.admission.tested_rule import Rule, Surroundings, find_resource
 from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Argument, Option

@@ -2,28 +2,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import Denied, Request, mutate, validate
-from fleethook.admission.request_and_store import Objects, find_among
+from fleethook.admission import validate
+from fleethook.admission.store_parameter import Objects, find_among
 from fleethook.model.gvk import GroupKind
-from tests.admission.test_arguments_and_result import POD
-
-
-def test_the_object_of_a_deletion_is_the_deleted_one() -> None:
-    @validate("v1", "Pod", on="DELETE")
-    def keeps(pod: Any, old: Any, request: Request) -> None:
-        assert pod == old == request.object
-        raise Denied(f"{pod.metadata.name} stays")
-
-    assert keeps.review(POD, operation="DELETE").message == "a stays"
-
-
-def test_changes_of_the_request_are_a_patch_too() -> None:
-    @mutate("v1", "Pod")
-    def changes(request: Request) -> None:
-        request.object.metadata.labels.team = "web"
-
-    assert changes.review(POD).patch == [{"op": "add", "path": "/metadata/labels/team", "value": "web"}]
-
 
 STORE_READER = {
     "apiVersion": "v1",
