@@ -36,7 +36,7 @@ from fleethook.engines.overrider.admission.read_your_writes import (
     ensure_fresh_overrider,
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
-from fleethook.engines.overrider.admission.workload_admission import mutate_workload
+from fleethook.engines.overrider.admission.workload_admission import change_response, mutate_workload
 from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -56,13 +56,7 @@ from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics import Gauges
-from fleethook.server.reviews.admission_endpoint import (
-    Conclude,
-    Decided,
-    ReviewRoute,
-    change_response,
-    make_admission_route,
-)
+from fleethook.server.reviews.admission_endpoint import Conclude, Decided, ReviewRoute, make_admission_route
 from fleethook.server.reviews.http_checks import SWITCH_OFF_HINT
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import Worker

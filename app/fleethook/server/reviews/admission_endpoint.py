@@ -33,13 +33,6 @@ Conclude = Callable[[AdmissionRequest, Response], Awaitable[Response | None]]
 """Runs between the decision and the answer, and returns an answer that replaces the handler's, or None."""
 
 
-def change_response(decided: Immediate, change: Callable[[Response], Response]) -> Immediate:
-    """Return the answer of a handler with a change of its response."""
-    if not isinstance(decided, Response):
-        return lambda: None if (response := decided()) is None else change(response)
-    return change(decided)
-
-
 class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, str, Response]):
     """One admission route with its handler."""
 

@@ -3,6 +3,7 @@
 Source: OpenYurt, pkg/yurtmanager/webhook/deploymentrender/v1alpha1 (v1.4.4), which renders Deployments only.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypedDict
 
@@ -27,12 +28,19 @@ from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import RENDERED_ANNOTATION, TRIGGER_ANNOTATION
 from fleethook.patch import apply
-from fleethook.server.reviews.admission_endpoint import Immediate, change_response
+from fleethook.server.reviews.admission_endpoint import Immediate
 from fleethook.server.reviews.http_checks import MAX_ON_LOOP
 
 KINDS: Final = frozenset({"Deployment", "StatefulSet"})
 _RENDERED_BYTES: Final = RENDERED_ANNOTATION.encode()
 _REMOVE_TRIGGER: Final[JSONObject] = {"op": "remove", "path": f"/metadata/annotations/{TRIGGER_ANNOTATION}"}
+
+
+def change_response(decided: Immediate, change: Callable[[Response], Response]) -> Immediate:
+    """Return the answer of a handler with a change of its response."""
+    if not isinstance(decided, Response):
+        return lambda: None if (response := decided()) is None else change(response)
+    return change(decided)
 
 
 class _Annotations(TypedDict, total=False):
