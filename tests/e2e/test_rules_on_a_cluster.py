@@ -114,6 +114,8 @@ def test_a_rule_for_everything_locks_out_neither_a_control_plane_nor_its_server(
 ) -> None:
     (tmp_path / "rules.py").write_text(EVERYTHING)
     account = service_account(plane)
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/view"
+    admin.delete(role)
 
     def write_all() -> None:
         for path, body in list_system_writes(namespace):
@@ -133,6 +135,10 @@ def test_a_rule_for_everything_locks_out_neither_a_control_plane_nor_its_server(
     assert f"kubectl --kubeconfig={account} delete validatingwebhookconfiguration/{NAME}" in printed
     assert config_map(admin, namespace)[0] == 500
     write_all()
+    # At its start, kube-apiserver creates those of its own ClusterRoles that are missing, and ends if it cannot.
+    plane.kill("kube-apiserver")
+    plane.start_apiserver()
+    wait_for(lambda: admin.call("GET", role)[0] == 200, what="kube-apiserver creates its ClusterRole")
     with serving_rules(plane, tmp_path, "--unregister-on-exit", account=account) as server:
         wait_for(lambda: config_map(admin, namespace)[0] == 403, what="the server is registered again")
         assert config_map(admin, namespace)[1].endswith("denied the request: nothing passes")
