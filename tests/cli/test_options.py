@@ -65,7 +65,11 @@ def test_a_missing_file_and_an_invalid_setting_end_the_command(
     with pytest.raises(SystemExit):
         load_settings({}, tmp_path / "none.yaml")
     assert "none.yaml is not a file" in capsys.readouterr().err
-    for text, problem in (("port: nowhere\n", "port: "), ("prot: 1\n", "prot: there is no such setting\n")):
+    for text, problem in (
+        ("port: nowhere\n", "port: "),
+        ("prot: 1\n", "prot: there is no such setting\n"),
+        ("webhook_url: http://a\n", "webhook_url: 'http://a' does not match ^https://\n"),
+    ):
         with pytest.raises(SystemExit):
             load_settings({}, write(tmp_path, text))
         assert f"fleethook: settings: {problem}" in capsys.readouterr().err

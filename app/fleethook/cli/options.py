@@ -145,4 +145,6 @@ def _describe(error: "ErrorDetails", flags: dict[str, Any]) -> str:
         return f"settings: {reason}"
     if error["type"] == "extra_forbidden":
         reason = "there is no such setting"
+    elif error["type"] == "string_pattern_mismatch":
+        reason = f"{error['input']!r} does not match {error['ctx']['pattern']}"
     return f"--{name.replace('_', '-')}: {reason}" if name in flags else f"settings: {name}: {reason}"
