@@ -82,6 +82,7 @@ async def test_somebody_who_edits_in_a_loop_causes_one_write_a_second() -> None:
 
 async def test_a_workspace_that_refuses_a_write_is_named_until_it_takes_it() -> None:
     consumers, store, _ = make_consumers(APIError(403, "Forbidden", "a quota"), None)
+    assert consumers.check().detail.startswith("no workspace binds the APIExport ")
     store.put(make_binding("c"))
     assert await consumers._cover("c", build, b"ca") is False
     assert consumers.check().detail == "1 of 1 not covered: root:c (c): 403 Forbidden: a quota"

@@ -92,6 +92,7 @@ class Consumers:
         self._connection: Final = cluster.connection
         self._cluster: Final = cluster
         self._store: Final = store
+        self._export: Final = export
         self._name: Final = name_configuration(export)
         self._secrets: Final = f"/api/v1/namespaces/{namespace}/secrets"
         self._key = b""
@@ -182,6 +183,8 @@ class Consumers:
         judged = list(self._judge())
         bad = [f"{one.name}: {problem}" for one, _, problem in judged if problem]
         detail = f"{len(bad)} of {len(judged)} not covered: {'; '.join(bad[:_SHOWN])}" if bad else ""
+        if not judged:
+            detail = f"no workspace binds the APIExport {self._export}: `fleethook rules export` prints what to apply"
         return Check("workspaces", ok=True, detail=detail, degraded=bool(bad))
 
     async def maintain(self, build: Build, *, changed: asyncio.Event, bundle: Callable[[], bytes]) -> None:
