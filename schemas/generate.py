@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from docsite.reference import render_reference
-from fleethook.cluster.manifests.yaml_reader import read_values
+from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.cluster.registration.webhook_configurations import (
     CONFIGURATION_NAME,
     MUTATING,

@@ -8,7 +8,7 @@ import msgspec
 from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission import overrider_admission, workload_admission
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.entries.entry_steps import compile_steps
+from fleethook.engines.overrider.entries.steps_and_limits import compile_steps
 from fleethook.engines.overrider.plan import plan
 from fleethook.engines.overrider.plan.plan import BarePlan, Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache

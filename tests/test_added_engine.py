@@ -100,7 +100,7 @@ FILES = {
         from starlette.requests import Request
         from starlette.responses import HTMLResponse
 
-        from fleethook.console.rendering import render
+        from fleethook.console.page_frame import render
         from fleethook.console.context import ConsolePage, Section
 
         router = APIRouter(prefix="/greetings")

@@ -26,7 +26,7 @@ from benchmarks.harness.section import Context
 from benchmarks.harness.server_group import certificate
 from benchmarks.servers import PATH
 from fleethook.cluster.registration.webhook_configurations import NOT_DELETING
-from fleethook.engines.overrider.subject.workload_match_conditions import (
+from fleethook.engines.overrider.subject.match_condition_texts import (
     OWNED,
     SelectedSubjects,
     SubjectName,

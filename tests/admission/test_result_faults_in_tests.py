@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import result_faults_in_tests
-from fleethook.admission.tested_rule import build_request
+from fleethook.admission.rule_in_tests import build_request
 from fleethook.api_schema import read_definitions
 from fleethook.model.formats.names_and_labels import label_key_problem
 from fleethook.model.gvk import GroupKind

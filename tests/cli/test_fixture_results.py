@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.cli.fixture_results import FixtureResult, make_error_result, print_results, read_cases, run_and_exit
 from fleethook.cli.options import Output
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.fixture_format import Difference, FixtureError, read_tests
 from fleethook.model.json import JSON, JSONObject, as_object
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.archive.crd_content_and_limits import name_patched_crd
+from fleethook.engines.crds.archive.names_content_limits import name_patched_crd
 from fleethook.engines.crds.archive.tarball_unpacking import unpack
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError
 from tests.engines.crds.tarballs import build, member, pack, small, tar

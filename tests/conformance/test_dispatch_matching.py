@@ -17,18 +17,18 @@ from fleethook.engines.dispatch.call.review_and_response import (
     parse_response,
 )
 from fleethook.engines.dispatch.dispatcher import limit_warnings
-from fleethook.engines.dispatch.match.attributes_and_rules import (
+from fleethook.engines.dispatch.match.call_filters import NamespaceLabels, match_namespace, match_object
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.request_attributes import (
     EquivalentIndex,
     WebhookInvocation,
     build_attributes,
     find_invocation,
 )
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.should_call import NamespaceLabels, match_namespace, match_object
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
-from fleethook.model.webhook_rules import RuleAttributes, compare_fields
+from fleethook.model.rule_matching import RuleAttributes, compare_fields
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.engines.dispatch.builders import request_of
 

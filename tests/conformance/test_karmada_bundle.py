@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.cluster.manifests.yaml_reader import read_values
+from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.lua.bundle import BundleLayer

@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
-from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
+from fleethook.engines.dispatch.explain_reasons import explain
+from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     RequestOperation,
     RequestOptions,
     make_input_request,
 )
-from fleethook.engines.dispatch.webhook_explanation import explain
 from tests.engines.dispatch.builders import configuration, definition, store_of, webhook
 
 FACTS = yaml.safe_load(Path(__file__).with_name("kcp_requests.yaml").read_text())

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import Manifest, read_manifest
+from fleethook.cluster.manifests.manifest_files import Manifest, read_manifest
 from fleethook.cluster.manifests.yaml_scalars import make_number
 from fleethook.model.json import JSON
 

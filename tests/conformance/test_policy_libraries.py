@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleethook.admission.decorators_and_files import load_rules
-from fleethook.admission.tested_rule import Review
+from fleethook.admission.rule_in_tests import Review
 from fleethook.engines.rules.rule_fixtures import read_rule_fixtures
 from fleethook.patch import apply, merge_patch
 from tests.conformance.policy_libraries import TOOLS, PodCase, UpdateCase, load_cases, load_updates

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.manifests.manifest_files import read_documents
 from fleethook.cluster.store import key_of
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from tests.builders import request, store_of, validate_overrider

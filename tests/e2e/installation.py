@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleethook.cluster.registration.webhook_configurations import find_conditions
 from fleethook.engines.overrider.subject.announcements import ANNOUNCED_ANNOTATION, Announcement, read_announcements
-from fleethook.engines.overrider.subject.workload_match_conditions import SelectedSubjects, SubjectName, read_conditions
+from fleethook.engines.overrider.subject.match_condition_texts import SelectedSubjects, SubjectName, read_conditions
 from tests.e2e.cluster import Api, ControlPlane, free_port
 from tests.e2e.fleet import (
     ACCOUNT,

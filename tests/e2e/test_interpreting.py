@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.manifests.manifest_files import read_documents
 from tests.e2e.cluster import CRDS, Api, ControlPlane, RefusedError, is_established
 from tests.e2e.fleet import run_registered_server
 from tests.e2e.karmada_crds import install_karmada_crds

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.subject.announcements import Announcement
-from fleethook.engines.overrider.subject.workload_match_conditions import (
+from fleethook.engines.overrider.subject.match_condition_texts import (
     SelectedSubjects,
     SubjectName,
     list_selected,

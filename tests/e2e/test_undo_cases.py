@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.controller.workload_decision import detect_drift
+from fleethook.engines.overrider.controller.drift_and_action import detect_drift
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION
 from fleethook.model.admission import Response

@@ -15,7 +15,7 @@ from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
 from fleethook.engines.overrider.render.plan_selection import render_selected, select_plan
 from fleethook.engines.overrider.rules import trial_render
-from fleethook.engines.overrider.rules.overrider_validation import (
+from fleethook.engines.overrider.rules.binding_rules import (
     check_fit,
     check_overrider,
     check_rules,

@@ -14,8 +14,8 @@ from fleethook.admission.arguments_and_result import Denied
 from fleethook.admission.attribute_access import Members
 from fleethook.admission.decorators_and_files import mutate, validate
 from fleethook.admission.request_parameter import Request
+from fleethook.admission.rule_in_tests import Review, Rule
 from fleethook.admission.rule_scope_and_options import RuleError
 from fleethook.admission.store_parameter import Objects
-from fleethook.admission.tested_rule import Review, Rule
 
 __all__ = ["Denied", "Members", "Objects", "Request", "Review", "Rule", "RuleError", "mutate", "validate"]

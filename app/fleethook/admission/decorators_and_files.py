@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleethook.admission.arguments_and_result import Signature
+from fleethook.admission.rule_call_and_exceptions import Function
+from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.rule_scope_and_options import DEFAULT_TIMEOUT, RuleError, compile_cel, declare
-from fleethook.admission.served_rule import Function
-from fleethook.admission.tested_rule import Rule
 from fleethook.admission.typed_objects import PLAIN, Codec, find_codec
 from fleethook.cel.program import Program
 from fleethook.python_files import run_file

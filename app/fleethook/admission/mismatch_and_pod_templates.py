@@ -14,7 +14,7 @@ from fleethook.cel.program import Activation, Program
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector, read_labels
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.webhook_rules import EVERY
+from fleethook.model.rule_matching import EVERY
 
 
 def choose_resource(declaration: Declaration, document: Mapping[str, Any], subresource: str) -> str:

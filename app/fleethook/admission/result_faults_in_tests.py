@@ -15,7 +15,7 @@ from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text, e
 from fleethook.patch.pointer import escape
 from fleethook.patch.pointer import format_tokens as format_pointer
 from fleethook.workload_schema.defaults import set_defaults
-from fleethook.workload_schema.pod_rules import check_metadata
+from fleethook.workload_schema.struct_rules import check_metadata
 from fleethook.workload_schema.structural_schema import OWN_MEMBERS
 
 POD: Final = GroupKind("", "Pod")

@@ -35,7 +35,7 @@ from fleethook.cel.evaluation import (
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.strings import compile_pattern
 from fleethook.cel.parse.parser import parse
-from fleethook.cel.parse.syntax import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
+from fleethook.cel.parse.syntax_tree import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
 from fleethook.cel.plan.planner import ExpressionPlan, Planner
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, build_resolvers, can_parse
 from fleethook.model.json import JSON, JSONObject

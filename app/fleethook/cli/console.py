@@ -29,7 +29,7 @@ from fleethook.cli.options import (
 from fleethook.cli.output.text_output import flush, write
 from fleethook.cli.serve.uvicorn_server import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
-from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT
+from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT
 from fleethook.console.console_server import ConsoleOptions, run_console
 from fleethook.console.metrics_and_lease import MetricsTarget, check_target
 from fleethook.interpret.interpreter import LoadError

@@ -11,7 +11,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, raise_at_interrup
 from fleethook.cli.options import Output
 from fleethook.cli.output.findings_output import Case, print_junit
 from fleethook.cli.output.text_output import flush, styled, write, write_json, write_styled
-from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError
 from fleethook.fixture_format import Difference, FixtureError
 from fleethook.model.json import JSON
 

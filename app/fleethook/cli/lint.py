@@ -20,8 +20,8 @@ from fleethook.cli.output.findings_output import (
 )
 from fleethook.cli.output.text_output import write_error, write_json
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
-from fleethook.cluster.manifests.manifest_reader import check_objects, list_files, name_source
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.manifest_files import check_objects, list_files, name_source
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.engine import list_linting, load_reference
 
 

@@ -14,7 +14,7 @@ from fleethook.cli.inputs.objects_with_changes import InputObjects, SourceOption
 from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption, load_settings
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled
 from fleethook.cluster.kubernetes.watched_resources import KCP, WatchedResource
-from fleethook.cluster.manifests.manifest_reader import STANDARD_INPUT, name_source
+from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT, name_source
 from fleethook.engine import EngineStartError
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import counted

@@ -21,7 +21,7 @@ from fleethook.cli.output.findings_output import (
     write_annotations,
 )
 from fleethook.cli.output.text_output import Styled, styled, write, write_document, write_json, write_styled
-from fleethook.cluster.manifests.yaml_reader import ManifestError
+from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch import apply, diff, resolve_pointer
 

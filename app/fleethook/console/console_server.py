@@ -26,8 +26,8 @@ from fleethook.console.attention import FirstSeen
 from fleethook.console.context import ConsoleContext, engine_pages
 from fleethook.console.forms_and_guard import RequestGuard
 from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler, MetricsTarget
+from fleethook.console.page_frame import load_templates, render
 from fleethook.console.pages import overview, reviews, search
-from fleethook.console.rendering import load_templates, render
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.review_search_and_replay import ReviewReplay
 from fleethook.server.log import hide_cancelled_requests

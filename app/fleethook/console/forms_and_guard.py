@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fleethook.cluster.manifests.yaml_reader import ManifestError, Value, read_values
+from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError, Value, read_values
 from fleethook.model.json import JSON
 
 MAX_BODY_BYTES: Final = 4 << 20

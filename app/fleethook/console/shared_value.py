@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.context import ConsoleContext
-from fleethook.console.rendering import find_context
+from fleethook.console.page_frame import find_context
 from fleethook.work.threads_and_gc import Worker
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from prometheus_client.registry import Collector
 
 from fleethook.cluster.followed_objects import Cluster
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import Source, Store
 from fleethook.model.json import JSONObject
 from fleethook.server.health import Check

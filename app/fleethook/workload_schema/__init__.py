@@ -4,7 +4,7 @@ The package data is generated from a running kube-apiserver and from the Go type
 """
 
 from fleethook.workload_schema.json_schema import WorkloadFinding
-from fleethook.workload_schema.normalize import DecodedParts, decode_workload, normalize_workload
+from fleethook.workload_schema.stored_form_and_aliases import DecodedParts, decode_workload, normalize_workload
 from fleethook.workload_schema.workload_check import check_decoded, check_workload
 
 __all__ = [

@@ -12,8 +12,8 @@ from fleethook.model.formats.names_and_labels import compile_selector
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.workload_schema.defaults import find_default
 from fleethook.workload_schema.json_schema import FORMATS, Violation, shown_value
-from fleethook.workload_schema.pod_rules import Rule
 from fleethook.workload_schema.pool_value_marks import as_sample
+from fleethook.workload_schema.struct_rules import Rule
 
 _LISTS: Final = ("initContainers", "containers")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")

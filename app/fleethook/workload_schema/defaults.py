@@ -28,7 +28,7 @@ import msgspec
 
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, copy_json
-from fleethook.workload_schema.normalize import normalize_struct
+from fleethook.workload_schema.stored_form_and_aliases import normalize_struct
 
 _STRUCTS: Final = {
     "apps/v1 Deployment": "apps.v1.Deployment", "apps/v1 StatefulSet": "apps.v1.StatefulSet",

@@ -30,9 +30,9 @@ from fleethook.workload_schema.json_schema import (
     load_json_schema,
     shown_value,
 )
-from fleethook.workload_schema.normalize import decode_workload
-from fleethook.workload_schema.pod_rules import STRUCT_RULES, Rule
 from fleethook.workload_schema.pool_value_marks import as_sample
+from fleethook.workload_schema.stored_form_and_aliases import decode_workload
+from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
 
 
 class ExclusiveMembers(NamedTuple):
@@ -182,8 +182,8 @@ def find_violations(workload: JSONObject, kind: Kind) -> Iterator[WorkloadFindin
     """Yield the violations in a workload, outer structs first.
 
     Args:
-        workload: A result of `fleethook.workload_schema.normalize.decode_workload` without values of a wrong
-            type.
+        workload: A result of `fleethook.workload_schema.stored_form_and_aliases.decode_workload` without values of a
+            wrong type.
         kind: Its kind.
     """
     visit = _compile_visit(root_name(kind))

@@ -3,7 +3,7 @@
 import pytest
 
 from fleethook.cel.parse.parser import MAX_DEPTH, parse
-from fleethook.cel.parse.syntax import Call, Node, SourceErrors
+from fleethook.cel.parse.syntax_tree import Call, Node, SourceErrors
 
 
 def read(expression: str) -> tuple[Node | None, str]:

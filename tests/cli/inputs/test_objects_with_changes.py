@@ -14,7 +14,7 @@ from fleethook.cli.inputs.objects_with_changes import (
 )
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_SHARD
 from fleethook.cluster.kubernetes.watched_resources import CACHED, DEFINITIONS, DISPATCHING, RESOURCES
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import key_of
 from tests.builders import node_pool, yurt_app_set
 from tests.cli.conftest import WriteYAML

@@ -15,7 +15,7 @@ from fleethook.cli.output.findings_output import (
     print_junit,
     write_annotations,
 )
-from fleethook.cluster.manifests.yaml_reader import ManifestError
+from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML

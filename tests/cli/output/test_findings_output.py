@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fleethook.cli.output.findings_output import FindingRow, count_levels, print_text
-from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.manifests.manifest_files import read_documents
 from tests.builders import request, store_of, validate_overrider
 from tests.cli.commands import invoke
 from tests.serving import EXAMPLES

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.cluster.manifests.yaml_reader import FieldLines
+from fleethook.cluster.manifests.manifest_files import read_documents
+from fleethook.cluster.manifests.yaml_decoding_and_lines import FieldLines
 from tests.hypothesis_profiles import examples
 
 TEXT = """\

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from fleethook.cli.output.text_output import write_document
-from fleethook.cluster.manifests.yaml_reader import read_values
+from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.cluster.manifests.yaml_scalars import (
     PLAIN,
     NoAliasDumper,
@@ -15,7 +15,7 @@ from fleethook.cluster.manifests.yaml_scalars import (
     read_scalar,
     yaml_text,
 )
-from fleethook.console.rendering import dump_yaml
+from fleethook.console.page_frame import dump_yaml
 from fleethook.engines.interpret.pages.playground import write_yaml
 from fleethook.model.formats.text import is_inert
 from tests.conformance.test_kubectl_yaml import CASES, HEAD

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from fleethook.admission import mutate, validate
+from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.rule_scope_and_options import SYSTEM_NAMESPACES
-from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.python_rule_webhooks import (
     CONTROL_PLANE,
     build_rule_configurations,

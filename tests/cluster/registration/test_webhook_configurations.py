@@ -15,7 +15,7 @@ from fleethook.cluster.registration.webhook_configurations import (
     service_of,
     webhook_configurations,
 )
-from fleethook.engines.overrider.subject.workload_match_conditions import (
+from fleethook.engines.overrider.subject.match_condition_texts import (
     SelectedSubjects,
     SubjectName,
     list_selected,

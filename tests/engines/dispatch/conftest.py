@@ -8,7 +8,7 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
-from fleethook.engines.dispatch.live_and_replayed_dispatch import build_dispatcher
+from fleethook.engines.dispatch.namespaces_and_replay import build_dispatcher
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.work.threads_and_gc import run_work

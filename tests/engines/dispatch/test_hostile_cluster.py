@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.explain_reasons import explain
 from fleethook.engines.dispatch.schema_owner import resolve
-from fleethook.engines.dispatch.webhook_explanation import explain
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from tests.engines.dispatch.builders import in_cluster, logical_cluster, request_of, store_of, workspace
 from tests.engines.dispatch.worlds import CLUSTERS, RESOURCES, World, clusters, reviews, worlds

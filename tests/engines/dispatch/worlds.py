@@ -10,13 +10,13 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
-from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.version_conversion import ObjectConverter
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.webhook_rules import RuleAttributes
+from fleethook.model.rule_matching import RuleAttributes
 from fleethook.outbound.webhook_client import HookClient
 from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import (

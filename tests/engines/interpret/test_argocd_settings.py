@@ -1,8 +1,8 @@
 import pytest
 import yaml
 
-from fleethook.cluster.manifests.manifest_reader import read_manifest
-from fleethook.cluster.manifests.yaml_reader import FieldLines
+from fleethook.cluster.manifests.manifest_files import read_manifest
+from fleethook.cluster.manifests.yaml_decoding_and_lines import FieldLines
 from fleethook.engines.interpret.argocd_settings import Checks, ScriptPlace, read_checks
 
 

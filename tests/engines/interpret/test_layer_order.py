@@ -7,7 +7,7 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.layer_order import assemble_chain
-from fleethook.engines.interpret.lua.customization_layer_and_admission import Customizations
+from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer

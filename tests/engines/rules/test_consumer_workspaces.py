@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from fleethook.admission.tested_rule import build_request
+from fleethook.admission.rule_in_tests import build_request
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_objects import Cluster, Followed
 from fleethook.cluster.registration.consumer_webhooks import CONFIGURATIONS

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission.decorators_and_files import load_rules
-from fleethook.admission.tested_rule import Rule
+from fleethook.admission.rule_in_tests import Rule
 from fleethook.engines.rules.rule_fixtures import RuleFixtureResult, read_rule_fixtures, run_rule_fixture
 from fleethook.fixture_format import Difference, FixtureError
 from tests.engines.rules.test_rules_server import RULES

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fleethook.admission import Denied, validate
+from fleethook.admission.rule_in_tests import build_request
 from fleethook.admission.store_parameter import find_among
-from fleethook.admission.tested_rule import build_request
 from fleethook.engines.rules.rule_runner import MAX_OF_WORKSPACE, MAX_WAITING, THREADS, RuleRunner
 from fleethook.model.admission import AdmissionRequest, Response
 from tests.waiting import until

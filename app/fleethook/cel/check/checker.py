@@ -30,7 +30,7 @@ from fleethook.cel.check.types import (
     read_functions,
     unwrap_optional,
 )
-from fleethook.cel.parse.syntax import (
+from fleethook.cel.parse.syntax_tree import (
     Call,
     Comprehension,
     Ident,

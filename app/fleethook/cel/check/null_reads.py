@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cel.parse.parser import parse
-from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Node, Select, SourceErrors
-from fleethook.cel.parse.syntax import Literal as Constant
+from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Node, Select, SourceErrors
+from fleethook.cel.parse.syntax_tree import Literal as Constant
 
 NULLS: Final[Mapping[str, tuple[str, ...]]] = {
     "CONNECT": ("oldObject",), "CREATE": ("oldObject",), "DELETE": ("object",), "UPDATE": (),

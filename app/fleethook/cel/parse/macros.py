@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fleethook.cel.parse.syntax import (
+from fleethook.cel.parse.syntax_tree import (
     Call,
     Comprehension,
     Ident,

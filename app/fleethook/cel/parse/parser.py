@@ -8,7 +8,7 @@ import re
 from typing import Final, NamedTuple
 
 from fleethook.cel.parse.macros import MACROS, MacroError
-from fleethook.cel.parse.syntax import (
+from fleethook.cel.parse.syntax_tree import (
     LITERAL_READERS,
     Call,
     Ident,

@@ -19,7 +19,7 @@ from fleethook.cel.evaluation import (
 )
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.strings import compile_pattern
-from fleethook.cel.parse.syntax import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
+from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 from fleethook.cel.plan.attributes import (
     Attribute,
     ConditionalAttribute,

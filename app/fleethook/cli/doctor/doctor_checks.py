@@ -15,7 +15,7 @@ from fleethook.model.formats.names_and_labels import compile_selector
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.webhook_rules import RuleAttributes, matches_rule, read_rules
+from fleethook.model.rule_matching import RuleAttributes, matches_rule, read_rules
 from fleethook.settings import Settings
 
 Level = Literal["error", "warning", "unknown", "note", "ok"]

@@ -28,7 +28,7 @@ from fleethook.engine import Probe, enabled_engines, load_reference
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
-from fleethook.model.webhook_rules import EVERY
+from fleethook.model.rule_matching import EVERY
 from fleethook.outbound.webhook_client import CallError, HookClient
 from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
 

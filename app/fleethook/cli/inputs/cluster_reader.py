@@ -19,7 +19,7 @@ from fleethook.cluster.kubernetes.list_pages_and_watch_events import (
     is_required,
 )
 from fleethook.cluster.kubernetes.watched_resources import CACHED, WORKSPACES, WatchedResource
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.model.json import JSONObject, as_object
 
 _MAX_CLUSTERS: Final = 5

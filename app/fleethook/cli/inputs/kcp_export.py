@@ -34,7 +34,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     VALIDATING_CONFIGURATIONS,
     WatchedResource,
 )
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import key_of
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject

@@ -7,7 +7,7 @@ from typing import NoReturn
 from fleethook.cli.exit_codes import UNREADABLE
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.text_output import write_error
-from fleethook.cluster.manifests.manifest_reader import (
+from fleethook.cluster.manifests.manifest_files import (
     RULES,
     Manifest,
     decode_text,
@@ -20,8 +20,8 @@ from fleethook.cluster.manifests.manifest_reader import (
     read_manifest,
     read_python,
 )
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError, Value
-from fleethook.cluster.manifests.yaml_reader import read_values as parse_values
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError, Value
+from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values as parse_values
 from fleethook.model.json import JSON
 
 

@@ -26,8 +26,8 @@ from fleethook.cluster.kubernetes.watched_resources import (
     LOGICAL_CLUSTERS,
     WatchedResource,
 )
-from fleethook.cluster.manifests.manifest_reader import name_source
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.manifest_files import name_source
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.store import Index, ObjectKey, Store, key_of
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import DEFINITION, GroupKind
@@ -140,7 +140,7 @@ def warn_about(documents: Sequence[Document], kinds: Collection[GroupKind], *, s
     With ``strict``, they are errors, and the command exits.
     """
     from fleethook.api_schema import read_definitions  # noqa: PLC0415 - most commands need no schemas
-    from fleethook.cluster.manifests.manifest_reader import check_objects  # noqa: PLC0415 - as above
+    from fleethook.cluster.manifests.manifest_files import check_objects  # noqa: PLC0415 - as above
 
     definitions = read_definitions(document.object for document in documents)
     names = {kind.kind for kind in kinds}

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from fleethook.cli.output.text_output import styled, write, write_document, write_error, write_styled
-from fleethook.cluster.manifests.yaml_reader import ManifestError
+from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError
 from fleethook.model.formats.text import escape
 
 

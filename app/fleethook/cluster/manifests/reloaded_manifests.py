@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from watchfiles import awatch
 
 from fleethook.api_schema import read_definitions
-from fleethook.cluster.manifests.manifest_reader import (
+from fleethook.cluster.manifests.manifest_files import (
     RULES,
     STANDARD_INPUT,
     ObjectFinding,
@@ -32,7 +32,7 @@ from fleethook.cluster.manifests.manifest_reader import (
     read_manifest,
     read_python,
 )
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.stale_objects import PartState
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.gvk import DEFINITION
@@ -106,7 +106,7 @@ class ManifestSource:
         Args:
             paths: Files and directories.
             store: The store.
-            exclude: Patterns of files to leave out (`fleethook.cluster.manifests.manifest_reader.is_excluded`).
+            exclude: Patterns of files to leave out (`fleethook.cluster.manifests.manifest_files.is_excluded`).
             rescan_ms: Milliseconds between two comparisons, which find changes that the watch has missed.
         """
         self._rescan_ms: Final = rescan_ms

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fleethook.admission.mismatch_and_pod_templates import list_targets
+from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.rule_scope_and_options import Declaration, list_named_namespaces
-from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.cluster.registration.webhook_configurations import (
     MUTATING,
@@ -24,7 +24,7 @@ from fleethook.cluster.registration.webhook_configurations import (
 )
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
-from fleethook.model.webhook_rules import EVERY
+from fleethook.model.rule_matching import EVERY
 
 SUFFIX: Final = ".rules.fleethook.io"
 """The end of the name of each webhook: kube-apiserver wants at least three labels."""

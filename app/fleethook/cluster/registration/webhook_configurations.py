@@ -118,7 +118,7 @@ class OwnWebhook(NamedTuple):
     further: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """Further groups with their version and resources."""
     gets_selected: bool = False
-    """Whether the leader adds rules and conditions: `fleethook.engines.overrider.subject.workload_match_conditions`.
+    """Whether the leader adds rules and conditions: `fleethook.engines.overrider.subject.match_condition_texts`.
 
     Installers register such webhooks without rules, so kube-apiserver sends nothing until the leader has listed the
     subjects. An installation whose replicas never become ready refuses no workload.

@@ -26,7 +26,7 @@ from fleethook.console.attention import (
     list_source_lines,
 )
 from fleethook.console.context import ConsoleContext, engine_pages
-from fleethook.console.rendering import Context, find_context, render
+from fleethook.console.page_frame import Context, find_context, render
 from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

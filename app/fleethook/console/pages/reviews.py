@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, Hit, engine_pages, list_addresses
 from fleethook.console.forms_and_guard import FormFields
-from fleethook.console.rendering import SAME, Context, render
+from fleethook.console.page_frame import SAME, Context, render
 from fleethook.console.reviews.review_index import (
     VERDICTS,
     Indexed,

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from fleethook.app import Fleethook
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
-from fleethook.console.rendering import take_page
+from fleethook.console.page_frame import take_page
 from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 from fleethook.recordings.recording_format import RecordEntry
 from fleethook.recordings.replay.review_replay import (

@@ -13,12 +13,12 @@ from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.registration.paths import CLUSTER_EXPLAIN, CLUSTER_MUTATE, CLUSTER_VALIDATE, OBSERVE
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.live_and_replayed_dispatch import answer_from_records, build_dispatcher
+from fleethook.engines.dispatch.explain_reasons import Explanation
+from fleethook.engines.dispatch.namespaces_and_replay import answer_from_records, build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
 from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
-from fleethook.engines.dispatch.webhook_explanation import Explanation
 from fleethook.fair_limits import CallLimit
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response

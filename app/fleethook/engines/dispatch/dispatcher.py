@@ -10,13 +10,10 @@ import msgspec
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
-from fleethook.engines.dispatch.call.phases import MutatingPhase, run_validating_phase
+from fleethook.engines.dispatch.call.phases_and_warnings import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.call.review_and_response import Patcher
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
-from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, build_attributes, read_claimed_cluster
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
-from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
-from fleethook.engines.dispatch.match.should_call import (
+from fleethook.engines.dispatch.match.call_filters import (
     CallWebhook,
     NamespaceLabels,
     ReadNamespace,
@@ -26,6 +23,9 @@ from fleethook.engines.dispatch.match.should_call import (
     is_exempt,
     needs_namespace,
 )
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
+from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
+from fleethook.engines.dispatch.match.request_attributes import Attributes, build_attributes, read_claimed_cluster
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
@@ -92,7 +92,7 @@ class Dispatcher:
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown
                 (`fleethook.engines.dispatch.schema_owner`), and report only the first denial.
-            sends_as_kcp: As for `fleethook.engines.dispatch.match.attributes_and_rules.build_attributes`.
+            sends_as_kcp: As for `fleethook.engines.dispatch.match.request_attributes.build_attributes`.
             traces: Return the calls that an answer depended on.
         """
         self._traces: Final = traces

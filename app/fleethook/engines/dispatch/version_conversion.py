@@ -16,8 +16,8 @@ from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.dispatcher import MatchedRequest
-from fleethook.engines.dispatch.match.attributes_and_rules import annotate_cluster
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition
+from fleethook.engines.dispatch.match.request_attributes import annotate_cluster
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import find_endpoint
 from fleethook.model.formats.names_and_labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind, parse_api_version

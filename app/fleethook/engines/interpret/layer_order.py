@@ -13,7 +13,7 @@ from fleethook.engines.interpret.interpreter_chain import (
     ignore_call,
 )
 from fleethook.engines.interpret.lua.bundle import BundleLayer
-from fleethook.engines.interpret.lua.customization_layer_and_admission import Customizations, LuaLayer
+from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.interpret.interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode

@@ -50,7 +50,7 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for overriders, their subjects and workloads, in their order in a configuration."""
     from fleethook.cluster.registration import paths
     from fleethook.cluster.registration.webhook_configurations import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
-    from fleethook.engines.overrider.subject.workload_match_conditions import OWNED
+    from fleethook.engines.overrider.subject.match_condition_texts import OWNED
     from fleethook.model.json import JSONObject
     from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
 

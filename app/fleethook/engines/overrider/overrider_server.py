@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.followed_objects import Cluster, Followed
 from fleethook.cluster.kubernetes.watched_resources import MUTATING_CONFIGURATIONS, RESOURCES, SURROUNDINGS
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.registration.paths import (
     MUTATE_DEPLOYMENT,
     MUTATE_OVERRIDER,
@@ -29,7 +29,7 @@ from fleethook.engines.overrider.admission.overrider_admission import (
     validate_overrider,
     validate_subject,
 )
-from fleethook.engines.overrider.admission.read_your_writes import (
+from fleethook.engines.overrider.admission.reads_and_waits import (
     CATCH_UP_SECONDS,
     FreshReads,
     LiveSource,

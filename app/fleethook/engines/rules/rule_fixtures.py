@@ -7,7 +7,7 @@ The answer must equal the members of ``output``.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
-from fleethook.admission.tested_rule import Review, Rule, Surroundings, ask_in_order, build_request, find_surroundings
+from fleethook.admission.rule_in_tests import Review, Rule, Surroundings, ask_in_order, build_request, find_surroundings
 from fleethook.fixture_format import (
     DOCUMENT,
     Difference,

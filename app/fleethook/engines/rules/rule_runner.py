@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch
-from fleethook.admission.served_rule import Decided, run_at_once
+from fleethook.admission.rule_call_and_exceptions import Decided, run_at_once
+from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.store_parameter import Lookup
-from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.registration.python_rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER
 from fleethook.engines.rules.consumer_workspaces import Consumers, list_stable, make_consumer_route
 from fleethook.fair_limits import CallLimit

@@ -10,8 +10,8 @@ from typing import Final, NoReturn
 from prometheus_client.registry import Collector
 
 from fleethook.admission.decorators_and_files import load_rules
+from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.rule_scope_and_options import RuleError
-from fleethook.admission.tested_rule import Rule
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from fleethook.engines.crds.archive.crd_content_and_limits import Content, Tree, YAMLBudget, read_object
+from fleethook.engines.crds.archive.names_content_limits import Content, Tree, YAMLBudget, read_object
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.tarballs import crd, patch
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.crd_content_and_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.names_content_limits import LIMITS, ArchiveLimits
 from fleethook.engines.crds.archive.tarball_unpacking import FileDigest, TarballManifest, _inflate, unpack, verify
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, members, pack, release, small, tar

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.archive.crd_content_and_limits import (
+from fleethook.engines.crds.archive.names_content_limits import (
     LIMITS,
     ArchiveLimits,
     YAMLBudget,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.cli.trial_report import REDACTED, Trial
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_objects, try_webhooks
 from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest

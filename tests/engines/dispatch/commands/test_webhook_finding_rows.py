@@ -1,7 +1,7 @@
 from typing import Any
 
 from fleethook.cli.output.findings_output import FindingRow
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.engines.dispatch.commands.webhook_finding_rows import lint_webhooks
 from tests.builders import overrider
 from tests.engines.dispatch.builders import configuration, store_of, webhook

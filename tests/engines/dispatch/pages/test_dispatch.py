@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.manifests.manifest_files import read_documents
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.console_server import create_console

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.match.attributes_and_rules import EquivalentIndex, find_invocation
+from fleethook.engines.dispatch.match.request_attributes import EquivalentIndex, find_invocation
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import MAX_NAMES, MAX_WEBHOOKS, Configurations, WebhookIndex
-from fleethook.model.webhook_rules import RuleAttributes
+from fleethook.model.rule_matching import RuleAttributes
 from fleethook.work.threads_and_gc import Worker, begin
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.worlds import KIND, World, equivalents, hooks, resource, rule_attributes

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.manifest_files import read_documents
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import ChainError
 from fleethook.engines.interpret.pages.interpreter_matrix import (

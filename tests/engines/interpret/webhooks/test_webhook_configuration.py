@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.cluster.manifests.yaml_reader import read_values
+from fleethook.cluster.manifests.manifest_files import read_documents
+from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fleethook.cli.output.findings_output import FindingRow
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.engines.overrider.commands.overrider_finding_rows import lint_overriders
 from tests.builders import container, entry, image, overrider, patch, pod_template, pool, store_of, yurt_app_set
 from tests.cli.commands import invoke

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
+from fleethook.cluster.manifests.manifest_files import read_documents
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.pages.matrix import CellState, MatrixQuery, find_cell
 from fleethook.engines.overrider.pages.matrix_cells import OverriderService, PoolDiff, ShownCell, compare_with_template
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.preview import CellKey, cells, preview
+from fleethook.engines.overrider.rollout.pool_preview import CellKey, cells, preview
 from fleethook.model.json import JSONObject
 from fleethook.work.threads_and_gc import Worker
 from tests.builders import NEW_IMAGE, pool, workload, yurt_app_set

@@ -14,7 +14,7 @@ import yaml
 
 from fleethook.app import list_indexes
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import AttentionLine
 from fleethook.console.console_server import create_console

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import MAX_FILLED, FilledPlans, PlanCache, PoolPlan, SubjectPlans
-from fleethook.engines.overrider.plan.shared_plan import LongCompilation
+from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
 from fleethook.engines.overrider.render.template_delta import Assign, ObjectDelta
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, tweaks_of
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
@@ -32,7 +32,7 @@ from tests.builders import (
     yurt_app_daemon,
     yurt_app_set,
 )
-from tests.engines.overrider.plan.test_shared_plan import share
+from tests.engines.overrider.plan.test_plans_shared_by_pools import share
 from tests.engines.overrider.worlds import EXAMPLES, OVERRIDERS, SPEC, SUBJECTS
 
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, event, given, reject, settings
 
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection, PoolSelector
-from fleethook.engines.overrider.entries.entry_steps import RenderError, compile_steps, run_traced
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError, compile_steps, run_traced
 from fleethook.engines.overrider.plan.plan import kind_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.preview import (
+from fleethook.engines.overrider.rollout.pool_preview import (
     FieldChange,
     PoolWorkload,
     Preview,
@@ -23,7 +23,7 @@ from fleethook.engines.overrider.rollout.preview import (
     count_changes,
     preview,
 )
-from fleethook.engines.overrider.rules.overrider_validation import check_overrider
+from fleethook.engines.overrider.rules.binding_rules import check_overrider
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.patch import format_pointer, parse_pointer
 from fleethook.workload_schema import decode_workload

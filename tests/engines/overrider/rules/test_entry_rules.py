@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.entry_selection import sample_names
-from fleethook.engines.overrider.entries.entry_steps import ITEMS
+from fleethook.engines.overrider.entries.steps_and_limits import ITEMS
 from fleethook.engines.overrider.rules.entry_rules import check_image, check_patch, image_problem, misspelled_token
-from fleethook.engines.overrider.rules.overrider_schema_rules import check_overrider
+from fleethook.engines.overrider.rules.schema_and_selector_rules import check_overrider
 from tests.builders import entry, image, overrider, patch
 from tests.hypothesis_profiles import examples
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import read_documents
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.manifest_files import read_documents
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.engines.overrider.rules.findings_in_files import (
     ManifestFinding,
     ManifestReport,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.rules.missing_pools import (
     check_pools,

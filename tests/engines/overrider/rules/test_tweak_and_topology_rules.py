@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.rules.subject_template_rules import check_workloads
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import check_combined_tweaks

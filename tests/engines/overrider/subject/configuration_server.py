@@ -17,14 +17,14 @@ from fleethook.engines.overrider.subject.announcements import (
     Announcer,
     read_announcements,
 )
-from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient, ConditionWriter
-from fleethook.engines.overrider.subject.workload_match_conditions import (
+from fleethook.engines.overrider.subject.match_condition_texts import (
     SelectedSubjects,
     SubjectName,
     list_selected,
     read_conditions,
     select_workloads,
 )
+from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient, ConditionWriter
 from fleethook.patch import apply
 from tests.apiserver_rules import conflict, not_found, parse_path
 

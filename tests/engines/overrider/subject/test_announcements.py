@@ -11,7 +11,7 @@ from fleethook.engines.overrider.subject.announcements import (
     read_announcements,
     write_announcements,
 )
-from fleethook.engines.overrider.subject.workload_match_conditions import (
+from fleethook.engines.overrider.subject.match_condition_texts import (
     SelectedSubjects,
     SubjectName,
 )

@@ -13,7 +13,7 @@ from fleethook.engines.overrider.subject.bound_subjects import (
     lists_without_leader,
     runs_selection,
 )
-from fleethook.engines.overrider.subject.workload_match_conditions import SubjectName
+from fleethook.engines.overrider.subject.match_condition_texts import SubjectName
 from fleethook.settings import Settings
 from tests.builders import API, entry, overrider, store_of, yurt_app_set
 

@@ -12,13 +12,13 @@ from fleethook.cluster.followed_objects import run_in_background
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.subject.announcements import Announcement
 from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, call_on_change
-from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient
-from fleethook.engines.overrider.subject.workload_match_conditions import (
+from fleethook.engines.overrider.subject.match_condition_texts import (
     SelectedSubjects,
     SubjectName,
     list_selected,
     select_workloads,
 )
+from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient
 from tests.builders import entry, overrider
 from tests.engines.overrider.subject.configuration_server import (
     DEMO,

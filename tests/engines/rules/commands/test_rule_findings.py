@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cluster.manifests.manifest_reader import read_python
+from fleethook.cluster.manifests.manifest_files import read_python
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rule_findings import CODES, lint_rules
 

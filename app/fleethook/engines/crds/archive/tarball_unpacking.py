@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from fleethook.engines.crds.archive.crd_content_and_limits import (
+from fleethook.engines.crds.archive.names_content_limits import (
     LIMITS,
     TOP,
     ArchiveLimits,

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.engines.crds.archive.crd_content_and_limits import ArchiveLimits
+from fleethook.engines.crds.archive.names_content_limits import ArchiveLimits
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 

@@ -21,7 +21,7 @@ import msgspec
 import platformdirs
 
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.crd_content_and_limits import LIMITS, ArchiveLimits
+from fleethook.engines.crds.archive.names_content_limits import LIMITS, ArchiveLimits
 from fleethook.engines.crds.cache.cache_entry import (
     RECORD,
     TARBALL,

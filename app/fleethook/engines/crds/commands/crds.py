@@ -14,8 +14,8 @@ from fleethook.cli.output.text_output import show_download, write_document, writ
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.engine import CommandSpec
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.crd_content_and_limits import TarballManifest, Tree, describe
-from fleethook.engines.crds.archive.crd_patches import (
+from fleethook.engines.crds.archive.names_content_limits import TarballManifest, Tree, describe
+from fleethook.engines.crds.archive.patches_and_ca import (
     build_patches,
     build_values,
     find_foreign_webhooks,

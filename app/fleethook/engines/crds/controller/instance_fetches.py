@@ -193,7 +193,7 @@ class SingleFlight(Generic[T]):
 
 READING: Final = 2
 """Tarballs in memory, and threads that verify them; namespaces take turns. The limits of
-`fleethook.engines.crds.archive.crd_content_and_limits` bound the work for one: 120 MiB and 2 s of CPU time."""
+`fleethook.engines.crds.archive.names_content_limits` bound the work for one: 120 MiB and 2 s of CPU time."""
 
 
 class Fetcher:

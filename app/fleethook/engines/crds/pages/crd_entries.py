@@ -6,7 +6,7 @@ These functions read disks and archives, so they run in a thread. The limits of 
 from typing import Final, NamedTuple
 
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.crd_content_and_limits import TarballManifest
+from fleethook.engines.crds.archive.names_content_limits import TarballManifest
 from fleethook.engines.crds.cache.cache_entry import ListedEntry, State, translate_os_errors
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact

@@ -15,7 +15,7 @@ from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
 from fleethook.console.attention import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
-from fleethook.console.rendering import Context, find_context, render
+from fleethook.console.page_frame import Context, find_context, render
 from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.instance.instance_validation import is_chosen_by_version

@@ -21,7 +21,7 @@ from fleethook.engines.dispatch.call.review_and_response import (
     parse_response,
 )
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal, timed_out, too_many_requests
-from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
+from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.formats.names_and_labels import is_dns1123_subdomain, label_key_problem

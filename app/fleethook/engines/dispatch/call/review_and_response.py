@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from fleethook.engines.dispatch.dispatch_errors import RejectedError, internal
-from fleethook.engines.dispatch.match.attributes_and_rules import Attributes, WebhookInvocation
 from fleethook.engines.dispatch.match.equivalent_resources import is_builtin
+from fleethook.engines.dispatch.match.request_attributes import Attributes, WebhookInvocation
 from fleethook.model.admission import API_VERSIONS, KIND, Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes

@@ -22,7 +22,13 @@ from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, read_schema, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
+from fleethook.engines.dispatch.explain_reasons import (
+    ExplainedWebhook,
+    Explanation,
+    explain_input,
+    name_cluster,
+)
+from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,
@@ -33,12 +39,6 @@ from fleethook.engines.dispatch.request_from_manifest import (
     make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import INDEXES
-from fleethook.engines.dispatch.webhook_explanation import (
-    ExplainedWebhook,
-    Explanation,
-    explain_input,
-    name_cluster,
-)
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object
 

@@ -20,22 +20,22 @@ from fleethook.cluster.kubernetes.watched_resources import (
     WatchedResource,
     decode_object,
 )
-from fleethook.cluster.manifests.manifest_reader import name_source
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.manifest_files import name_source
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, check_patched
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.match.attributes_and_rules import Attributes
+from fleethook.engines.dispatch.match.call_filters import CallDecider, RequestContext
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     find_definition,
     find_equivalents,
     is_namespaced,
 )
-from fleethook.engines.dispatch.match.rest_mapping import ResourceName, parse_resource
-from fleethook.engines.dispatch.match.should_call import CallDecider, RequestContext
+from fleethook.engines.dispatch.match.kind_plurals import ResourceName, parse_resource
+from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest, find_problem, is_review
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES
@@ -54,7 +54,7 @@ from fleethook.model.kcp import (
     cluster_of,
     is_cluster,
 )
-from fleethook.model.webhook_rules import EVERY
+from fleethook.model.rule_matching import EVERY
 from fleethook.patch import PatchError
 from fleethook.work.threads_and_gc import run_work
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from fleethook.cli.inputs.objects_with_changes import SourceOptions, select_dispatching
 from fleethook.cli.output.findings_output import FindingRow
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import Store, key_of
 
 _LINTED: Final = frozenset(resource.group_kind for resource in select_dispatching(kcp=True))

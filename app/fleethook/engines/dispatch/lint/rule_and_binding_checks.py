@@ -13,7 +13,7 @@ from fleethook.engines.dispatch.lint.configuration_validation import (
     configuration_problems,
     configuration_warnings,
 )
-from fleethook.engines.dispatch.lint.webhook_checks import call_findings, condition_errors
+from fleethook.engines.dispatch.lint.lockout_and_condition_checks import call_findings, condition_errors
 from fleethook.engines.dispatch.match.equivalent_resources import (
     find_equivalents,
     is_namespaced,
@@ -38,7 +38,7 @@ from fleethook.engines.dispatch.webhooks.webhook_index import explain_excess
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, list_objects, list_texts
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, is_system
-from fleethook.model.webhook_rules import EVERY, RuleWithOperations
+from fleethook.model.rule_matching import EVERY, RuleWithOperations
 
 # kcp serves its own types in each cluster. Their schemas are not in manifests.
 _KCP: Final = ".kcp.io"

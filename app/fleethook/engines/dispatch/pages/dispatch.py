@@ -18,13 +18,13 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, FindingCount, LintFinding, list_object_lines
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.forms_and_guard import FormError, FormFieldError, FormFields
-from fleethook.console.rendering import Context, find_context, render
+from fleethook.console.page_frame import Context, find_context, render
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.lint.configuration_validation import WebhookFinding
 from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
-from fleethook.engines.dispatch.live_and_replayed_dispatch import build_offline_dispatcher
-from fleethook.engines.dispatch.match.should_call import NAMESPACE
+from fleethook.engines.dispatch.match.call_filters import NAMESPACE
+from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.pages.explain_form import (
     RequestForm,
     VerdictTree,

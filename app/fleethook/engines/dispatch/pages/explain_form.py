@@ -8,9 +8,10 @@ import msgspec
 
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView
 from fleethook.console.forms_and_guard import FormFieldError, read_document
-from fleethook.console.rendering import dump_yaml
+from fleethook.console.page_frame import dump_yaml
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.explain_reasons import Explanation, explain_input
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,
@@ -21,7 +22,6 @@ from fleethook.engines.dispatch.request_from_manifest import (
     make_input_request,
 )
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
-from fleethook.engines.dispatch.webhook_explanation import Explanation, explain_input
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.kcp import cluster_of, is_cluster

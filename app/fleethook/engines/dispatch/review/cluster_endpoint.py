@@ -17,10 +17,10 @@ from fleethook.engines.dispatch.call.call_trace import note_refusal
 from fleethook.engines.dispatch.call.deadline_and_audit import Deadline, find_budget
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, too_many_requests
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
+from fleethook.engines.dispatch.explain_reasons import explain
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
 from fleethook.engines.dispatch.schema_owner import resolve_cluster
-from fleethook.engines.dispatch.webhook_explanation import explain
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from fleethook.fair_limits import CallLimit, LimitError, client_of
 from fleethook.model.admission import AdmissionRequest, Response, errored

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
-from fleethook.model.webhook_rules import RuleWithOperations, read_rules
+from fleethook.model.rule_matching import RuleWithOperations, read_rules
 from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
 
 GROUP: Final = "admissionregistration.k8s.io"

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.dispatch.match.attributes_and_rules import EquivalentIndex, WebhookInvocation, find_invocation
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.request_attributes import EquivalentIndex, WebhookInvocation, find_invocation
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import (
     PHASES,
     Phase,
@@ -20,7 +20,7 @@ from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import
 )
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import ABSENT, JSONObject, count_values
-from fleethook.model.webhook_rules import EVERY, RuleAttributes
+from fleethook.model.rule_matching import EVERY, RuleAttributes
 from fleethook.work.threads_and_gc import Work, Worker
 
 MAX_WEBHOOKS: Final = 1_000

@@ -28,7 +28,7 @@ from fleethook.cli.options import (
     YamlOutputOption,
 )
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
-from fleethook.cluster.manifests.manifest_reader import RULES
+from fleethook.cluster.manifests.manifest_files import RULES
 from fleethook.cluster.manifests.yaml_scalars import yaml_text
 from fleethook.engines.interpret.commands.interpret_convert_files import convert
 from fleethook.engines.interpret.commands.interpret_inputs import (

@@ -14,8 +14,8 @@ from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output, YamlOutputOption
 from fleethook.cli.output.findings_output import count_levels
 from fleethook.cli.output.text_output import flush, write, write_document, write_error, write_json
-from fleethook.cluster.manifests.manifest_reader import decode_text, is_directory, list_files, name_source, read_file
-from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError, read_values
+from fleethook.cluster.manifests.manifest_files import decode_text, is_directory, list_files, name_source, read_file
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks

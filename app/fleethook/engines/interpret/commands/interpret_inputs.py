@@ -13,15 +13,15 @@ from fleethook.cli.inputs.manifests import find_unused, read_manifests
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.kubernetes.watched_resources import INTERPRETING, karmada_config
-from fleethook.cluster.manifests.manifest_reader import is_directory, list_files, load_interpreters
-from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
+from fleethook.cluster.manifests.manifest_files import is_directory, list_files, load_interpreters
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, Explained
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.layer_order import assemble_chain
-from fleethook.engines.interpret.lua.customization_layer_and_admission import Customizations, has_scripts, read_object
-from fleethook.engines.interpret.lua.customization_rules import describe_object
+from fleethook.engines.interpret.lua.rules_and_configmap import describe_object
+from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, has_scripts, read_object
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.engines.interpret.webhooks.webhook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND

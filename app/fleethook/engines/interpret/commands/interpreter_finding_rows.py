@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from fleethook.cli.inputs.objects_with_changes import SourceOptions
 from fleethook.cli.output.findings_output import FindingRow
-from fleethook.cluster.manifests.yaml_reader import Document, FieldLines
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines
 from fleethook.cluster.store import Store, key_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
@@ -64,15 +64,15 @@ def _find_mistakes(
         earlier: Objects with the same target. Admission refuses a customization with a rule that one of them has.
         runner: Runs scripts.
     """
-    from fleethook.engines.interpret.lua.customization_layer_and_admission import (  # noqa: PLC0415 - as above
+    from fleethook.engines.interpret.lua.rules_and_configmap import (  # noqa: PLC0415 - it needs Lua
+        list_findings,
+        list_unportable,
+    )
+    from fleethook.engines.interpret.lua.script_layer_and_admission import (  # noqa: PLC0415 - as above
         find_conflicts,
         has_scripts,
         list_problems,
         read_object,
-    )
-    from fleethook.engines.interpret.lua.customization_rules import (  # noqa: PLC0415 - it needs Lua
-        list_findings,
-        list_unportable,
     )
     from fleethook.engines.interpret.webhooks.webhook_configuration import (  # noqa: PLC0415 - it needs libraries for TLS
         CONFIGURATIONS,

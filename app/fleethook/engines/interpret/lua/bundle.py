@@ -22,13 +22,13 @@ from typing import Final, NamedTuple
 import msgspec
 import yaml
 
-from fleethook.cluster.manifests.yaml_reader import read_values
+from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.cluster.store import StoreView
 from fleethook.engines.interpret.conventions.conventional_kinds import ConventionalKind
 from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, read_fixtures
-from fleethook.engines.interpret.lua.customization_layer_and_admission import LuaLayer, Rules, index_rules
-from fleethook.engines.interpret.lua.customization_rules import CustomizationRule, read_customization
+from fleethook.engines.interpret.lua.rules_and_configmap import CustomizationRule, read_customization
+from fleethook.engines.interpret.lua.script_layer_and_admission import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Answer, Question

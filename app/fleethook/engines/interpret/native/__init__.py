@@ -7,7 +7,7 @@ PersistentVolumeClaim is ``health.persistent_volume_claim``.
 from collections.abc import Mapping
 from typing import Final
 
-from fleethook.engines.interpret.native import aggregate, dependencies, health, replicas, retain, status
+from fleethook.engines.interpret.native import aggregate, dependencies, health, replicas, retain_and_prune, status
 from fleethook.interpret.interpreter import Function
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
@@ -33,7 +33,7 @@ _WORKLOAD: Final[_Rules] = {
 NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     GroupVersionKind("apps", "v1", "Deployment"): {
         **_WORKLOAD,
-        Operation.RETAIN: retain.deployment,
+        Operation.RETAIN: retain_and_prune.deployment,
         Operation.HEALTH: health.deployment,
         Operation.STATUS: status.workload(*_REPLICAS, "unavailableReplicas", "observedGeneration"),
         Operation.AGGREGATE_STATUS: aggregate.workload(*_REPLICAS, "unavailableReplicas"),
@@ -67,7 +67,7 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     GroupVersionKind("batch", "v1", "Job"): {
         Operation.REPLICA: replicas.job,
         Operation.REVISE_REPLICA: replicas.set_member("spec", "parallelism"),
-        Operation.RETAIN: retain.job,
+        Operation.RETAIN: retain_and_prune.job,
         Operation.STATUS: status.selected("active", "succeeded", "failed", "conditions", "startTime", "completionTime"),
         Operation.AGGREGATE_STATUS: aggregate.job,
         Operation.HEALTH: health.job,
@@ -80,29 +80,29 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     },
     GroupVersionKind("", "v1", "Pod"): {
         Operation.REPLICA: replicas.pod,
-        Operation.RETAIN: retain.pod,
+        Operation.RETAIN: retain_and_prune.pod,
         Operation.AGGREGATE_STATUS: aggregate.pod,
         Operation.HEALTH: health.pod,
         Operation.DEPENDENCY: dependencies.pod,
     },
     GroupVersionKind("", "v1", "Service"): {
-        Operation.RETAIN: retain.service,
+        Operation.RETAIN: retain_and_prune.service,
         Operation.STATUS: status.service,
         Operation.AGGREGATE_STATUS: aggregate.service,
         Operation.HEALTH: health.service,
     },
-    GroupVersionKind("", "v1", "ServiceAccount"): {Operation.RETAIN: retain.service_account},
+    GroupVersionKind("", "v1", "ServiceAccount"): {Operation.RETAIN: retain_and_prune.service_account},
     GroupVersionKind("", "v1", "PersistentVolumeClaim"): {
-        Operation.RETAIN: retain.persistent_volume_claim,
+        Operation.RETAIN: retain_and_prune.persistent_volume_claim,
         Operation.AGGREGATE_STATUS: aggregate.persistent_volume_claim,
         Operation.HEALTH: health.persistent_volume_claim,
     },
     GroupVersionKind("", "v1", "PersistentVolume"): {
-        Operation.RETAIN: retain.persistent_volume,
+        Operation.RETAIN: retain_and_prune.persistent_volume,
         Operation.AGGREGATE_STATUS: aggregate.persistent_volume,
         Operation.DEPENDENCY: dependencies.persistent_volume,
     },
-    GroupVersionKind("", "v1", "Secret"): {Operation.RETAIN: retain.secret},
+    GroupVersionKind("", "v1", "Secret"): {Operation.RETAIN: retain_and_prune.secret},
     GroupVersionKind("networking.k8s.io", "v1", "Ingress"): {
         Operation.AGGREGATE_STATUS: aggregate.ingress,
         Operation.HEALTH: health.ingress,
@@ -122,7 +122,7 @@ NATIVE: Final[Mapping[GroupVersionKind, _Rules]] = {
     },
 }
 
-_ANY: Final[_Rules] = {Operation.STATUS: status.whole, Operation.PRUNE: retain.prune}
+_ANY: Final[_Rules] = {Operation.STATUS: status.whole, Operation.PRUNE: retain_and_prune.prune}
 
 
 def find_native(kind: GroupVersionKind, operation: Operation) -> Function | None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Store, StoreView
-from fleethook.console.rendering import take_page
+from fleethook.console.page_frame import take_page
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.layer_order import assemble_chain
-from fleethook.engines.interpret.lua.customization_layer_and_admission import Customizations, Refused
-from fleethook.engines.interpret.lua.customization_rules import FUNCTIONS, describe_object, read_target
+from fleethook.engines.interpret.lua.rules_and_configmap import FUNCTIONS, describe_object, read_target
+from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, Refused
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.pages.playground import playground_url
 from fleethook.engines.interpret.webhooks.webhook_configuration import (

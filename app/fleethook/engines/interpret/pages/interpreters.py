@@ -16,7 +16,7 @@ from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
 from fleethook.console.forms_and_guard import FormFields
-from fleethook.console.rendering import Context, find_context, render
+from fleethook.console.page_frame import Context, find_context, render
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.pages.interpreter_matrix import (

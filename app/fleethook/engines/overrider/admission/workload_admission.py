@@ -11,9 +11,9 @@ import msgspec
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.workload_edits import keep_replicas, keeps_spec, warn_about_replaced_edits
-from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.shared_plan import LongCompilation
+from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
 from fleethook.engines.overrider.render.plan_selection import (
     RenderTarget,
     SelectedPlan,

@@ -8,7 +8,7 @@ import msgspec
 
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
-from fleethook.engines.overrider.render.member_differences import find_differences
+from fleethook.engines.overrider.render.list_differences import find_differences
 from fleethook.engines.overrider.render.plan_selection import Rendering
 from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
 from fleethook.model.admission import AdmissionRequest

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from fleethook.cli.inputs.objects_with_changes import SourceOptions
 from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cli.output.text_output import write_error
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
+from fleethook.engines.overrider.rules.binding_rules import pools_to_check
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents, locate_findings
-from fleethook.engines.overrider.rules.overrider_validation import pools_to_check
 from fleethook.engines.overrider.subject.subject_members import Subject, find_subject
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER

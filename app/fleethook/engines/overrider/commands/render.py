@@ -25,15 +25,15 @@ from fleethook.cli.output.text_output import (
     write_styled,
 )
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.manifests.yaml_scalars import yaml_text
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.commands.overrider_finding_rows import make_overrider_row
-from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.render.member_differences import Identity, describe_identity, index_elements
+from fleethook.engines.overrider.render.list_differences import Identity, describe_identity, index_elements
 from fleethook.engines.overrider.render.template_delta import schema_at
-from fleethook.engines.overrider.rollout.preview import (
+from fleethook.engines.overrider.rollout.pool_preview import (
     CellKey,
     FieldChange,
     PoolChange,

@@ -28,7 +28,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     WatchedResource,
 )
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, render
 from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTATION, LastRender, read_last_render
@@ -46,7 +46,7 @@ _AT_ONCE: Final = 10
 
 
 # OpenYurt 1.4 writes a time into the same annotation; this text is only in ours
-# (`fleethook.engines.overrider.admission.read_your_writes`).
+# (`fleethook.engines.overrider.admission.reads_and_waits`).
 _OWN_TRIGGER: Final = "overrider@"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.conditions_and_events import Condition, Status
-from fleethook.engines.overrider.controller.workload_decision import Action, Decision
+from fleethook.engines.overrider.controller.drift_and_action import Action, Decision
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject

@@ -30,8 +30,7 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.overrider.admission.read_your_writes import read_overriders
-from fleethook.engines.overrider.controller.converge import Converger, ConvergeResult
+from fleethook.engines.overrider.admission.reads_and_waits import read_overriders
 from fleethook.engines.overrider.controller.event_handlers import EventHandlers, InputKinds
 from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
 from fleethook.engines.overrider.controller.openyurt_nudges import OWNER_SECONDS, OwnerWaits
@@ -44,6 +43,7 @@ from fleethook.engines.overrider.controller.overrider_conditions import (
     unrendered,
 )
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter
+from fleethook.engines.overrider.controller.subject_convergence import Converger, ConvergeResult
 from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
 from fleethook.engines.overrider.controller.workload_writes_and_retries import (

@@ -10,7 +10,7 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView
-from fleethook.engines.overrider.controller.workload_decision import Drift, KnownDrift, Unstored, detect_drift
+from fleethook.engines.overrider.controller.drift_and_action import Drift, KnownDrift, Unstored, detect_drift
 from fleethook.engines.overrider.controller.workload_writes_and_retries import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import (

@@ -9,11 +9,11 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, intern_text
-from fleethook.console.rendering import Paging, paginate
-from fleethook.engines.overrider.controller.workload_decision import detect_drift
-from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.console.page_frame import Paging, paginate
+from fleethook.engines.overrider.controller.drift_and_action import detect_drift
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.preview import CellKey, PoolWorkload, count_changes
+from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload, count_changes
 from fleethook.engines.overrider.rollout.workload_effect import compare
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_members import Subject, pools_of_subject, workload_kinds

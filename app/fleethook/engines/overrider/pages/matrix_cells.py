@@ -15,8 +15,8 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
-from fleethook.console.rendering import YamlLine, list_lines
-from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.console.page_frame import YamlLine, list_lines
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.pages.matrix import (
     CellState,
     MatrixPage,
@@ -33,7 +33,7 @@ from fleethook.engines.overrider.pages.matrix import (
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.template_delta import name_tokens
-from fleethook.engines.overrider.rollout.preview import CellKey
+from fleethook.engines.overrider.rollout.pool_preview import CellKey
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, PartialObject, Store, key_of
 from fleethook.console.attention import (
     Attention,
@@ -27,8 +27,8 @@ from fleethook.console.attention import (
     read_since,
 )
 from fleethook.console.context import ConsoleContext, ConsolePage, Hit, Section, has_kinds
+from fleethook.console.page_frame import Context, find_context, list_lines, render
 from fleethook.console.pages.reviews import review_url
-from fleethook.console.rendering import Context, find_context, list_lines, render
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.overrider.pages.matrix import (

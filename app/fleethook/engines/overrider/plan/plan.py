@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.entries.entry_steps import (
+from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
+from fleethook.engines.overrider.entries.steps_and_limits import (
     REPLICAS,
     Remark,
     RenderError,
@@ -21,7 +22,6 @@ from fleethook.engines.overrider.entries.entry_steps import (
     run_traced,
     warn_about_unknown_containers,
 )
-from fleethook.engines.overrider.entries.patch_paths import find_reserved_keys, protected_change
 from fleethook.engines.overrider.render.overlay import overlay
 from fleethook.engines.overrider.render.template_delta import (
     Assign,

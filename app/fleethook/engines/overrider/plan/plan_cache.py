@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.entries.entry_steps import RenderError
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation, PlanCompiler, SharedPlan
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch
-from fleethook.engines.overrider.plan.shared_plan import LongCompilation, PlanCompiler, SharedPlan
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.subject.subject_members import same_input
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from fleethook.engines.overrider.render.member_differences import Identity, index_elements, merge_elements
+from fleethook.engines.overrider.render.list_differences import Identity, index_elements, merge_elements
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.workload_schema.defaults import find_default, find_pull_policy

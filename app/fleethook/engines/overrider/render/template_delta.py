@@ -8,7 +8,7 @@ at any index, and does not change the elements of users and other webhooks. It i
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.render.member_differences import (
+from fleethook.engines.overrider.render.list_differences import (
     CONTAINER_LISTS,
     Identity,
     describe_identity,

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.render.member_differences import Identity, identify, index_elements, is_shared
+from fleethook.engines.overrider.render.list_differences import Identity, identify, index_elements, is_shared
 from fleethook.engines.overrider.render.overlay import covers
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.render.member_differences import MemberDifference, find_differences, fingerprint
+from fleethook.engines.overrider.render.list_differences import MemberDifference, find_differences, fingerprint
 from fleethook.engines.overrider.subject.subject_members import is_v1beta1, templates_of
 from fleethook.engines.overrider.template.pool_template_and_placement import tolerate
 from fleethook.model.gvk import GroupKind
@@ -32,7 +32,7 @@ from fleethook.model.openyurt import (
 )
 from fleethook.workload_schema.defaults import find_default, parse_place, set_defaults
 from fleethook.workload_schema.go_structs import Kind, print_workload
-from fleethook.workload_schema.normalize import encode_workload, normalize_struct
+from fleethook.workload_schema.stored_form_and_aliases import encode_workload, normalize_struct
 
 _KINDS: Final[Mapping[Kind, str]] = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
 _SELECTOR: Final = "meta.v1.LabelSelector"

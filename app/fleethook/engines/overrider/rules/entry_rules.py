@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from fleethook.engines.overrider.entries.entry_steps import ITEMS, LEAVABLE_FIELD
 from fleethook.engines.overrider.entries.patch_paths import protected_pointer
+from fleethook.engines.overrider.entries.steps_and_limits import ITEMS, LEAVABLE_FIELD
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.model.json import JSON
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.rules.entry_rules import (
     misspelled_tokens,
 )
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.overrider_schema_rules import check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.schema_and_selector_rules import check_selector, is_empty_selector
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import (
     TWEAKS,
     check_pool_patches,

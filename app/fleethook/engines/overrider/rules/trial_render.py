@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from fleethook.engines.overrider.entries.entry_steps import (
+from fleethook.engines.overrider.entries.steps_and_limits import (
     REPLICAS,
     Remark,
     RenderError,
@@ -13,7 +13,7 @@ from fleethook.engines.overrider.entries.entry_steps import (
 )
 from fleethook.engines.overrider.plan.plan import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
-from fleethook.engines.overrider.plan.shared_plan import SharedPlan
+from fleethook.engines.overrider.plan.plans_shared_by_pools import SharedPlan
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import compare_with_topology
 from fleethook.engines.overrider.subject.subject_members import Subject, templates_of, workload_kinds

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, sample_names
-from fleethook.engines.overrider.entries.entry_steps import LIMITS, Remark
+from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, Remark
 from fleethook.engines.overrider.plan.plan import BarePlan, compile_bare, kind_of
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
-from fleethook.engines.overrider.render.member_differences import CONTAINER_LISTS, find_differences
+from fleethook.engines.overrider.render.list_differences import CONTAINER_LISTS, find_differences
 from fleethook.engines.overrider.rules.entry_rules import (
     OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
@@ -26,7 +26,7 @@ from fleethook.engines.overrider.rules.entry_rules import (
     replicas_problem,
 )
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.overrider_schema_rules import SELECTOR, check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.schema_and_selector_rules import SELECTOR, check_selector, is_empty_selector
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     SetSelections,

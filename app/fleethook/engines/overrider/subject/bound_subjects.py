@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
+from fleethook.engines.overrider.subject.match_condition_texts import SubjectName
 from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
-from fleethook.engines.overrider.subject.workload_match_conditions import SubjectName
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER

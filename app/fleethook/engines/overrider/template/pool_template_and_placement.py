@@ -14,8 +14,8 @@ from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import POOL_NAME_LABEL
 from fleethook.patch import strategic_merge
-from fleethook.workload_schema.normalize import decode_workload
 from fleethook.workload_schema.pool_value_marks import POOL_MARK, REPLICAS_MARK, mark_name
+from fleethook.workload_schema.stored_form_and_aliases import decode_workload
 
 # kube-apiserver refuses updates of these fields (ValidateDeploymentUpdate, ValidateStatefulSetUpdate in
 # pkg/apis/apps/validation), except replicas. Users and autoscalers set the replicas of an existing workload, unless an

@@ -5,13 +5,13 @@ from typing import Final
 
 from fleethook.cli.inputs.objects_with_changes import SourceOptions
 from fleethook.cli.output.findings_output import FindingRow
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import Store, key_of
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.webhook_rules import EVERY, RuleWithOperations, read_rules
+from fleethook.model.rule_matching import EVERY, RuleWithOperations, read_rules
 
 CODES: Final[Mapping[str, str]] = {
     "immutable-members": "A mutating rule gets updates of a kind whose stored objects have immutable members.",

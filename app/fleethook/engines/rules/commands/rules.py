@@ -9,8 +9,8 @@ import yaml
 
 from fleethook.admission.decorators_and_files import load_rules, unite_rules
 from fleethook.admission.mismatch_and_pod_templates import list_targets
+from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.rule_scope_and_options import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
-from fleethook.admission.tested_rule import Rule
 from fleethook.cli.command_line import Argument, CommandGroup
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.fixture_results import (
@@ -37,8 +37,8 @@ from fleethook.cli.options import (
 )
 from fleethook.cli.output.text_output import write, write_document, write_error, write_json
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
-from fleethook.cluster.manifests.manifest_reader import describe_rules, make_load_error
-from fleethook.cluster.manifests.yaml_reader import Document, ManifestError
+from fleethook.cluster.manifests.manifest_files import describe_rules, make_load_error
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.registration.consumer_webhooks import build_export
 from fleethook.cluster.registration.python_rule_webhooks import CONTROL_PLANE, name_resources
 from fleethook.cluster.store import Store
@@ -48,7 +48,7 @@ from fleethook.fixture_format import is_fixture
 from fleethook.model.formats.names_and_labels import is_dns1123_label
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, is_built_in
 from fleethook.model.json import JSONObject
-from fleethook.model.webhook_rules import EVERY
+from fleethook.model.rule_matching import EVERY
 
 
 def export(

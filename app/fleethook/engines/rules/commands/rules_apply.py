@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fleethook.admission.decorators_and_files import load_rules
 from fleethook.admission.mismatch_and_pod_templates import list_targets
+from fleethook.admission.rule_in_tests import Rule, Surroundings, find_resource
 from fleethook.admission.rule_scope_and_options import RuleError, is_control_plane
 from fleethook.admission.store_parameter import find_among
-from fleethook.admission.tested_rule import Rule, Surroundings, find_resource
 from fleethook.api_schema import read_definitions
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import fail
@@ -38,14 +38,14 @@ from fleethook.cluster.kubernetes.watched_resources import (
     api_path,
     decode_object,
 )
-from fleethook.cluster.manifests.yaml_reader import Document, FieldLines, ManifestError
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError
 from fleethook.cluster.registration.consumer_webhooks import Consumer, describe_state, judge_bindings
-from fleethook.engines.rules.commands.rule_trials import RuleTrials, selects_by_labels
+from fleethook.engines.rules.commands.trial_outcomes_and_notes import RuleTrials, selects_by_labels
 from fleethook.model.formats.names_and_labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.kcp import cluster_of
-from fleethook.model.webhook_rules import EVERY
+from fleethook.model.rule_matching import EVERY
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection
@@ -114,7 +114,7 @@ def _read_settings(rules: Iterable[Rule], config: Path | None) -> Mapping[str, A
 def _apply_to_files(trials: RuleTrials, files: Sequence[Path], namespace: str, reading: InputOptions) -> None:
     """Ask the rules about the objects of files."""
     from fleethook.engines.dispatch.match.equivalent_resources import is_namespaced  # noqa: PLC0415 - only for files
-    from fleethook.engines.dispatch.match.rest_mapping import map_kind  # noqa: PLC0415 - as above
+    from fleethook.engines.dispatch.match.kind_plurals import map_kind  # noqa: PLC0415 - as above
     from fleethook.engines.dispatch.schema_owner import INDEXES  # noqa: PLC0415 - as above
 
     read = read_manifests(files, reading, select=_generates_name)

@@ -12,15 +12,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.manifests.yaml_reader import Document
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.registration.consumer_webhooks import is_ours, judge_bindings
 from fleethook.cluster.registration.paths import RULES, find_rule_path
 from fleethook.cluster.registration.python_rule_webhooks import DESCRIPTION_ANNOTATION, describe_requests
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention import Attention, AttentionLine
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
+from fleethook.console.page_frame import Context, find_context, render
 from fleethook.console.pages.overview import find_stopped
-from fleethook.console.rendering import Context, find_context, render
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.model.kcp import API_BINDING
 

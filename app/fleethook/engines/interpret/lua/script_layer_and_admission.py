@@ -1,0 +1,336 @@
+"""Customizations: the last valid version of each in the store, the layer of their scripts, and their admission."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
+from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
+from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
+from fleethook.engines.interpret.lua.lua_machine import LuaError
+from fleethook.engines.interpret.lua.rules_and_configmap import (
+    CustomizationRule,
+    ParsedRules,
+    describe_object,
+    list_findings,
+    read_config_map,
+    read_customization,
+)
+from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
+from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems
+from fleethook.interpret.interpreter import Answer, Question
+from fleethook.interpret.typed_members import InterpretError
+from fleethook.model import admission
+from fleethook.model.admission import AdmissionRequest, Response, not_for_review
+from fleethook.model.formats.field_errors import FieldError
+from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.model.json import JSON, JSONObject
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
+from fleethook.server.reviews.records_and_traces import AskedCall
+
+Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[CustomizationRule, ...]]
+
+
+def index_rules(rules: Iterable[CustomizationRule]) -> Rules:
+    """Return the first rule for each kind and operation; all rules for dependencies, because the layer unites them."""
+    found: dict[tuple[GroupVersionKind, Operation], tuple[CustomizationRule, ...]] = {}
+    for rule in rules:
+        key = rule.kind, rule.function.operation
+        if key not in found:
+            found[key] = (rule,)
+        elif rule.function.operation is Operation.DEPENDENCY:
+            found[key] += (rule,)
+    return found
+
+
+class LuaLayer:
+    """Finds the scripts for a kind and operation, and runs them."""
+
+    def __init__(
+        self, name: str, rules: Callable[[], Rules], runner: Runner, *, observe: Observe = ignore_call
+    ) -> None:
+        """Prepare.
+
+        Args:
+            name: The name of the layer in explanations.
+            rules: Returns the current rules.
+            runner: Runs the scripts.
+            observe: Called after each call.
+        """
+        self.name: Final = name
+        self._rules: Final = rules
+        self._runner: Final = runner
+        self._observe: Final = observe
+
+    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
+        """Return the kinds and operations that have scripts."""
+        return self._rules()
+
+    def find(self, question: Question) -> Handler | None:
+        """Return the script for a kind and operation."""
+        rules = self._rules().get((question.kind, question.operation))
+        if rules is None:
+            return None
+        hook = ", ".join(rule.source for rule in rules)
+        answer = partial(self._unite_dependencies, rules) if len(rules) > 1 else partial(self._ask, rules[0])
+        place = ", ".join(rule.location for rule in rules)
+        return Handler(hook, answer, describe=partial(_describe_scripts, rules), place=place)
+
+    def _ask(self, rule: CustomizationRule, question: Question) -> Answer | Awaitable[Answer]:
+        started = time.perf_counter()
+        try:
+            returned = self._runner.run(_make_call(rule, question), at_once=not question.large)
+            if isinstance(returned, list):
+                answer = _make_answer(rule, question, returned)
+                self._observe(rule.source, "answered", time.perf_counter() - started)
+                return answer
+        except InterpretError as error:
+            self._observe(rule.source, _name_outcome(error), time.perf_counter() - started)
+            raise
+        return self._await_answer(rule, question, returned, started=started)
+
+    async def _await_answer(
+        self, rule: CustomizationRule, question: Question, returned: Awaitable[list[JSON]], *, started: float
+    ) -> Answer:
+        outcome = "failed"  # Also of a call that is cancelled.
+        try:
+            answer = _make_answer(rule, question, await returned)
+            outcome = "answered"
+        except InterpretError as error:
+            outcome = _name_outcome(error)
+            raise
+        finally:
+            self._observe(rule.source, outcome, time.perf_counter() - started)
+        return answer
+
+    async def _unite_dependencies(self, rules: tuple[CustomizationRule, ...], question: Question) -> Answer:
+        """Return the dependencies that all scripts list."""
+        dependencies = []
+        for rule in rules:
+            answer = self._ask(rule, question)
+            if not isinstance(answer, Answer):
+                answer = await answer
+            dependencies += answer.dependencies or []
+        return Answer(dependencies=dependencies)
+
+
+def _name_outcome(error: InterpretError) -> str:
+    return error.kind if isinstance(error, LuaError) else "failed"
+
+
+def _describe_scripts(rules: tuple[CustomizationRule, ...]) -> AskedCall:
+    source = ", ".join(rule.source for rule in rules)
+    return AskedCall("script", rules[0].function.name, "", source, digest=",".join(rule.digest for rule in rules))
+
+
+def _make_call(rule: CustomizationRule, question: Question) -> ScriptCall:
+    documents: list[JSON] = [question.object]
+    numbers: list[int] = []
+    if question.operation is Operation.RETAIN:
+        documents.append(question.observed or {})
+    elif question.operation is Operation.AGGREGATE_STATUS:
+        documents.append(None if question.items is None else list(question.items))
+    elif question.operation is Operation.REVISE_REPLICA:
+        numbers.append(question.replicas)
+    function = rule.function
+    # Only patches refer to the documents. Karmada omits all empty values from other answers.
+    references = (question.object, question.observed) if question.operation in PATCHING else ()
+    return ScriptCall(rule.program, function.name, documents, numbers, function.results, rule.with_globals, references)
+
+
+def _make_answer(rule: CustomizationRule, question: Question, returned: list[JSON]) -> Answer:
+    operation, name = question.operation, f"{rule.location}: {rule.function.name}"
+    first: Any = returned[0]
+    if operation is Operation.REPLICA:
+        if isinstance(first, bool) or not isinstance(first, int | float):
+            raise InterpretError(f"{name} returned {describe_type(first)}, expected a number", code=500)
+        requirements = None if returned[1] is None else expect_object(returned[1], f"{name}, second,") or None
+        # Karmada truncates fractions, and scripts that divide rely on it.
+        return Answer(replicas=int(first), requirements=requirements)
+    if operation is Operation.HEALTH:
+        if not isinstance(first, bool):
+            raise InterpretError(f"{name} returned {describe_type(first)}, expected true or false", code=500)
+        return Answer(healthy=first)
+    if operation is Operation.STATUS:
+        return Answer(status=expect_object(first, name))
+    if operation is Operation.COMPONENT:
+        return Answer(components=expect_list(first, name))
+    if operation is Operation.DEPENDENCY:
+        return Answer(dependencies=expect_list(first, name))
+    return Answer(object=expect_object(first, name))
+
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Refused(NamedTuple):
+    """An invalid object; an earlier version of it may be in use."""
+
+    document: JSONObject
+    problems: tuple[FieldError, ...]
+    in_use: bool
+    """Whether an earlier version is in use."""
+
+    @property
+    def text(self) -> str:
+        """The message for logs and readiness."""
+        used = "invalid, its last valid version stays in use" if self.in_use else "invalid, not used"
+        found = "; ".join(f"{problem.field}: {problem.text}" for problem in self.problems)
+        return f"{describe_object(self.document)}: {used}: {found}"
+
+
+class Customizations:
+    """The customizations of users: ResourceInterpreterCustomizations and the ConfigMap ``karmada-config``.
+
+    Attributes:
+        store: The store that has them.
+    """
+
+    def __init__(self, store: Store, *, namespace: str) -> None:
+        """Follow the store.
+
+        Args:
+            store: ResourceInterpreterCustomizations and ConfigMaps.
+            namespace: The namespace of ``karmada-config``.
+        """
+        self.store: Final = store
+        self._namespaces: Final = ("", namespace)
+        self._good: Final[dict[ObjectKey, list[CustomizationRule]]] = {}
+        self._refused: Final[dict[ObjectKey, Refused]] = {}
+        self._rules: Rules | None = None
+        store.subscribe(self._update)
+
+    def _update(self, key: ObjectKey, _before: Stored | None, after: JSONObject | None) -> None:
+        if key.cluster or not self._has_rules(key):
+            return
+        if after is None:
+            self._good.pop(key, None)
+            self._refused.pop(key, None)
+            self._rules = None
+            return
+        parsed_rules = read_object(after)
+        if parsed_rules.problems:
+            self._refuse(key, after, parsed_rules)
+            return
+        self._good[key] = parsed_rules.rules
+        self._rules = None
+        self._refused.pop(key, None)
+
+    def _has_rules(self, key: ObjectKey) -> bool:
+        if key.group_kind == CUSTOMIZATION:
+            return True
+        return key.group_kind == CONFIG_MAP and key.name == CONFIG_MAP_NAME and key.namespace in self._namespaces
+
+    def _refuse(self, key: ObjectKey, document: JSONObject, found: ParsedRules) -> None:
+        refused = Refused(document, tuple(found.problems), key in self._good)
+        self._refused[key] = refused
+        _log.error("customization refused: %s", refused.text)
+
+    def rules(self) -> Rules:
+        """Return the rules by kind and operation. Customizations come first, by name, then the ConfigMap."""
+        if self._rules is None:
+            ordered = sorted(self._good.items(), key=lambda item: (item[0].group_kind == CONFIG_MAP, item[0].name))
+            self._rules = index_rules(rule for _, rules in ordered for rule in rules)
+        return self._rules
+
+    def refused(self) -> Iterator[Refused]:
+        """Yield the objects that are refused now."""
+        yield from self._refused.values()
+
+    def counts(self) -> tuple[int, int]:
+        """Return the number of scripts in use and the number of refused objects."""
+        return sum(map(len, self._good.values())), len(self._refused)
+
+
+def has_scripts(document: JSONObject) -> bool:
+    """Return whether an object is a customization or the ConfigMap ``karmada-config``."""
+    key = key_of(document)
+    return key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME)
+
+
+def read_object(document: JSONObject) -> ParsedRules:
+    """Return the rules of a customization or of ``karmada-config``, and its problems."""
+    is_customization = key_of(document).group_kind == CUSTOMIZATION
+    return read_customization(document) if is_customization else read_config_map(document)
+
+
+def list_problems(parsed: ParsedRules, runner: Runner) -> Iterator[FieldError]:
+    """Yield the problems of an object with scripts, and those of the top levels of its scripts, which run."""
+    yield from parsed.problems
+    for rule in parsed.rules:
+        name = rule.function.name
+        try:
+            functions = runner.try_at_once(rule.program)
+        except LuaError as error:
+            yield FieldError(rule.place, f"its top level fails: {error}")
+        else:
+            if name not in functions:
+                yield FieldError(rule.place, f"there is no function {name} after its top level has run")
+
+
+def validate_scripts(
+    request: AdmissionRequest, *, store: StoreView, runner: Runner, namespace: str
+) -> Response | Callable[[], Response]:
+    """Answer the review of an object with scripts, with all of its problems.
+
+    Suspicious code is a warning. Every ConfigMap except ``karmada-config`` is admitted without reading it.
+
+    Args:
+        request: The review.
+        store: The other customizations.
+        runner: Compiles the scripts.
+        namespace: The namespace of ``karmada-config``.
+    """
+    refusal = _skip_other_objects(request, namespace)
+    if refusal is not None:
+        return refusal
+    document: JSONObject = request.object
+    metadata = document["metadata"]
+    group_kind = GroupKind(request.kind.group, request.kind.kind)
+    completed = {
+        **document,
+        "apiVersion": f"{group_kind.group}/v1alpha1" if group_kind.group else "v1",
+        "kind": group_kind.kind,
+        "metadata": {**metadata, "name": metadata.get("name") or request.name},
+    }
+    others = list(store.each("", CUSTOMIZATION)) if group_kind == CUSTOMIZATION else []
+    return partial(_judge_scripts, completed, others, runner)
+
+
+def _judge_scripts(document: JSONObject, others: Iterable[JSONObject], runner: Runner) -> Response:
+    """Return the answer to the review of an object with scripts. It compiles them, and reads nothing that changes."""
+    parsed_rules = read_object(document)
+    problems = [*list_problems(parsed_rules, runner), *find_conflicts(document, parsed_rules, others)]
+    warnings = [f"{rule.place}: {text}" for rule in parsed_rules.rules for text in list_findings(rule)]
+    return refuse_problems(problems, warnings=warnings)
+
+
+def _skip_other_objects(request: AdmissionRequest, namespace: str) -> Response | None:
+    """Return the answer for an object that has no scripts or cannot be reviewed, None for other objects."""
+    answer = not_for_review(request, (CONFIG_MAP, CUSTOMIZATION))
+    if answer is not None or request.kind.kind != CONFIG_MAP.kind:
+        return answer
+    metadata = request.object["metadata"]
+    place = metadata.get("namespace") or request.namespace, metadata.get("name") or request.name
+    return None if place == (namespace, CONFIG_MAP_NAME) else admission.allowed()
+
+
+def find_conflicts(document: JSONObject, parsed: ParsedRules, others: Iterable[JSONObject]) -> Iterator[FieldError]:
+    """Yield the rules that another customization also has, except dependencies, because the layer unites these."""
+    key = key_of(document)
+    mine: dict[tuple[GroupVersionKind, Operation], CustomizationRule] = {
+        (rule.kind, rule.function.operation): rule
+        for rule in parsed.rules
+        if rule.function.operation is not Operation.DEPENDENCY
+    }
+    for other in others:
+        if key_of(other) == key:
+            continue
+        for rule in read_object(other).rules:
+            same = mine.get((rule.kind, rule.function.operation))
+            if same is not None:
+                operation, existing = rule.function.operation, describe_object(other)
+                text = f"conflicting with InterpreterOperation({operation}) of existing {existing}"
+                yield FieldError(same.place, text)

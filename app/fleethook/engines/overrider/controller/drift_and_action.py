@@ -1,0 +1,300 @@
+"""Decides about one workload: the next step of the controller, and the reason for it.
+
+The controller acts on the decision, status and events report it, the pages show it, and `diff` predicts its effect. All
+functions are pure: the objects in the store, and the facts that the controller knows, decide.
+"""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from fleethook.cluster.store import PartialObject, StoreView
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
+from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.render.list_differences import MemberDifference, find_differences, fingerprint
+from fleethook.engines.overrider.render.plan_selection import NOTHING_TO_RENDER, Rendering, RenderTarget, render
+from fleethook.engines.overrider.render.undo_and_annotations import TWEAKS_ANNOTATION, LastRender, read_last_render
+from fleethook.engines.overrider.render.workload_patch_and_replicas import compute_patch
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, pool_of
+from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
+from fleethook.model.formats.text import list_names
+from fleethook.model.json import JSONObject, as_object, list_objects
+from fleethook.patch import apply
+
+# A status names three. Pointers may be long.
+MAX_POINTERS: Final = 10
+
+
+class Unstored(NamedTuple):
+    """The values of one request that the apiserver did not store."""
+
+    identity: str
+    """The identity of the drift, which changes with the requested and with the stored values."""
+    lost: tuple[str, ...]
+    """Pointers of requested values that are missing: unknown members, or members that a webhook changes."""
+    insignificant: tuple[str, ...]
+    """Pointers of empty values and defaults."""
+
+
+def summarize_unstored(identity: str, differences: Sequence[MemberDifference]) -> Unstored:
+    """Summarize the differences that are left after a request."""
+    lost = [difference.pointer for difference in differences if not difference.insignificant]
+    rest = [member_difference.pointer for member_difference in differences if member_difference.insignificant]
+    return Unstored(identity, tuple(lost[:MAX_POINTERS]), tuple(rest[:MAX_POINTERS]))
+
+
+class Drift(NamedTuple):
+    """The differences between a stored workload and its rendered form."""
+
+    differences: tuple[MemberDifference, ...]
+    """The members that a render would change."""
+    error: str
+    """The reason why the workload cannot be rendered, ``""`` if it can be."""
+    operations: Sequence[JSONObject] = ()
+    """The JSON patch that renders the workload."""
+    scale: str = ""
+    """The client that has scaled a rendered workload, and the remedy; ``""`` if the replicas do not differ."""
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether the workload needs no write."""
+        return not self.differences and not self.error
+
+    @property
+    def identity(self) -> str:
+        """A text that identifies the drift: equal drifts have equal texts. ``""`` without drift."""
+        return self.error or (fingerprint(self.differences) if self.differences else "")
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """JSON pointers of the differences."""
+        return tuple(difference.pointer for difference in self.differences)
+
+
+NO_DRIFT: Final = Drift((), "")
+FORMER_TEMPLATE: Final = Drift((), "keeps its former template, because no controller writes the changed one")
+
+
+class Planned(NamedTuple):
+    """The plan for a workload, or the reason why it has none."""
+
+    plan: PoolPlan | None = None
+    """The plan; None if the workload cannot be rendered, or if no override applies to it."""
+    problem: str = ""
+    """The reason why the workload cannot be rendered, ``""`` if it can be."""
+    compilation: LongCompilation | None = None
+    """The compilation of the plan, if that would block the event loop."""
+
+
+def plan_workload(
+    workload: PartialObject,
+    binding: Binding,
+    overrider: JSONObject | None,
+    *,
+    kind: str,
+    store: StoreView,
+    plans: PlanCache,
+) -> Planned:
+    """Return the plan for a workload, or its compilation if that would block the event loop.
+
+    No override applies if the subject is gone, or has no valid template for the workload. Then the garbage collector or
+    the subject's controller removes the workload.
+    """
+    subject = store.get(*binding)
+    if subject is None:
+        return Planned()
+    pool, cluster = pool_of(workload), binding.cluster
+    try:
+        plan = plans.find(
+            binding.group_kind, subject, overrider, kind=kind, pool=pool, cluster=cluster, store=store,
+            kept_tweaks=str(workload.annotations.get(TWEAKS_ANNOTATION) or ""),
+        )  # fmt: skip
+        return Planned(compilation=plan) if isinstance(plan, LongCompilation) else Planned(plan)
+    except SubjectError:
+        return Planned()
+    except RenderError as error:
+        return Planned(problem=str(error))
+
+
+def render_stored(
+    workload: JSONObject, target: RenderTarget, *, last_render: LastRender | None, store: StoreView, plans: PlanCache
+) -> Rendering:
+    """Return the rendering of a stored workload, or of a write to it; arguments as of `render`.
+
+    Nothing is rendered if the owner is gone or invalid, because admission admits the workload unchanged then.
+
+    Raises:
+        RenderError: The overrider does not fit the workload.
+    """
+    try:
+        return render(workload, target, last_render=last_render, store=store, plans=plans)
+    except SubjectError:
+        return NOTHING_TO_RENDER
+
+
+def detect_drift(workload: JSONObject, *, kind: str, store: StoreView, plans: PlanCache) -> Drift:
+    """Return the drift of a stored workload.
+
+    Args:
+        workload: The complete workload, as the apiserver returns it.
+        kind: Deployment or StatefulSet.
+        store: Overriders, subjects and node pools.
+        plans: The plans that were compiled from them.
+    """
+    owner: Owner | None = find_owner(workload["metadata"])
+    if owner is None or workload["metadata"].get("deletionTimestamp"):
+        return NO_DRIFT
+    target = RenderTarget(kind, workload["metadata"].get("namespace") or "", owner, creating=False)
+    try:
+        rendering = render_stored(workload, target, last_render=read_last_render(workload), store=store, plans=plans)
+    except RenderError as error:
+        return Drift((), str(error))
+    if not rendering.operations:
+        return _find_former_template(workload, rendering)
+    differences = find_differences(workload, apply(workload, rendering.operations))
+    if not differences:
+        return _find_former_template(workload, rendering)
+    return Drift(differences, "", rendering.operations, _describe_scale(workload, differences, rendering))
+
+
+def _find_former_template(workload: JSONObject, rendering: Rendering) -> Drift:
+    """Return the drift of a workload with all overrides: the reason if its template is not that of its owner."""
+    if not rendering.keeps_template or rendering.plan is None:
+        return NO_DRIFT
+    laid = compute_patch(rendering.plan, workload, last_render=read_last_render(workload), creating=False)
+    differences = find_differences(workload, apply(workload, laid))
+    return FORMER_TEMPLATE if any(difference.address[0] == "spec" for difference in differences) else NO_DRIFT
+
+
+def _describe_scale(workload: JSONObject, differences: Sequence[MemberDifference], rendering: Rendering) -> str:
+    scale = next((difference for difference in differences if difference.address == ("spec", "replicas")), None)
+    last_render, plan = read_last_render(workload), rendering.plan
+    if scale is None or last_render is None or plan is None or last_render.digest != plan.digest:
+        return ""
+    source = plan.values.fill_text(plan.shared.plan.source_of(("spec", "replicas")))
+    scaler = _find_scaler(workload)
+    return (
+        f"{scaler} set {scale.stored} replicas, and YurtAppOverrider {rendering.overrider} sets {scale.requested} in "
+        f"{source}: to leave the number to {scaler}, write `leave: [replicas]` there instead"
+    )
+
+
+def _find_scaler(workload: JSONObject) -> str:
+    """Return the client that set the replicas last."""
+    fields = list_objects(workload["metadata"].get("managedFields"))
+    owners = [field for field in fields if "f:replicas" in as_object(as_object(field.get("fieldsV1")).get("f:spec"))]
+    last = max(owners, key=lambda one: str(one.get("time")), default={"manager": "another client"})
+    return f"{last.get('manager')} ({last['subresource']})" if last.get("subresource") else str(last.get("manager"))
+
+
+class Action(Enum):
+    """The next step of the controller for a workload."""
+
+    LEAVE = auto()
+    """Do nothing until an input or the workload changes."""
+    WAIT = auto()
+    """Wait until the controller of its owner has written the changed template."""
+    ACCEPT = auto()
+    """Remember the differences as values that the apiserver does not store."""
+    TOUCH = auto()
+    """Touch the workload, so that kube-apiserver calls the webhook."""
+    RETRY = auto()
+    """Touch the workload again after a pause."""
+
+
+class Decision(NamedTuple):
+    """The next step for a workload, with its reason."""
+
+    action: Action = Action.LEAVE
+    problem: str = ""
+    """The reason why the workload is not as its overrider requests, as a message; ``""`` if it is."""
+    lost: bool = False
+    """Whether the problem is that the apiserver does not store the requested values."""
+    notes: tuple[str, ...] = ()
+    """Pointers of empty values and defaults that the apiserver stores differently. These are no problem."""
+    undone_scale: str = ""
+    """`Drift.scale` of the drift that a touch has ended."""
+
+
+class KnownDrift(NamedTuple):
+    """The drift that the last comparison of a workload found; members as of `Drift`."""
+
+    identity: str
+    pointers: tuple[str, ...]
+    scale: str
+    error: str
+
+
+def decide(
+    binding: Binding, *, changed: bool, drift: KnownDrift | None, unstored: Unstored | None, waits: bool
+) -> Decision:
+    """Decide about a stored workload.
+
+    Args:
+        binding: The subject.
+        changed: Whether the hash in the workload's annotation differs from the hash of its plan.
+        drift: The drift of the last comparison.
+        unstored: The values that the apiserver is known not to store.
+        waits: Whether the controller of the subject shall write first.
+    """
+    if changed:
+        return _wait(binding) if waits else Decision(Action.TOUCH)
+    if drift is None:
+        return accept(unstored)
+    # After an error, a write cannot succeed until an input or the workload changes.
+    return Decision(problem=drift.error) if drift.error else Decision(Action.TOUCH)
+
+
+def decide_after_write(drift: Drift, *, rendered: bool) -> Decision:
+    """Decide about a workload that was touched.
+
+    Args:
+        drift: Its drift from its plan.
+        rendered: Whether the webhook was called for this write, and has rendered the plan. The apiserver then does not
+            store the values that still differ, and would not store them after another write.
+    """
+    if drift.error:
+        return Decision(problem=drift.error)
+    if drift.is_in_sync and rendered:
+        return Decision()
+    if rendered:
+        return accept(summarize_unstored(drift.identity, drift.differences))._replace(action=Action.ACCEPT)
+    return retry(drift.pointers, scale=drift.scale)
+
+
+def accept(unstored: Unstored | None) -> Decision:
+    """Return the decision about a workload for which the apiserver stores as much of the request as it ever will."""
+    if unstored is None:
+        return Decision()
+    problem = _describe_lost(unstored.lost) if unstored.lost else ""
+    return Decision(Action.LEAVE, problem, bool(unstored.lost), unstored.insignificant)
+
+
+def retry(pointers: Sequence[str], *, scale: str = "") -> Decision:
+    """Return the decision about a workload that differs at some pointers after a write.
+
+    Args:
+        pointers: The pointers.
+        scale: See `Drift`.
+    """
+    if scale and len(pointers) == 1:
+        return Decision(Action.RETRY, scale)
+    where = list_names(pointers) or "its annotation fleethook.io/rendered"
+    text = (
+        f"re-render requested, but {where} still differs: check that the webhook is registered, and that no other "
+        f"webhook or controller reverts it{scale and '; '}{scale}"
+    )
+    return Decision(Action.RETRY, text)
+
+
+def _wait(binding: Binding) -> Decision:
+    owner = f"{binding.group_kind.kind} {binding.name}"
+    return Decision(Action.WAIT, f"waiting until the controller of {owner} has written the changed template")
+
+
+def _describe_lost(pointers: Sequence[str]) -> str:
+    return (
+        f"the apiserver did not keep {list_names(pointers)}: check the path for a misspelled field, and whether "
+        "another webhook changes it"
+    )

@@ -1,0 +1,255 @@
+"""Converges workloads to the state that their overrider requests, with as few writes as possible.
+
+`fleethook.engines.overrider.controller.drift_and_action` decides, and this module sends the requests.
+
+The controller touches a workload whose hash differs from the hash of its plan, or that differs in another way, which a
+read of the workload must confirm. If the webhook has rendered that write, and the answer still differs, then the
+apiserver or another webhook does not store the request as sent. The controller remembers such values, and does not
+request them again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
+from fleethook.cluster.store import ObjectKey, StoreView
+from fleethook.engines.overrider.admission.workload_admission import has_trigger
+from fleethook.engines.overrider.controller.drift_and_action import (
+    Action,
+    Decision,
+    Drift,
+    accept,
+    decide,
+    decide_after_write,
+    plan_workload,
+    retry,
+    summarize_unstored,
+)
+from fleethook.engines.overrider.controller.overrider_conditions import Result
+from fleethook.engines.overrider.controller.subject_state import SubjectState
+from fleethook.engines.overrider.controller.workload_watch import Workloads
+from fleethook.engines.overrider.controller.workload_writes_and_retries import (
+    MAX_CONCURRENT_OF_SUBJECT,
+    Backoff,
+    RequiredVersions,
+)
+from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
+from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.openyurt import RENDERED_ANNOTATION
+from fleethook.work.threads_and_gc import Worker
+
+_log: Final = logging.getLogger(__name__)
+
+_TOO_MANY_REQUESTS: Final = 429
+# After a conflict (409), the watch delivers the change of the workload within this time.
+_CHANGED_SECONDS: Final = 1.0
+# Timers are floats, and may fire early by less than this.
+_ROUNDING_SECONDS: Final = 1e-3
+# A decision about a workload takes some 30 µs, and longer if the plan of its pool is compiled.
+_DECIDED_AT_ONCE: Final = 8
+
+
+class TouchTarget(NamedTuple):
+    """A workload to touch, with the plan that it is converged to."""
+
+    key: ObjectKey
+    plan: PoolPlan
+    had: str
+    """The hash in its annotation before."""
+    undone_scale: str
+    """`Drift.scale` before the touch."""
+
+
+class ConvergeResult(NamedTuple):
+    """The result of one workload's reconciliation."""
+
+    result: Result
+    had: str
+    """The hash in its annotation before."""
+    again: float | None = None
+    """The time of the next attempt, None to wait for a change."""
+
+
+class Converger:
+    """Converges workloads, each with its own backoff."""
+
+    def __init__(
+        self,
+        workloads: Workloads,
+        backoff: Backoff,
+        *,
+        store: StoreView,
+        plans: PlanCache,
+        worker: Worker,
+        time: Callable[[], float],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            workloads: The workloads.
+            backoff: Says when a workload may be written again.
+            store: Overriders, subjects and node pools.
+            plans: The plans that were compiled from them.
+            worker: Compiles large plans in a thread.
+            time: Returns a monotonic time in seconds.
+        """
+        self._workloads: Final = workloads
+        self._backoff: Final = backoff
+        self._store: Final = store
+        self._plans: Final = plans
+        self._worker: Final = worker
+        self._time: Final = time
+
+    async def find_targets(self, at: SubjectState, *, waits: bool) -> tuple[list[TouchTarget], list[ConvergeResult]]:
+        """Return the workloads of a subject to touch, and the outcomes of all others.
+
+        Args:
+            at: The subject.
+            waits: Whether the controller of the subject shall write first.
+        """
+        targets: list[TouchTarget] = []
+        known: list[ConvergeResult] = []
+        for number, key in enumerate(at.keys, 1):
+            while isinstance(outcome := self._find_target(key, at, waits=waits), LongCompilation):
+                await self._worker.run("", outcome.run)
+            if number % _DECIDED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if isinstance(outcome, TouchTarget):
+                targets.append(outcome)
+            elif outcome is not None:
+                known.append(outcome)
+        return targets, known
+
+    def _find_target(
+        self, key: ObjectKey, at: SubjectState, *, waits: bool
+    ) -> TouchTarget | ConvergeResult | LongCompilation | None:
+        """Return the target of a workload, the outcome if it needs no write now, or None if no override applies.
+
+        If compiling its plan would block the event loop, return the compilation.
+        """
+        workload, kind = self._workloads.get(key), key.group_kind.kind
+        if workload is None or workload.deleting:
+            return None
+        had = hash_of(workload)
+        plan, problem, compilation = plan_workload(
+            workload, at.binding, at.effective, kind=kind, store=self._store, plans=self._plans
+        )
+        if compilation is not None:
+            return compilation
+        if plan is None:
+            # A workload that cannot be rendered keeps its hash.
+            return self._report(key, Decision(problem=problem), digest=had, had=had) if problem else None
+        drift = self._workloads.drift(key)
+        decision = decide(
+            at.binding,
+            changed=had != plan.digest,
+            drift=drift,
+            unstored=self._workloads.unstored.get(key),
+            waits=waits,
+        )
+        again: float | None = None
+        if decision.action is Action.TOUCH:
+            again = self._backoff.due(key, plan.digest, self._time())
+            if again - self._time() <= _ROUNDING_SECONDS:
+                return TouchTarget(key, plan, had, drift.scale if drift is not None and had == plan.digest else "")
+            known = retry(()) if drift is None else retry(drift.pointers, scale=drift.scale)
+            decision = Decision(Action.RETRY, self._backoff.problem(key) or known.problem)
+        return self._report(key, decision, digest=plan.digest, had=had, again=again)
+
+    def _report(
+        self, key: ObjectKey, decision: Decision, *, digest: str, had: str, again: float | None = None
+    ) -> ConvergeResult | None:
+        """Return the outcome for the status, None if the workload is gone."""
+        workload = self._workloads.get(key)
+        if workload is None:
+            return None
+        kind = key.group_kind.kind
+        return ConvergeResult(
+            Result(pool_of(workload), kind, key.name, digest, workload.generation, decision), had, again
+        )
+
+    async def converge_all(self, targets: Sequence[TouchTarget], seen: RequiredVersions) -> list[ConvergeResult]:
+        """Touch each of these workloads, which `find_targets` has found.
+
+        Args:
+            targets: The workloads.
+            seen: The versions of the inputs that the rendering replica needs.
+        """
+        outcomes: list[ConvergeResult | None] = [None] * len(targets)
+        waiting = iter(enumerate(targets))
+
+        async def converge_next() -> None:
+            for number, target in waiting:
+                outcomes[number] = await self._converge(target, seen)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(len(targets), MAX_CONCURRENT_OF_SUBJECT)):
+                tasks.create_task(converge_next())
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _converge(self, target: TouchTarget, seen: RequiredVersions) -> ConvergeResult | None:
+        key, again = target.key, None
+        try:
+            decision = await self._attempt(target, seen)
+        except (APIError, UnreachableError) as error:
+            decision, again = self._record_failure(target, error)
+        if decision.action is Action.RETRY and again is None:
+            again = self._backoff.due_of(key)
+        self._workloads.failed += bool(decision.problem)
+        return self._report(key, decision, digest=target.plan.digest, had=target.had, again=again)
+
+    async def _attempt(self, target: TouchTarget, seen: RequiredVersions) -> Decision:
+        """Touch a workload, unless it has the right hash and the present inputs do not confirm its drift."""
+        key, digest = target.key, target.plan.digest
+        if target.had == digest:
+            self._workloads.compare(key, await self._workloads.client.read(key))
+            drift, unstored = self._workloads.drift(key), self._workloads.unstored.get(key)
+            if drift is None or drift.error:
+                return Decision(problem=drift.error) if drift else accept(unstored)
+        self._backoff.wrote(key, digest, self._time())
+        return self._judge(target, await self._workloads.client.touch(key, seen=seen))
+
+    def _judge(self, target: TouchTarget, written: JSONObject) -> Decision:
+        """Decide about the answer to a touch, and remember the result."""
+        key = target.key
+        drift = self._workloads.compare(key, written)
+        annotations = as_object(written["metadata"].get("annotations"))
+        is_current = str(annotations.get(RENDERED_ANNOTATION) or "") == target.plan.digest
+        # The webhook removes the trigger, so an answer with a trigger shows that the apiserver did not call it.
+        decision = decide_after_write(drift, rendered=is_current and not has_trigger(written["metadata"]))
+        if decision.action is Action.ACCEPT:
+            self._remember(key, drift)
+        elif (left := self._workloads.drift(key)) is not None and not decision.problem:
+            # Another client has changed the workload after this touch, and the watch has delivered that already.
+            decision = retry(left.pointers, scale=left.scale)
+        self._backoff.ended(key, decision.problem if decision.action is not Action.ACCEPT else "")
+        return decision if decision.problem else decision._replace(undone_scale=target.undone_scale)
+
+    def _remember(self, key: ObjectKey, drift: Drift) -> None:
+        self._workloads.unstored[key] = summarize_unstored(drift.identity, drift.differences)
+        self._workloads.note(key, drift)
+        _log.info(
+            "%s %s/%s: the apiserver does not store the requested values of %s",
+            key.group_kind.kind,
+            *key[2:],
+            ", ".join(drift.pointers[:5]),
+        )
+
+    def _record_failure(self, target: TouchTarget, error: APIError | UnreachableError) -> tuple[Decision, float | None]:
+        """Return the decision after a failed request, and the time of the next attempt if the backoff does not say."""
+        key = target.key
+        if isinstance(error, APIError) and error.code == NOT_FOUND:
+            self._workloads.forget(key)
+            return Decision(), None
+        if isinstance(error, APIError) and error.code == CONFLICT:
+            return Decision(Action.RETRY, self._backoff.problem(key)), self._time() + _CHANGED_SECONDS
+        if self._backoff.due_of(key) <= self._time():
+            self._backoff.wrote(key, target.plan.digest, self._time())  # The read before the write failed.
+        outage = not isinstance(error, APIError) or error.code >= 500 or error.code == _TOO_MANY_REQUESTS
+        problem = f"the write failed: {error}" if isinstance(error, APIError) else str(error)
+        self._backoff.ended(key, problem, outage=outage)
+        return Decision(Action.RETRY, problem), None

@@ -1,0 +1,220 @@
+"""Renders a workload by a plan, and computes the JSON patch."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fleethook.engines.overrider.entries.steps_and_limits import RenderError
+from fleethook.engines.overrider.plan.plan import Plan, Variant, list_template_fields
+from fleethook.engines.overrider.plan.plan_cache import PoolPlan
+from fleethook.engines.overrider.render.overlay import overlay, settle
+from fleethook.engines.overrider.render.template_delta import apply_delta, foreign_container
+from fleethook.engines.overrider.render.undo_and_annotations import (
+    NEVER_RENDERED,
+    LastRender,
+    as_annotation,
+    merge_undos,
+    restored_values,
+    retract,
+    select_restored,
+    set_last_render,
+    undo_of,
+)
+from fleethook.engines.overrider.template.pool_template_and_placement import CREATE_ONLY, place, shape_problem
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.merge_keys import WORKLOAD
+from fleethook.patch import diff
+
+
+def compute_patch(
+    plan: PoolPlan,
+    workload: JSONObject,
+    *,
+    last_render: LastRender | None,
+    creating: bool,
+    keeps_template: bool = False,
+) -> Sequence[JSONObject]:
+    """Return the patch that renders a workload: the difference to the result of `render_with`.
+
+    No other function computes it. The plan has the operations ready for a workload that matches its template; they
+    have the same result, and a review takes a tenth of the time.
+
+    Args:
+        plan: As in `render_with`.
+        workload: As in `render_with`.
+        last_render: As in `render_with`.
+        creating: As in `render_with`.
+        keeps_template: As in `render_with`.
+
+    Raises:
+        RenderError: As `render_with`, and for a workload with members of a wrong type.
+    """
+    fast = None if keeps_template else plan.fast
+    if fast is not None and creating and last_render is None:
+        new = fast.operations_for_new(workload, next_render=plan.next_render, values=plan.values)
+        if new is not None:
+            return new
+    if fast is not None and not creating:
+        next_render = plan.next_render
+        if last_render is not None and fast.is_settled(
+            workload, last_render, next_render=next_render, values=plan.values
+        ):
+            return ()
+        if last_render is None or last_render.undo_text in ("", plan.undo_text):
+            operations = fast.operations_for(workload, next_render=next_render, values=plan.values)
+            if operations is not None:
+                return operations
+    if (problem := shape_problem(workload)) is not None:
+        raise RenderError("entries", f"the workload is not valid: {problem}")
+    rendered = render_with(
+        plan.full, workload, last_render=last_render, creating=creating, keeps_template=keeps_template
+    )
+    return diff(workload, rendered)
+
+
+def render_with(
+    plan: Plan, workload: JSONObject, *, last_render: LastRender | None, creating: bool, keeps_template: bool = False
+) -> JSONObject:
+    """Return ``workload`` rendered by ``plan``.
+
+    Args:
+        plan: The plan of the workload's pool.
+        workload: The requested object; never changed.
+        last_render: The annotations of the last render, None if the workload was never rendered.
+        creating: Whether the workload is new, so that the fields of `CREATE_ONLY` can be set.
+        keeps_template: See `SelectedPlan`.
+
+    Raises:
+        RenderError: An entry adds a container whose name another webhook or person has taken.
+    """
+    variant = plan.create if creating else plan.update
+    if keeps_template:
+        return _render_keeping_template(plan, workload, last_render)
+    unrendered, undo, last_target = _retract_last(workload, plan, variant, last_render)
+    bare = _lay_template(unrendered, plan, variant)
+    if not creating and _claims_replicas(undo) and not _claims_replicas(plan.undo) and not plan.leaves_replicas:
+        bare = _restore_replicas(bare, plan)
+    if not plan.steps:
+        return set_last_render(settle(workload, unrendered, bare, target=None), NEVER_RENDERED)
+    if (name := foreign_container(variant.delta, bare)) is not None:
+        raise _make_name_conflict(name, plan)
+    rendered = apply_delta(bare, variant.delta)
+    # This template may be older than the one of the owner's controller, and restore members that the owner dropped. So
+    # the undo of an update removes these, too; if the next template names them, it restores them.
+    to_restore = bare if creating else unrendered
+    if not creating and "[]" in as_annotation(undo):
+        to_restore = retract(workload, _remove_replicas(undo), WORKLOAD, rendered=last_target, empties=False)
+    # The first render lays nothing anew, so there are defaults to keep only for members that it removes.
+    unsettled = last_render is None and not variant.removes
+    kept = rendered if unsettled else settle(workload, unrendered, rendered, target=None)
+    settled = kept if last_target is None else settle(workload, unrendered, rendered, target=last_target)
+    next_undo = undo_of(to_restore, kept, template_fields=list_template_fields(plan.update.bare), schema=WORKLOAD)
+    next_undo = merge_undos(plan.undo, _remove_replicas(next_undo), WORKLOAD)
+    return set_last_render(settled, LastRender(plan.digest, as_annotation(next_undo), plan.template.tweaks))
+
+
+def _render_keeping_template(plan: Plan, workload: JSONObject, last_render: LastRender | None) -> JSONObject:
+    """Return a rendered workload that keeps its template, although its owner may have another one now.
+
+    The undo of such a render has the values that the entries replaced, because no template restores them. Where an
+    earlier render relied on the template, the present one has to do.
+    """
+    variant = plan.update
+    undo = _read_undo(last_render)
+    claimed = _claims_replicas(undo)
+    known = undo["spec"]["replicas"] if claimed else None
+    if known is None or plan.leaves_replicas:
+        undo = _remove_replicas(undo)
+    unrendered = retract(workload, undo, WORKLOAD)
+    bare = overlay(unrendered, select_restored(plan.update.bare, undo, WORKLOAD), WORKLOAD)
+    bare = overlay(bare, restored_values(undo), WORKLOAD)
+    if claimed and known is None and not plan.leaves_replicas:
+        bare = _restore_replicas(bare, plan)
+    if not plan.steps:
+        return set_last_render(settle(workload, unrendered, bare, target=None), NEVER_RENDERED)
+    if (name := foreign_container(variant.delta, bare)) is not None:
+        raise _make_name_conflict(name, plan)
+    # The order of added elements depends on the template of the owner, so the present order stays.
+    kept = settle(workload, bare, apply_delta(bare, variant.delta), target=None, keeps_order=True)
+    next_undo = merge_undos(plan.undo, undo_of(bare, kept, template_fields={}, schema=WORKLOAD), WORKLOAD)
+    if _claims_replicas(plan.undo):
+        next_undo = {**next_undo, "spec": {**next_undo["spec"], "replicas": bare["spec"].get("replicas")}}
+    return set_last_render(kept, LastRender(plan.digest, as_annotation(next_undo)))
+
+
+def has_template(plan: Plan, workload: JSONObject, *, last_render: LastRender | None, creating: bool) -> bool:
+    """Return whether ``workload`` has all members of its template, so that a render restores none.
+
+    Args:
+        plan: As in `render_with`.
+        workload: As in `render_with`.
+        last_render: As in `render_with`.
+        creating: As in `render_with`.
+    """
+    if shape_problem(workload) is not None:
+        return True  # The render reports it.
+    variant = plan.create if creating else plan.update
+    unrendered = _retract_last(workload, plan, variant, last_render).workload
+    return bool(_lay_template(unrendered, plan, variant) == unrendered)
+
+
+class _Retracted(NamedTuple):
+    """A workload without the overrides of its last render."""
+
+    workload: JSONObject
+    undo: JSONObject
+    """The undo of the last render."""
+    last_target: JSONObject | None
+    """The rendered template if the last render was by the same plan, else None."""
+
+
+def _retract_last(workload: JSONObject, plan: Plan, variant: Variant, last_render: LastRender | None) -> _Retracted:
+    undo, is_same = _read_undo(last_render), last_render is not None and last_render.digest == plan.digest
+    last_target = apply_delta(plan.update.bare, variant.delta) if undo and is_same else None
+    return _Retracted(retract(workload, _remove_replicas(undo), WORKLOAD, rendered=last_target), undo, last_target)
+
+
+def _read_undo(last_render: LastRender | None) -> JSONObject:
+    """Return the undo of an annotation without the members that no render writes."""
+    undo = {} if last_render is None else last_render.undo
+    spec, metadata = as_object(undo.get("spec")), as_object(undo.get("metadata"))
+    kept = {
+        "metadata": {name: metadata[name] for name in ("labels", "annotations") if name in metadata},
+        "spec": {name: step for name, step in spec.items() if name not in CREATE_ONLY or name == "replicas"},
+    }
+    return {name: part for name, part in kept.items() if part}
+
+
+def _lay_template(workload: JSONObject, plan: Plan, variant: Variant) -> JSONObject:
+    """Return ``workload`` with the template laid over it, without overrides; members of other writers stay."""
+    template = plan.template if variant.places else plan.template._replace(expressions=())
+    return apply_delta(place(overlay(workload, variant.template_fields, WORKLOAD), template), variant.pool_delta)
+
+
+def _make_name_conflict(name: str, plan: Plan) -> RenderError:
+    added = (source for source in plan.sources if source.tokens[:3] == ("spec", "template", "spec"))
+    field = next((change.field for change in added if change.tokens[4:] == ((name, 0),)), "entries")
+    return RenderError(
+        field,
+        f"the workload already has a container {name!r} that another webhook or person added; give yours another name",
+    )
+
+
+def _claims_replicas(undo: JSONObject) -> bool:
+    return "replicas" in as_object(undo.get("spec"))
+
+
+def _restore_replicas(workload: JSONObject, plan: Plan) -> JSONObject:
+    """Restore the template's replica count after an override that had claimed it."""
+    replicas = plan.create.bare["spec"].get("replicas", plan.template.default_replicas)
+    if replicas is None or workload["spec"].get("replicas") == replicas:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
+
+
+def _remove_replicas(undo: JSONObject) -> JSONObject:
+    """Return ``undo`` without the replica count, which always reverts to the template's."""
+    spec = as_object(undo.get("spec"))
+    if "replicas" not in spec:
+        return undo
+    kept = {name: step for name, step in spec.items() if name != "replicas"}
+    return {**{name: step for name, step in undo.items() if name != "spec"}, **({"spec": kept} if kept else {})}

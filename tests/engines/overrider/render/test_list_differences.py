@@ -1,0 +1,202 @@
+"""Tests of the differences between a requested and a stored workload, and of their significance."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleethook.engines.overrider.render.list_differences import (
+    ABSENT,
+    MemberDifference,
+    arrange_elements,
+    find_differences,
+    fingerprint,
+    index_elements,
+)
+from fleethook.model.merge_keys import WORKLOAD
+from tests.builders import container, workload
+from tests.hypothesis_profiles import examples
+
+_SPEC = WORKLOAD.fields["spec"].fields["template"].fields["spec"]
+CONTAINERS = _SPEC.fields["containers"]
+TOLERATIONS = _SPEC.fields["tolerations"]
+COUNT = 500
+
+
+class Counted(str):
+    """A string that counts its comparisons and look-ups."""
+
+    __slots__ = ()
+    steps = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.steps += 1
+        return str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        Counted.steps += 1
+        return str.__hash__(self)
+
+
+@pytest.fixture
+def counted() -> type[Counted]:
+    Counted.steps = 0
+    return Counted
+
+
+@pytest.mark.parametrize(("member", "schema"), [("name", CONTAINERS), ("key", TOLERATIONS)])
+def test_elements_of_one_name_are_indexed_in_linear_time(counted: type[Counted], member: str, schema: Any) -> None:
+    elements: list[Any] = [{member: counted("a"), "number": number} for number in range(COUNT)]
+    index = index_elements(elements, schema)
+    assert index is not None
+    assert [one["number"] for one in index.values()] == list(range(COUNT))
+    assert [identity[-1] for identity in index] == list(range(COUNT))
+    assert counted.steps <= 20 * COUNT
+
+
+def test_elements_are_arranged_in_linear_time(counted: type[Counted]) -> None:
+    present = [(counted(f"a{number}"), 0) for number in range(COUNT)]
+    wanted = [one for number, there in enumerate(reversed(present)) for one in (there, (counted(f"b{number}"), 0))]
+    order = arrange_elements(present, wanted, [*present, *wanted])
+    assert order == wanted
+    assert counted.steps <= 40 * COUNT
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "order"),
+    [
+        ("abc", "ca", "cba"),
+        ("abc", "xbya", "xbyac"),
+        ("abc", "xy", "xyabc"),
+        ("", "xy", "xy"),
+        ("abc", "axcy", "axbcy"),
+    ],
+)
+def test_new_elements_follow_their_predecessor(present: str, wanted: str, order: str) -> None:
+    made = arrange_elements([(one, 0) for one in present], [(one, 0) for one in wanted], [(one, 0) for one in order])
+    assert "".join(str(one) for one, _ in made) == order
+
+
+POD = "/spec/template/spec"
+
+
+def deployment(**pod_spec: Any) -> dict[str, Any]:
+    made = workload()
+    made["spec"]["template"]["spec"].update(pod_spec)
+    return made
+
+
+def pointers(stored: dict[str, Any], requested: dict[str, Any], **how: Any) -> list[str]:
+    return [one.pointer for one in find_differences(stored, requested, **how)]
+
+
+def containers(**fields: Any) -> dict[str, Any]:
+    return deployment(containers=[container(**fields)])
+
+
+@pytest.mark.parametrize(
+    ("stored", "requested"),
+    [
+        ("500m", "0.5"),
+        ("1", "1000m"),
+        ("1Gi", "1024Mi"),
+        ("2", 2),
+        ("500m", 0.5),
+    ],
+)
+def test_quantities_are_compared_by_value(stored: Any, requested: Any) -> None:
+    for part in ("limits", "requests"):
+        one, other = ({"resources": {part: {"cpu": amount}}} for amount in (stored, requested))
+        assert not pointers(containers(**one), containers(**other))
+    assert not pointers(deployment(overhead={"cpu": stored}), deployment(overhead={"cpu": requested}))
+
+
+def test_other_quantities_and_strings_like_quantities_differ() -> None:
+    one, other = (containers(resources={"limits": {"cpu": cpu}}) for cpu in ("1", "2"))
+    assert pointers(one, other) == [f"{POD}/containers/0/resources/limits/cpu"]
+    one, other = (containers(env=[{"name": "HALF", "value": text}]) for text in ("500m", "0.5"))
+    assert pointers(one, other) == [f"{POD}/containers/0/env/0/value"]
+    one, other = (containers(resources={"limits": {"cpu": cpu}}) for cpu in ("much", "1"))
+    assert pointers(one, other) == [f"{POD}/containers/0/resources/limits/cpu"]
+
+
+def test_elements_are_compared_by_their_merge_key() -> None:
+    injected = deployment(containers=[container("istio", "istio:1"), container(image="nginx:2.0")])
+    wanted = deployment(containers=[container("istio", "istio:1"), container(image="nginx:3.0")])
+    (found,) = find_differences(injected, wanted)
+    assert found == MemberDifference(
+        f"{POD}/containers/1/image",
+        ("spec", "template", "spec", "containers", "[name=nginx]", "image"),
+        "nginx:3.0",
+        "nginx:2.0",
+    )
+    alone = find_differences(containers(image="nginx:2.0"), containers(image="nginx:3.0"))
+    assert alone[0].address == found.address
+    assert fingerprint(alone) == fingerprint([found])
+
+
+def test_missing_and_additional_elements_have_their_own_pointers() -> None:
+    one = deployment(containers=[container(), container("old")])
+    other = deployment(containers=[container(), container("new")])
+    assert [(each.pointer, each.requested is ABSENT, each.stored is ABSENT) for each in find_differences(one, other)] == [
+        (f"{POD}/containers/1", False, True), (f"{POD}/containers/1", True, False),
+    ]  # fmt: skip
+
+
+def test_another_order_of_elements_is_a_difference() -> None:
+    one = deployment(initContainers=[container("a"), container("b")])
+    other = deployment(initContainers=[container("b"), container("a")])
+    assert pointers(one, other) == [f"{POD}/initContainers"]
+    assert not pointers(one, other, leaves=True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "requested", "matters"),
+    [
+        (deployment(), deployment(hostNetwork=False), False),
+        (deployment(), deployment(securityContext={}), False),
+        (deployment(), deployment(volumes=[]), False),
+        (deployment(), deployment(securityContext={"seLinuxOptions": {"level": ""}}), False),
+        (deployment(dnsPolicy="ClusterFirst"), deployment(), False),
+        (deployment(dnsPolicy="ClusterFirst"), deployment(dnsPolicy=""), False),
+        (deployment(), deployment(hostNetwrok=True), True),
+        (deployment(), deployment(securityContext={"runAsUsr": 1}), True),
+        (containers(image="theirs:1"), containers(image="ours:1"), True),
+        (deployment(containers=[container(), container("back")]), deployment(), True),
+    ],
+)
+def test_defaults_and_empty_values_do_not_matter(stored: Any, requested: Any, matters: bool) -> None:
+    (found,) = find_differences(stored, requested)
+    assert found.insignificant is not matters
+
+
+def test_different_differences_have_different_fingerprints() -> None:
+    base = MemberDifference("/a", ("a",), 1, 2)
+    others = [base._replace(address=("b",)), base._replace(requested=3), base._replace(stored=3)]
+    others += [base._replace(stored=ABSENT), base._replace(requested=ABSENT), base._replace(stored=None)]
+    assert len({fingerprint([one]) for one in [base, *others]}) == 7
+    assert fingerprint([base, others[0]]) == fingerprint([others[0], base])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=examples(300))
+@given(st.dictionaries(st.sampled_from("abc"), JSON), st.dictionaries(st.sampled_from("abc"), JSON), st.booleans())
+def test_equal_objects_have_no_difference_and_others_have_one(stored: Any, requested: Any, leaves: bool) -> None:
+    found = find_differences(stored, requested, leaves=leaves)
+    if not leaves:
+        assert bool(found) is (without_nulls(stored) != without_nulls(requested))
+    assert not find_differences(requested, copy.deepcopy(requested), leaves=leaves)
