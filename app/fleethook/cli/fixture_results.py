@@ -9,16 +9,32 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 from fleethook.cli.command_line import Option
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, raise_at_interrupt
 from fleethook.cli.options import Output
-from fleethook.cli.output.findings_output import Case, print_junit
-from fleethook.cli.output.text_output import flush, styled, write, write_json, write_styled
+from fleethook.cli.output.text_output import flush, styled, write, write_document, write_json, write_styled
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError
 from fleethook.fixture_format import Difference, FixtureError
+from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON
 
 T = TypeVar("T")
 
 
 WatchOption = Annotated[bool, Option("--watch", help="Run again whenever a file changes.")]
+
+
+class Case(NamedTuple):
+    """A test case.
+
+    Attributes:
+        group: The owner of the case, such as a file.
+        name: Its name.
+        failure: The lines about its failure, the first one as a summary; none if it passes.
+        seconds: Its duration, None if it is unknown.
+    """
+
+    group: str
+    name: str
+    failure: Sequence[str] = ()
+    seconds: float | None = None
 
 
 class FixtureCase(NamedTuple, Generic[T]):
@@ -173,3 +189,24 @@ def _watch(paths: Sequence[Path]) -> Iterator[None]:
     for _ in watchfiles.watch(*paths, raise_interrupt=True):
         write("")
         yield
+
+
+def print_junit(command: str, cases: Sequence[Case]) -> None:
+    """Write cases to standard output."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 - only JUnit XML needs it
+
+    failures = sum(bool(one.failure) for one in cases)
+    suite = ET.Element("testsuite", name=command, tests=str(len(cases)), failures=str(failures))
+    begin, end = ET.tostring(suite, "unicode", xml_declaration=True, short_empty_elements=False).rsplit("<", 1)
+    write_document(begin)
+    for one in cases:
+        case = ET.Element("testcase", classname=escape(one.group), name=escape(one.name))
+        if one.seconds is not None:
+            case.set("time", f"{one.seconds:.6f}")
+        if one.failure:
+            lines = [escape(line) for line in one.failure]
+            failure = ET.SubElement(case, "failure", message=lines[0])
+            if lines[1:]:
+                failure.text = "\n".join(lines)
+        write_document(ET.tostring(case, "unicode"))
+    write_document(f"<{end}\n")

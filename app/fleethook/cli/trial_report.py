@@ -10,16 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE
+from fleethook.cli.fixture_results import Case, print_junit
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.options import InputOptions, Output
-from fleethook.cli.output.findings_output import (
-    UNREADABLE_INPUT,
-    Case,
-    format_annotation,
-    make_input_row,
-    print_junit,
-    write_annotations,
-)
+from fleethook.cli.output.findings_output import UNREADABLE_INPUT, format_annotation, make_input_row, write_annotations
 from fleethook.cli.output.text_output import Styled, styled, write, write_document, write_json, write_styled
 from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError
 from fleethook.model.json import JSON, JSONObject, as_object

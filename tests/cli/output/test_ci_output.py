@@ -9,12 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec import structs
 
-from fleethook.cli.output.findings_output import (
-    Case,
-    FindingRow,
-    print_junit,
-    write_annotations,
-)
+from fleethook.cli.fixture_results import Case, print_junit
+from fleethook.cli.output.findings_output import FindingRow, write_annotations
 from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError
 from tests.builders import entry, image, overrider, yurt_app_set
 from tests.cli.commands import invoke

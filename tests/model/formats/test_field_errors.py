@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.engines.crds.instance.instance_validation import find_problems as karmada_problems
 from fleethook.engines.crds.instance.instance_validation import find_warnings
-from fleethook.engines.dispatch.dispatcher import limit_warnings as warnings_to_client
+from fleethook.engines.dispatch.call.phases_and_warnings import limit_warnings as warnings_to_client
 from fleethook.engines.dispatch.lint.configuration_validation import resource_problems
 from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.engines.interpret.webhooks.webhook_configuration import problems as hook_problems

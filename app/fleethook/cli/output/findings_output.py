@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import structs
 
-from fleethook.cli.output.text_output import styled, write, write_document, write_error, write_styled
+from fleethook.cli.output.text_output import styled, write, write_error, write_styled
 from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError
-from fleethook.model.formats.text import escape
 
 
 def count_levels(levels: Iterable[str]) -> str:
@@ -126,40 +125,3 @@ def format_annotation(level: str, code: str, text: str, place: str) -> str:
 
 def _escape(text: str, escapes: dict[str, str]) -> str:
     return "".join(escapes.get(character, character) for character in text)
-
-
-class Case(NamedTuple):
-    """A test case.
-
-    Attributes:
-        group: The owner of the case, such as a file.
-        name: Its name.
-        failure: The lines about its failure, the first one as a summary; none if it passes.
-        seconds: Its duration, None if it is unknown.
-    """
-
-    group: str
-    name: str
-    failure: Sequence[str] = ()
-    seconds: float | None = None
-
-
-def print_junit(command: str, cases: Sequence[Case]) -> None:
-    """Write cases to standard output."""
-    from xml.etree import ElementTree as ET  # noqa: PLC0415 - only JUnit XML needs it
-
-    failures = sum(bool(one.failure) for one in cases)
-    suite = ET.Element("testsuite", name=command, tests=str(len(cases)), failures=str(failures))
-    begin, end = ET.tostring(suite, "unicode", xml_declaration=True, short_empty_elements=False).rsplit("<", 1)
-    write_document(begin)
-    for one in cases:
-        case = ET.Element("testcase", classname=escape(one.group), name=escape(one.name))
-        if one.seconds is not None:
-            case.set("time", f"{one.seconds:.6f}")
-        if one.failure:
-            lines = [escape(line) for line in one.failure]
-            failure = ET.SubElement(case, "failure", message=lines[0])
-            if lines[1:]:
-                failure.text = "\n".join(lines)
-        write_document(ET.tostring(case, "unicode"))
-    write_document(f"<{end}\n")

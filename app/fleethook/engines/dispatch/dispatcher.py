@@ -1,6 +1,5 @@
 """Dispatches one review: finds the owner of its schema, calls that cluster's webhooks and merges their answers."""
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -10,7 +9,7 @@ import msgspec
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
-from fleethook.engines.dispatch.call.phases_and_warnings import MutatingPhase, run_validating_phase
+from fleethook.engines.dispatch.call.phases_and_warnings import MutatingPhase, limit_warnings, run_validating_phase
 from fleethook.engines.dispatch.call.review_and_response import Patcher
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
 from fleethook.engines.dispatch.match.call_filters import (
@@ -319,30 +318,3 @@ def _build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequ
         audit_annotations=audit.annotations,
         status=status,
     )
-
-
-# The limit of all warnings in characters, and the limit of each warning if they exceed the first one (k8s.io/apiserver
-# pkg/endpoints/filters/warning.go).
-_MAX_WARNINGS: Final = 4096
-_MAX_TRUNCATED_WARNING: Final = 256
-# A pattern, not a loop: a text may have 8 MiB, and a loop takes 1 us for 10 characters. UTF-8 cannot encode surrogates,
-# and a header must be UTF-8.
-_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-
-
-def limit_warnings(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the warnings for a client: without duplicates, empty texts and control characters.
-
-    Up to 4,096 characters are returned in full. Otherwise each warning is truncated to 256 characters, and the first
-    ones that fit are returned.
-    """
-    kept = list(dict.fromkeys(clean for text in texts if (clean := _UNPRINTABLE.sub("", text))))
-    if sum(map(len, kept)) <= _MAX_WARNINGS:
-        return tuple(kept)
-    remaining, found = _MAX_WARNINGS, []
-    for text in dict.fromkeys(text[:_MAX_TRUNCATED_WARNING] for text in kept):
-        if len(text) > remaining:
-            break
-        remaining -= len(text)
-        found.append(text)
-    return tuple(found)

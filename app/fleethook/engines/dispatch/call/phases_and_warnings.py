@@ -1,11 +1,12 @@
-"""Runs the two phases of webhooks: mutating ones one after the other, validating ones all at once.
+"""Runs the two phases of webhooks: mutating ones in turn, validating ones all at once; limits their warnings.
 
 Upstream: dispatcher.go of k8s.io/apiserver pkg/admission/plugin/webhook/mutating, and of validating. Each mutating
 webhook gets the patches of the previous ones. Every denial of a validating webhook is reported.
 """
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fleethook.engines.dispatch.call.review_and_response import (
@@ -219,3 +220,30 @@ def _evaluate_result(
     context.audit.record_annotations(webhook, result.audit_annotations)
     context.warnings.extend(result.warnings)
     return None if result.allowed else result.denial(webhook.name)
+
+
+# The limit of all warnings in characters, and the limit of each warning if they exceed the first one (k8s.io/apiserver
+# pkg/endpoints/filters/warning.go).
+_MAX_WARNINGS: Final = 4096
+_MAX_TRUNCATED_WARNING: Final = 256
+# A pattern, not a loop: a text may have 8 MiB, and a loop takes 1 us for 10 characters. UTF-8 cannot encode surrogates,
+# and a header must be UTF-8.
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def limit_warnings(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the warnings for a client: without duplicates, empty texts and control characters.
+
+    Up to 4,096 characters are returned in full. Otherwise each warning is truncated to 256 characters, and the first
+    ones that fit are returned.
+    """
+    kept = list(dict.fromkeys(clean for text in texts if (clean := _UNPRINTABLE.sub("", text))))
+    if sum(map(len, kept)) <= _MAX_WARNINGS:
+        return tuple(kept)
+    remaining, found = _MAX_WARNINGS, []
+    for text in dict.fromkeys(text[:_MAX_TRUNCATED_WARNING] for text in kept):
+        if len(text) > remaining:
+            break
+        remaining -= len(text)
+        found.append(text)
+    return tuple(found)

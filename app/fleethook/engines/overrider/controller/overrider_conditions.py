@@ -1,14 +1,16 @@
-"""The conditions of overriders: status, reason and message, also for workloads and node pools without a render."""
+"""The conditions of overriders: status, reason and message, also if a workload, node pool or controller is missing."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.conditions_and_events import Condition, Status
+from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.drift_and_action import Action, Decision
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
+from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from fleethook.model.formats.text import list_names
-from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import POOL_NAME_LABEL
+from fleethook.model.json import JSONObject, as_object
+from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON
 
 BOUND: Final = "Bound"
 RENDERED: Final = "Rendered"
@@ -16,6 +18,7 @@ CONFLICT: Final = "Conflict"
 
 _MAX_NAMED_FAILURES: Final = 3
 _MAX_NAMED_ORPHANS: Final = 5
+_CONVERTED: Final = "templateType"
 
 ORPHANS_COMMAND: Final = (
     f"kubectl get deployments,statefulsets -A -l {POOL_NAME_LABEL} "
@@ -91,6 +94,38 @@ class Gaps(NamedTuple):
 
 
 NO_GAPS: Final = Gaps()
+
+
+def find_no_controller(binding: Binding, store: StoreView, *, has_no_workloads: bool) -> str:
+    """Return the reason why no controller creates a subject's workloads, ``""`` if one seems to.
+
+    OpenYurt's controllers write a status into each subject that they reconcile.
+
+    Args:
+        binding: The subject.
+        store: The subjects, the node pools and, if the server watches them, the CustomResourceDefinitions.
+        has_no_workloads: Whether no controller has ever created a workload of the subject.
+    """
+    kind, cluster = binding.group_kind, binding.cluster
+    if kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
+        return DAEMONS_WITHOUT_CONTROLLER
+    # The first subject with a status ends the search, so it is long only if no controller reconciles any.
+    if not has_no_workloads or any(_was_reconciled(subject) for subject in store.each(cluster, kind)):
+        return ""
+    return (
+        f"no controller of OpenYurt reconciles {kind.kind}s in this cluster, as none of them has a status: check "
+        "that yurt-manager runs, and which controllers its argument --controllers disables"
+    )
+
+
+def _was_reconciled(subject: JSONObject) -> bool:
+    """Return whether a controller has ever written a subject's status.
+
+    OpenYurt's conversion between v1alpha1 and v1beta1 gives every object a status: zeros, empty strings and, in
+    v1alpha1, the type of the template (v1.7.0, pkg/apis/apps/v1alpha1/yurtappset_conversion.go).
+    """
+    status = as_object(subject.get("status"))
+    return any(value for name, value in status.items() if name != _CONVERTED)
 
 
 def describe_orphans(orphans: Sequence[str]) -> str:

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from fleethook.cluster.store import ObjectKey, PartialObject, StoreView
-from fleethook.engines.overrider.controller.overrider_conditions import Gaps
+from fleethook.engines.overrider.controller.overrider_conditions import Gaps, find_no_controller
 from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.rules.missing_pools import describe_lack_of_pools
@@ -17,18 +17,13 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
     overriders_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.subject_members import (
-    DAEMONS_WITHOUT_CONTROLLER,
-    has_no_daemon_controller,
-    pools_of_subject,
-)
+from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER, pools_of_subject
 from fleethook.engines.overrider.subject.unreached_workloads import Orphan, absent_pools, is_former
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects
-from fleethook.model.openyurt import API_VERSION, NODE_POOL, YURT_APP_DAEMON
+from fleethook.model.openyurt import API_VERSION, NODE_POOL
 
 _MAX_NAMED = 5
-_CONVERTED: Final = "templateType"
 # Workloads between two turns of other requests, at some 3 µs each.
 _SORTED_AT_ONCE = 500
 
@@ -151,7 +146,7 @@ async def collect_state(binding: Binding, *, store: StoreView, workloads: Worklo
         orphans,
         dangling,
         absent,
-        _find_no_controller(binding, store, has_no_workloads=has_no_workloads),
+        find_no_controller(binding, store, has_no_workloads=has_no_workloads),
     )
 
 
@@ -196,38 +191,6 @@ async def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, 
         else:
             owned.current.append((key, workload))
     return owned
-
-
-def _find_no_controller(binding: Binding, store: StoreView, *, has_no_workloads: bool) -> str:
-    """Return the reason why no controller creates a subject's workloads, ``""`` if one seems to.
-
-    OpenYurt's controllers write a status into each subject that they reconcile.
-
-    Args:
-        binding: The subject.
-        store: The subjects, the node pools and, if the server watches them, the CustomResourceDefinitions.
-        has_no_workloads: Whether no controller has ever created a workload of the subject.
-    """
-    kind, cluster = binding.group_kind, binding.cluster
-    if kind == YURT_APP_DAEMON and has_no_daemon_controller(store, cluster):
-        return DAEMONS_WITHOUT_CONTROLLER
-    # The first subject with a status ends the search, so it is long only if no controller reconciles any.
-    if not has_no_workloads or any(_was_reconciled(subject) for subject in store.each(cluster, kind)):
-        return ""
-    return (
-        f"no controller of OpenYurt reconciles {kind.kind}s in this cluster, as none of them has a status: check "
-        "that yurt-manager runs, and which controllers its argument --controllers disables"
-    )
-
-
-def _was_reconciled(subject: JSONObject) -> bool:
-    """Return whether a controller has ever written a subject's status.
-
-    OpenYurt's conversion between v1alpha1 and v1beta1 gives every object a status: zeros, empty strings and, in
-    v1alpha1, the type of the template (v1.7.0, pkg/apis/apps/v1alpha1/yurtappset_conversion.go).
-    """
-    status = as_object(subject.get("status"))
-    return any(value for name, value in status.items() if name != _CONVERTED)
 
 
 def is_behind(subject: JSONObject, *, lacks_pools: bool) -> bool:
