@@ -27,7 +27,7 @@ KNOWN: Final = {
     "stale": "fleethook.cluster.stale_objects.STALE_SECONDS",
     "allowed": "fleethook.engines.dispatch.review.access.ALLOWED_SECONDS",
     "refused": "fleethook.engines.dispatch.review.access.REFUSED_SECONDS",
-    "absent": "fleethook.cluster.kubernetes.informer.ABSENT_SECONDS",
+    "absent": "fleethook.cluster.kubernetes.informer_and_backoff.ABSENT_SECONDS",
 }
 """The constants by short names."""
 

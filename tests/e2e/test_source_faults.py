@@ -15,7 +15,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.informer_and_backoff import Informer
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.store import Store
@@ -195,7 +195,7 @@ async def test_a_stalled_connection_is_noticed_and_replaced(
     plane: ControlPlane, admin: Api, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A half-open connection: no bytes arrive, no error is reported, and the apiserver's bookmarks are missing."""
-    monkeypatch.setattr("fleethook.cluster.kubernetes.informer._IDLE_SECONDS", 1.0)
+    monkeypatch.setattr("fleethook.cluster.kubernetes.informer_and_backoff._IDLE_SECONDS", 1.0)
     store = Store()
     async with run_proxy(plane.port) as proxy, follow_cluster(config(plane, "stalled", proxy.port), store):
         stalled: Proxy = proxy

@@ -375,7 +375,7 @@ FACTS = yaml.safe_load((Path(__file__).parent.parent / "conformance" / "override
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda one: one["name"])
 def test_kube_apiserver_stores_the_recorded_specs(storage: Storage, fact: JSONObject) -> None:
-    """The unit tests rely on these facts: tests/engines/overrider/render/test_overlay.py."""
+    """The unit tests rely on these facts: tests/engines/overrider/render/test_overlay_and_defaults.py."""
     subject = yurt_app_set(pools=[pool(POOL)], **copy.deepcopy(fact["template"]))
     made = workload(pool=POOL)
     made["spec"] = fact["never"]

@@ -22,7 +22,7 @@ from fleethook.cluster.followed_objects import Cluster, follow_cluster, follow_m
 from fleethook.cluster.leader_election import NAME, LeaseName, find_namespace
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import Index, Store
-from fleethook.console.attention import FirstSeen
+from fleethook.console.attention_lines import FirstSeen
 from fleethook.console.context import ConsoleContext, engine_pages
 from fleethook.console.forms_and_guard import RequestGuard
 from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler, MetricsTarget

@@ -18,7 +18,7 @@ from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.registration.consumer_webhooks import name_configuration
 from fleethook.cluster.stale_objects import PartState
 from fleethook.cluster.store import Index, ObjectKey, Store
-from fleethook.console.attention import Attention
+from fleethook.console.attention_lines import Attention
 from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.engine import installed_engines, load_reference

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cli.doctor.doctor import Doctor, judge_consumers
-from fleethook.cli.doctor.doctor_checks import (
+from fleethook.cli.doctor.registration_and_rights import (
     Diagnosis,
 )
 from fleethook.cluster.api_errors import APIError

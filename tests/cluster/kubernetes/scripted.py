@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.informer_and_backoff import Informer
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.store import Store
 from fleethook.model.gvk import GroupKind

@@ -307,7 +307,7 @@ async def test_other_errors_than_not_found_do_not_select_an_older_version(code: 
 
 
 async def test_a_changed_definition_causes_a_list_in_the_best_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleethook.cluster.kubernetes.informer._SERVED_SECONDS", 0.0)
+    monkeypatch.setattr("fleethook.cluster.kubernetes.informer_and_backoff._SERVED_SECONDS", 0.0)
     server, store = Server(v1=[gadget("a", 3), gadget("gone", 4)]), Store()
     server.definitions = [definition("v1")]
     async with following(server, store, VERSIONED_GADGETS, DEFINITIONS) as source:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final, get_args
 
 from fleethook.cli.command_line import Option
-from fleethook.cli.doctor.doctor_checks import (
+from fleethook.cli.doctor.registration_and_rights import (
     Diagnosis,
     Level,
     ServiceName,

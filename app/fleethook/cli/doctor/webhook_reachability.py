@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection, Container, Iterable, Iter
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.cli.doctor.doctor_checks import Diagnosis, RegisteredWebhook
+from fleethook.cli.doctor.registration_and_rights import Diagnosis, RegisteredWebhook
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.watched_resources import api_path

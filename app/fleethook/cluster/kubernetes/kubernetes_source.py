@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import Final
 
 from fleethook.cluster.api_errors import NOT_FOUND, APIError
-from fleethook.cluster.kubernetes.informer import ABSENT_SECONDS, Informer
+from fleethook.cluster.kubernetes.informer_and_backoff import ABSENT_SECONDS, Informer
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import (
     EVERY_CLUSTER,
     EVERY_SHARD,

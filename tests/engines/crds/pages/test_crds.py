@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from fleethook.cluster.store import key_of
-from fleethook.console.attention import AttentionLine
+from fleethook.console.attention_lines import AttentionLine
 from fleethook.console.console_server import create_console
 from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, CacheRecord, ListedEntry, State
 from fleethook.engines.crds.cache.tarball_cache import Cache

@@ -14,7 +14,7 @@ from fleethook.engines.overrider.commands.overrider_doctor import (
     check_definition,
 )
 from schemas.definitions import RESOURCES, custom_resource_definition
-from tests.cli.doctor.test_doctor_checks import levels
+from tests.cli.doctor.test_registration_and_rights import levels
 from tests.engines.overrider.controller.test_openyurt_conflicts import upstream
 
 (DEFINITION,) = (custom_resource_definition(one) for one in RESOURCES if one.plural == "yurtappoverriders")

@@ -16,7 +16,7 @@ from fleethook.app import list_indexes
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.attention import AttentionLine
+from fleethook.console.attention_lines import AttentionLine
 from fleethook.console.console_server import create_console
 from fleethook.console.context import ConsoleContext
 from fleethook.console.reviews.review_index import ReviewIndex

@@ -1,4 +1,4 @@
-"""The errors of an attempt to download, with texts of fleethook.
+"""The errors of an attempt to download, with texts of fleethook, also about a body that is no tarball.
 
 The messages of urllib3 and http.client are not shown: they have queries of URLs and values of headers, which may be
 secrets.
@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import ssl
+from collections.abc import Mapping
 from typing import Final
 
 from urllib3 import exceptions
@@ -151,3 +152,36 @@ def _describe(cause: BaseException) -> str:
             return os.strerror(cause.errno).lower()
         case _:
             return ""
+
+
+_GZIP: Final = b"\x1f\x8b"
+# Offset and value of a tar header's magic (POSIX.1 ustar, also in GNU tar).
+_USTAR: Final = (257, b"ustar")
+SNIFFED_BYTES: Final = 512
+_HTML: Final = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|script|\?xml)", re.IGNORECASE)
+
+
+def check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
+    """Check that a body is gzip, regardless of its Content-Encoding.
+
+    An origin that sends ``Content-Encoding: gzip`` with a ``.tar.gz`` means the gzip of the file itself. The request
+    allows no encoding, so other encodings are not decoded.
+
+    Raises:
+        AttemptError: The body has another format; the message names a likely one.
+    """
+    if beginning.startswith(_GZIP):
+        return
+    offset, magic = _USTAR
+    encoding = headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        what = "it has a Content-Encoding, although the request allows only identity"
+    elif not beginning:
+        what = "it is empty"
+    elif _HTML.match(beginning.removeprefix(b"\xef\xbb\xbf").lstrip()):
+        what = "it looks like an HTML page, perhaps a login or an error page"
+    elif beginning[offset : offset + len(magic)] == magic:
+        what = "it looks like a plain tar, perhaps decompressed by a proxy"
+    else:
+        what = f"it begins with {beginning[:4].hex(' ')}"
+    raise AttemptError(Exit.ARCHIVE, f"the body is not gzip: {what}")

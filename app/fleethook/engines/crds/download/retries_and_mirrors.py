@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +31,9 @@ from fleethook.engines.crds.download.connections_and_timeouts import (
     send_request,
 )
 from fleethook.engines.crds.download.download_errors import (
+    SNIFFED_BYTES,
     AttemptError,
+    check_beginning,
     classify_error,
     make_retryable,
     make_status_error,
@@ -234,47 +235,14 @@ def _copy_body(job: Job, response: BaseHTTPResponse, total: int | None) -> None:
     while data := response.read1(_CHUNK, decode_content=False):
         job.file.add(data)
         if not checked:
-            beginning += data[:_SNIFFED_BYTES]
-            checked = len(beginning) >= _SNIFFED_BYTES
+            beginning += data[:SNIFFED_BYTES]
+            checked = len(beginning) >= SNIFFED_BYTES
             if checked:
-                _check_beginning(beginning, response.headers)
+                check_beginning(beginning, response.headers)
         if job.progress is not None:
             job.progress(job.file.size, total)
     if not checked:
-        _check_beginning(beginning, response.headers)
-
-
-_GZIP: Final = b"\x1f\x8b"
-# Offset and value of a tar header's magic (POSIX.1 ustar, also in GNU tar).
-_USTAR: Final = (257, b"ustar")
-_SNIFFED_BYTES: Final = 512
-_HTML: Final = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|script|\?xml)", re.IGNORECASE)
-
-
-def _check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
-    """Check that a body is gzip, regardless of its Content-Encoding.
-
-    An origin that sends ``Content-Encoding: gzip`` with a ``.tar.gz`` means the gzip of the file itself. The request
-    allows no encoding, so other encodings are not decoded.
-
-    Raises:
-        AttemptError: The body has another format; the message names a likely one.
-    """
-    if beginning.startswith(_GZIP):
-        return
-    offset, magic = _USTAR
-    encoding = headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
-        what = "it has a Content-Encoding, although the request allows only identity"
-    elif not beginning:
-        what = "it is empty"
-    elif _HTML.match(beginning.removeprefix(b"\xef\xbb\xbf").lstrip()):
-        what = "it looks like an HTML page, perhaps a login or an error page"
-    elif beginning[offset : offset + len(magic)] == magic:
-        what = "it looks like a plain tar, perhaps decompressed by a proxy"
-    else:
-        what = f"it begins with {beginning[:4].hex(' ')}"
-    raise AttemptError(Exit.ARCHIVE, f"the body is not gzip: {what}")
+        check_beginning(beginning, response.headers)
 
 
 class Downloaded(NamedTuple):

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.cluster.store import ObjectKey
-from fleethook.console.attention import Attention, AttentionLine, Severity, read_since
+from fleethook.console.attention_lines import Attention, AttentionLine, Severity, read_since
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
 from fleethook.console.page_frame import Context, find_context, render
 from fleethook.engines.crds.cache.cache_entry import ListedEntry
@@ -29,9 +29,9 @@ from fleethook.engines.crds.pages.crd_entries import (
     read_content,
 )
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
-from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
+from fleethook.model.tarball_fields import KARMADA
 
 MAX_CONDITIONS: Final = 20
 KARMADA_RESOURCE: Final = "karmadas.operator.karmada.io"

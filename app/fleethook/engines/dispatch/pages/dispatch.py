@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from fleethook.cluster.registration.paths import find_rule_path
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.attention import Attention, FindingCount, LintFinding, list_object_lines
+from fleethook.console.attention_lines import Attention, FindingCount, LintFinding, list_object_lines
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.forms_and_guard import FormError, FormFieldError, FormFields
 from fleethook.console.page_frame import Context, find_context, render

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.console.attention import Attention, AttentionLine
+from fleethook.console.attention_lines import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
 from fleethook.console.forms_and_guard import FormFields
 from fleethook.console.page_frame import Context, find_context, render

@@ -282,3 +282,18 @@ def missing_parent(document: JSON, path: str) -> JSONObject | None:
 def pointer_of(target: PathTarget) -> str:
     """Return the plain JSON pointer of a target."""
     return format_pointer((*target.parent, target.last))
+
+
+def complete_element(value: JSON, texts: Mapping[str, str]) -> JSON:
+    """Return the value of an element with the members that its path names."""
+    if not isinstance(value, dict):
+        raise PathError("the value of an element that the path names must be an object")
+    for name, text in texts.items():
+        if name in value and str(value[name]) != text:
+            raise PathError(f"the path names an element with {name}={text}, but the value has {name}: {value[name]!r}")
+    missing = {name: text for name, text in texts.items() if name not in value}
+    if any(text.isdecimal() for text in missing.values()):
+        raise PathError(
+            f"the value must have {', '.join(missing)}, because a path does not distinguish numbers from texts"
+        )
+    return {**missing, **value}

@@ -10,6 +10,7 @@ from fleethook.engines.overrider.entries.patch_paths import (
     END,
     METADATA_MAPS,
     PathError,
+    complete_element,
     find_target,
     missing_parent,
     pointer_of,
@@ -284,7 +285,7 @@ def _run_patch(workload: JSONObject, operation: str, path: str, value: JSON) -> 
         # Null means absent in the Kubernetes API.
         return _apply(workload, "remove", pointer) if operation == "replace" or _is_set(workload, pointer) else workload
     if target.filled:
-        value = _complete_element(value, target.filled)
+        value = complete_element(value, target.filled)
         # `add` at an index would insert a second element before the existing one.
         operation = "add" if target.last == END else "replace"
     return _apply(workload, operation, pointer, value)
@@ -301,21 +302,6 @@ def _is_set(workload: JSONObject, pointer: str) -> bool:
     except LookupError:
         return False
     return True
-
-
-def _complete_element(value: JSON, texts: Mapping[str, str]) -> JSON:
-    """Return the value of an element with the members that its path names."""
-    if not isinstance(value, dict):
-        raise PathError("the value of an element that the path names must be an object")
-    for name, text in texts.items():
-        if name in value and str(value[name]) != text:
-            raise PathError(f"the path names an element with {name}={text}, but the value has {name}: {value[name]!r}")
-    missing = {name: text for name, text in texts.items() if name not in value}
-    if any(text.isdecimal() for text in missing.values()):
-        raise PathError(
-            f"the value must have {', '.join(missing)}, because a path does not distinguish numbers from texts"
-        )
-    return {**missing, **value}
 
 
 class StepChange(NamedTuple):

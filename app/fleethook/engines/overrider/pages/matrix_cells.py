@@ -30,7 +30,7 @@ from fleethook.engines.overrider.pages.matrix import (
     select,
     workload_key,
 )
-from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.plan_and_check import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rollout.pool_preview import CellKey

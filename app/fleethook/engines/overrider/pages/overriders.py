@@ -18,7 +18,7 @@ from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, PartialObject, Store, key_of
-from fleethook.console.attention import (
+from fleethook.console.attention_lines import (
     Attention,
     AttentionLine,
     FindingCount,

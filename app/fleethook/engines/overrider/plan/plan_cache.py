@@ -13,7 +13,7 @@ import msgspec
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.plan_and_check import Plan
 from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation, PlanCompiler, SharedPlan
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender

@@ -12,7 +12,7 @@ import msgspec
 
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError, compile_steps
-from fleethook.engines.overrider.plan.plan import BarePlan, Plan, compile_bare, compile_plan, digest_text
+from fleethook.engines.overrider.plan.plan_and_check import BarePlan, Plan, compile_bare, compile_plan, digest_text
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch, compile_patch
 from fleethook.engines.overrider.render.undo_and_annotations import hash_text
 from fleethook.engines.overrider.rules.entry_rules import replicas_problem

@@ -10,7 +10,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.render.workload_patch_and_replicas import compute_patch, has_template
-from fleethook.engines.overrider.subject.owner_and_overrider import Owner, overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import Owner, describe_other_version, overriders_of
 from fleethook.engines.overrider.subject.subject_members import (
     decode_tweaks,
     has_no_daemon_controller,
@@ -188,21 +188,12 @@ def render_selected(
 
 def _check_owner(subject: JSONObject, owner: Owner) -> None:
     if owner.api_version != subject["apiVersion"]:
-        raise SubjectError(other_version(owner, subject))
+        raise SubjectError(describe_other_version(owner, subject))
     uid = subject["metadata"].get("uid")
     if uid and owner.uid and uid != owner.uid:
         raise SubjectError(
             f"its owner has uid {owner.uid}, but {owner.group_kind.kind} {owner.name} is another object now ({uid})"
         )
-
-
-def other_version(owner: Owner, subject: JSONObject) -> str:
-    """Return the message that an owner reference has another API version than the stored subject."""
-    name = f"{owner.group_kind.kind} {subject['metadata'].get('namespace') or 'default'}/{owner.name}"
-    return (
-        f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: after "
-        "an upgrade, OpenYurt creates new workloads and abandons this one"
-    )
 
 
 def _add_location(error: RenderError, overrider: JSONObject | None, *, namespace: str, pool: str) -> RenderError:

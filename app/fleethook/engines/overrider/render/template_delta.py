@@ -16,7 +16,7 @@ from fleethook.engines.overrider.render.list_differences import (
     is_shared,
     merge_elements,
 )
-from fleethook.engines.overrider.render.overlay import chooses_anew, covers, overlay, overlay_object
+from fleethook.engines.overrider.render.overlay_and_defaults import chooses_anew, covers, overlay, overlay_object
 from fleethook.model.json import ABSENT, JSON, JSONObject
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.patch import format_pointer, identical, parse_pointer

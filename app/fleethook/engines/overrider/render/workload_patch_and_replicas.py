@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan import Plan, Variant, list_template_fields
+from fleethook.engines.overrider.plan.plan_and_check import Plan, Variant, list_template_fields
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
-from fleethook.engines.overrider.render.overlay import overlay, settle
+from fleethook.engines.overrider.render.overlay_and_defaults import overlay, settle
 from fleethook.engines.overrider.render.template_delta import apply_delta, foreign_container
 from fleethook.engines.overrider.render.undo_and_annotations import (
     NEVER_RENDERED,

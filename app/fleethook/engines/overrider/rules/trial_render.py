@@ -11,7 +11,7 @@ from fleethook.engines.overrider.entries.steps_and_limits import (
     Step,
     warn_about_unknown_containers,
 )
-from fleethook.engines.overrider.plan.plan import Plan
+from fleethook.engines.overrider.plan.plan_and_check import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.plans_shared_by_pools import SharedPlan
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES

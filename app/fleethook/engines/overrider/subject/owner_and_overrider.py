@@ -56,6 +56,15 @@ def find_owner_in(references: Sequence[JSON]) -> Owner | None:
     return first
 
 
+def describe_other_version(owner: Owner, subject: JSONObject) -> str:
+    """Return the message that an owner reference has another API version than the stored subject."""
+    name = f"{owner.group_kind.kind} {subject['metadata'].get('namespace') or 'default'}/{owner.name}"
+    return (
+        f"its owner reference names {owner.api_version}, but {name} is read as {subject['apiVersion']}: after "
+        "an upgrade, OpenYurt creates new workloads and abandons this one"
+    )
+
+
 def _subject_of(reference: JSON) -> Owner | None:
     if not isinstance(reference, dict):
         return None

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, fill_pool
-from fleethook.engines.overrider.render.overlay import overlay
+from fleethook.engines.overrider.render.overlay_and_defaults import overlay
 from fleethook.engines.overrider.subject.subject_members import (
     TEMPLATES,
     encode_tweaks,

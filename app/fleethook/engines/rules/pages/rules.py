@@ -17,7 +17,7 @@ from fleethook.cluster.registration.consumer_webhooks import is_ours, judge_bind
 from fleethook.cluster.registration.paths import RULES, find_rule_path
 from fleethook.cluster.registration.python_rule_webhooks import DESCRIPTION_ANNOTATION, describe_requests
 from fleethook.cluster.store import ObjectKey, key_of
-from fleethook.console.attention import Attention, AttentionLine
+from fleethook.console.attention_lines import Attention, AttentionLine
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address
 from fleethook.console.page_frame import Context, find_context, render
 from fleethook.console.pages.overview import find_stopped

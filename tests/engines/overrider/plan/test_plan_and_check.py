@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan import MAX_FINDINGS, Plan
+from fleethook.engines.overrider.plan.plan_and_check import MAX_FINDINGS, Plan
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import compile_plan, container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
 

@@ -10,7 +10,7 @@ import yaml
 
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.stale_objects import PartState
-from fleethook.console.attention import (
+from fleethook.console.attention_lines import (
     MAX_OBJECTS,
     Attention,
     AttentionLine,

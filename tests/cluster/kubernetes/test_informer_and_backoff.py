@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.kubernetes.informer import Informer
+from fleethook.cluster.kubernetes.informer_and_backoff import Informer
 from fleethook.cluster.kubernetes.watched_resources import NAMESPACES
 from fleethook.cluster.store import Store
 from tests.cluster.kubernetes.scripted import (

@@ -22,7 +22,7 @@ from fleethook.engines.overrider.entries.steps_and_limits import (
     run_traced,
     warn_about_unknown_containers,
 )
-from fleethook.engines.overrider.render.overlay import overlay
+from fleethook.engines.overrider.render.overlay_and_defaults import overlay
 from fleethook.engines.overrider.render.template_delta import (
     Assign,
     Change,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleethook.admission import mutate, validate
-from fleethook.cli.doctor.doctor_checks import (
+from fleethook.cli.doctor.registration_and_rights import (
     Diagnosis,
     ServiceName,
     check_policies,
