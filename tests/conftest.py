@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from tests.e2e.controlplane import build
 from tests.hook_server import RawHook, run_raw_hook
 from tests.hypothesis_profiles import describe_seed, draw_seed, register_profiles

@@ -28,8 +28,8 @@ from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint
 from fleethook.fair_limits import CallLimit
 from fleethook.model.admission import AdmissionReview
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.outbound.certificate_trust import create_context
-from fleethook.outbound.webhook_client import HookClient
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import run_work

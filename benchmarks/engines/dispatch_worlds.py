@@ -11,7 +11,7 @@ from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.dispatch.version_conversion import ObjectConverter
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations
 from fleethook.model.rule_matching import EVERY
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from tests.engines.dispatch.builders import (
     binding,
     configuration,

@@ -10,12 +10,7 @@ import pytest
 
 from fleethook.cluster.api_errors import UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.leader_election import (
-    LeaderElector,
-    LeaseName,
-    LeaseTiming,
-    find_namespace,
-)
+from fleethook.cluster.leader_election import LeaderElector, LeaseName, LeaseTiming, find_namespace
 from fleethook.settings import Settings
 from tests.cluster.object_server import ObjectServer
 from tests.waiting import until

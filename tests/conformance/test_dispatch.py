@@ -30,7 +30,7 @@ from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.work.threads_and_gc import Worker, run_work
 from tests.conformance.dispatch_cases import FIXTURES, MATCH_ALL, SUITES, cases
 from tests.engines.dispatch.builders import (

@@ -9,14 +9,7 @@ import fleethook
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.cluster.stale_objects import PartState
-from fleethook.console.page_frame import (
-    describe_age,
-    dump_yaml,
-    list_lines,
-    paginate,
-    show_time,
-    summarize_parts,
-)
+from fleethook.console.page_frame import describe_age, dump_yaml, list_lines, paginate, show_time, summarize_parts
 from tests.builders import yurt_app_set
 from tests.console.visits import console_of, make_context, visit
 

@@ -6,16 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tests.builders import (
-    container,
-    entry,
-    image,
-    node_pool,
-    overrider,
-    workload,
-    yurt_app_set,
-    yurt_app_set_v1beta1,
-)
+from tests.builders import container, entry, image, node_pool, overrider, workload, yurt_app_set, yurt_app_set_v1beta1
 from tests.e2e.cluster import Api
 from tests.e2e.conftest import new_namespace
 from tests.e2e.fleet import OPENYURT

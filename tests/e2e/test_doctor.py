@@ -18,15 +18,7 @@ from tests.cli.doctor.test_registration_and_rights import allows
 from tests.e2e.chart import template
 from tests.e2e.cluster import CRDS, Api, ControlPlane, free_port, is_established
 from tests.e2e.conftest import kubectl, manifest
-from tests.e2e.fleet import (
-    NAMESPACE,
-    WEBHOOKS,
-    grant,
-    is_ready,
-    run_registered_server,
-    service_account,
-    unregister,
-)
+from tests.e2e.fleet import NAMESPACE, WEBHOOKS, grant, is_ready, run_registered_server, service_account, unregister
 from tests.pki import Authority
 from tests.serving import ROOT, Server, serving
 from tests.waiting import wait_for

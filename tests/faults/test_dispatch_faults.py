@@ -11,7 +11,7 @@ import pytest
 
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook, widget
 from tests.engines.dispatch.conftest import Front
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close

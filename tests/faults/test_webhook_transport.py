@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from fleethook.outbound.webhook_client import RESPONSE_LIMIT, CallError, HookClient, Parties
+from fleethook.outbound.calls_and_retries import RESPONSE_LIMIT, CallError, HookClient, Parties
 from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
 from tests.faults.webhook_calls import LONG, SHORT, Resolver, catch_call_error, check_next_call, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, resets, respond, respond_and_close

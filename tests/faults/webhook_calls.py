@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp.abc import AbstractResolver
 
-from fleethook.outbound.webhook_client import CallError, HookClient
+from fleethook.outbound.calls_and_retries import CallError, HookClient
 from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
 from tests.hook_server import RawHook, http, respond
 

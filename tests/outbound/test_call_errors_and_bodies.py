@@ -24,8 +24,8 @@ from fleethook.outbound.call_errors_and_bodies import (
     private_address_in,
     was_dispatched,
 )
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.outbound.certificate_trust import UntrustedError
-from fleethook.outbound.webhook_client import HookClient
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import RawHook, http, respond
 

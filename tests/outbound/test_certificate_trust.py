@@ -16,6 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.cluster.certificates.issuing_and_files import ensure_certificates
 from fleethook.outbound.call_errors_and_bodies import NotCalledError
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.outbound.certificate_trust import (
     MAX_BUNDLE,
     MAX_PRESENTED,
@@ -27,7 +28,6 @@ from fleethook.outbound.certificate_trust import (
     load_roots,
     read_bundle,
 )
-from fleethook.outbound.webhook_client import HookClient
 from tests.faults.webhook_calls import LONG, catch_call_error, endpoint
 from tests.hook_server import RawHook, run_raw_hook
 from tests.pki import certify, encode_key

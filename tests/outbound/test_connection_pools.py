@@ -17,8 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from fleethook.outbound.calls_and_retries import HookClient, Parties
 from fleethook.outbound.connection_pools import PoolKey, Pools, SharedResolver
-from fleethook.outbound.webhook_client import HookClient, Parties
 from tests.faults.webhook_calls import LONG, endpoint
 from tests.hook_server import RawHook, tls
 from tests.pki import certify, encode_key

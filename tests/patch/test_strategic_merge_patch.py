@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.patch import StrategicMergeError, identical, merge_patch, strategic_merge
-from fleethook.patch.strategic_merge_patch import (
-    order_elements,
-)
+from fleethook.patch.strategic_merge_patch import order_elements
 from tests.hypothesis_profiles import examples
 
 BASE: Any = {

@@ -5,11 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from schemas.definitions import (
-    Resource,
-    custom_resource_definition,
-    structural_schema,
-)
+from schemas.definitions import Resource, custom_resource_definition, structural_schema
 
 
 class Part(msgspec.Struct, rename="camel"):

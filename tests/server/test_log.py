@@ -19,15 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.model.formats.text import is_inert
-from fleethook.server.log import (
-    MAX_LINE_BYTES,
-    JSONFormatter,
-    LinesHandler,
-    LogLines,
-    encode_line,
-    format_line,
-    stamp,
-)
+from fleethook.server.log import MAX_LINE_BYTES, JSONFormatter, LinesHandler, LogLines, encode_line, format_line, stamp
 from tests.model.formats.test_text import HOSTILE
 from tests.serving import EXAMPLES, ROOT
 from tests.waiting import NET

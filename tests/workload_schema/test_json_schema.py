@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.workload_schema.json_schema import (
-    FORMATS,
-    WorkloadFinding,
-    describe_enum,
-    describe_type,
-    shown_value,
-)
+from fleethook.workload_schema.json_schema import FORMATS, WorkloadFinding, describe_enum, describe_type, shown_value
 
 VALID = {
     "driver-name": ["csi.example.com", "CSI.Example"],

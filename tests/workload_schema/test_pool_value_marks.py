@@ -5,12 +5,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.workload_schema.pool_value_marks import (
-    POOL_MARK,
-    REPLICAS_MARK,
-    Filler,
-    PoolValues,
-)
+from fleethook.workload_schema.pool_value_marks import POOL_MARK, REPLICAS_MARK, Filler, PoolValues
 
 VALUES = PoolValues("hangzhou", 3)
 MARKS = st.sampled_from([POOL_MARK, f"{POOL_MARK}.example.com", f"{POOL_MARK}/{POOL_MARK}", REPLICAS_MARK])

@@ -20,14 +20,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 from cryptography import x509
 from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from cryptography.x509.verification import (
-    Criticality,
-    ExtensionPolicy,
-    Policy,
-    PolicyBuilder,
-    Store,
-    VerificationError,
-)
+from cryptography.x509.verification import Criticality, ExtensionPolicy, Policy, PolicyBuilder, Store, VerificationError
 
 from fleethook.model.formats.field_errors import FieldError, too_long
 from fleethook.model.formats.text import escape_line

@@ -6,9 +6,7 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cli.doctor.doctor import Doctor, judge_consumers
-from fleethook.cli.doctor.registration_and_rights import (
-    Diagnosis,
-)
+from fleethook.cli.doctor.registration_and_rights import Diagnosis
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.registration.webhook_configurations import ServiceReference, webhook_configurations

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cli.inputs.manifests import (
-    find_unused,
-    read_manifests,
-    read_objects,
-    read_values,
-)
+from fleethook.cli.inputs.manifests import find_unused, read_manifests, read_objects, read_values
 from fleethook.cli.options import InputOptions
 from tests.cli.commands import invoke
 

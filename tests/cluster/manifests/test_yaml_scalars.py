@@ -8,13 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from fleethook.cli.output.text_output import write_document
 from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
-from fleethook.cluster.manifests.yaml_scalars import (
-    PLAIN,
-    NoAliasDumper,
-    read_key,
-    read_scalar,
-    yaml_text,
-)
+from fleethook.cluster.manifests.yaml_scalars import PLAIN, NoAliasDumper, read_key, read_scalar, yaml_text
 from fleethook.console.page_frame import dump_yaml
 from fleethook.engines.interpret.pages.playground import write_yaml
 from fleethook.model.formats.text import is_inert

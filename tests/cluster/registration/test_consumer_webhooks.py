@@ -3,12 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.consumer_webhooks import (
-    build_export,
-    describe_state,
-    list_writes,
-    read_consumer,
-)
+from fleethook.cluster.registration.consumer_webhooks import build_export, describe_state, list_writes, read_consumer
 from tests.kcp_export import make_binding
 
 KIND = "ValidatingWebhookConfiguration"

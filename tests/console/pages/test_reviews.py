@@ -13,12 +13,7 @@ from fleethook.cluster.store import Store
 from fleethook.console.console_server import create_console
 from fleethook.console.context import ConsoleContext
 from fleethook.console.pages import reviews
-from fleethook.console.pages.reviews import (
-    describe_outcome,
-    describe_review,
-    find_state,
-    list_changes,
-)
+from fleethook.console.pages.reviews import describe_outcome, describe_review, find_state, list_changes
 from fleethook.console.reviews import review_search_and_replay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.review_search_and_replay import ReviewReplay

@@ -10,7 +10,7 @@ from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.namespaces_and_replay import build_dispatcher
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import request_of
 from tests.engines.dispatch.webhook_server import Webhooks, webhooks

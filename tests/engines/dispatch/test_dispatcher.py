@@ -4,15 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.dispatch.builders import (
-    WIDGETS,
-    binding,
-    configuration,
-    export,
-    namespace,
-    review,
-    store_of,
-)
+from tests.engines.dispatch.builders import WIDGETS, binding, configuration, export, namespace, review, store_of
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow, deny, hook
 

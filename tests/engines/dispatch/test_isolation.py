@@ -8,15 +8,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
-from tests.engines.dispatch.builders import (
-    binding,
-    configuration,
-    definition,
-    export,
-    review,
-    store_of,
-    webhook,
-)
+from tests.engines.dispatch.builders import binding, configuration, definition, export, review, store_of, webhook
 from tests.engines.dispatch.conftest import Front
 from tests.engines.dispatch.webhook_server import Webhooks, allow
 from tests.engines.dispatch.worlds import CLUSTERS, World, clusters, reviews, world_of, worlds

@@ -20,15 +20,7 @@ from fleethook.model.formats.names_and_labels import label_key_problem, label_va
 from fleethook.model.gvk import GroupVersionKind
 from tests.engines.dispatch.builders import WIDGETS, configuration, definition, review, store_of, widget
 from tests.engines.dispatch.conftest import Front
-from tests.engines.dispatch.webhook_server import (
-    Webhooks,
-    allow,
-    apply_response,
-    convert,
-    converting,
-    hook,
-    patch,
-)
+from tests.engines.dispatch.webhook_server import Webhooks, allow, apply_response, convert, converting, hook, patch
 from tests.watched_calls import watch_calls
 
 

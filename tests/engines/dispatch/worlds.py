@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.rule_matching import RuleAttributes
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import (
     binding,

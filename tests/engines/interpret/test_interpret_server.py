@@ -12,11 +12,7 @@ from prometheus_client.registry import Collector
 
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
-from fleethook.engines.interpret.interpret_server import (
-    CallDurations,
-    interpret_routes,
-    list_resources,
-)
+from fleethook.engines.interpret.interpret_server import CallDurations, interpret_routes, list_resources
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.model.admission import allowed
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION

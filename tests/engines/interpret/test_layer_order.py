@@ -14,7 +14,7 @@ from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from tests.engines.interpret.lua.customization_objects import customization
 
 FOO = GroupVersionKind("example.com", "v1", "Foo")

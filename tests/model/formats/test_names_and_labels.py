@@ -12,11 +12,7 @@ from fleethook.model.formats.names_and_labels import (
     label_value_problem,
     validate_selector,
 )
-from tests.engines.dispatch.lint.configuration_builders import (
-    find_errors,
-    valid_webhook,
-    webhook_configuration,
-)
+from tests.engines.dispatch.lint.configuration_builders import find_errors, valid_webhook, webhook_configuration
 
 
 @pytest.mark.parametrize(

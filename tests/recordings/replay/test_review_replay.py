@@ -15,15 +15,7 @@ from fleethook.recordings.replay.decision_changes import ChangedDecision, Review
 from fleethook.recordings.replay.review_replay import Replayed, Report, replay_reviews
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
-from tests.engines.dispatch.builders import (
-    binding,
-    configuration,
-    export,
-    namespace,
-    review,
-    webhook,
-    widget,
-)
+from tests.engines.dispatch.builders import binding, configuration, export, namespace, review, webhook, widget
 from tests.engines.dispatch.webhook_server import Webhooks, allow, convert, converting, deny, label, webhooks
 from tests.hook_server import run_hook
 from tests.recordings.recordings import MUTATE, header, line

@@ -7,16 +7,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fleethook.cel.parse.syntax_tree import (
-    Call,
-    Comprehension,
-    Ident,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Node,
-    Select,
-)
+from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 
 # Expressions cannot write this name, so none of their variables hides it.
 ACCUMULATOR: Final = "@result"

@@ -14,13 +14,7 @@ from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.page_frame import take_page
 from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 from fleethook.recordings.recording_format import RecordEntry
-from fleethook.recordings.replay.review_replay import (
-    OFFLINE,
-    Replayed,
-    Report,
-    batch,
-    replay_reviews,
-)
+from fleethook.recordings.replay.review_replay import OFFLINE, Replayed, Report, batch, replay_reviews
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import Worker
 

@@ -11,11 +11,7 @@ from typing import Final, NoReturn, Protocol
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, Store
-from fleethook.engines.dispatch.call.call_trace import (
-    decode_failure,
-    decode_response,
-    name_webhook,
-)
+from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response, name_webhook
 from fleethook.engines.dispatch.call.deadline_and_audit import Observe, WebhookCaller
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
@@ -27,7 +23,7 @@ from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, Re
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.outbound.webhook_client import HookClient, Parties
+from fleethook.outbound.calls_and_retries import HookClient, Parties
 from fleethook.recordings.recording_format import UNRECORDED, CallName, RecordedCall, find_current, read_answer
 
 

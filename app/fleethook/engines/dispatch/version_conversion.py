@@ -24,7 +24,7 @@ from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import cluster_of
 from fleethook.outbound.call_errors_and_bodies import CallError, OverloadedError
-from fleethook.outbound.webhook_client import HookClient, Parties
+from fleethook.outbound.calls_and_retries import HookClient, Parties
 from fleethook.work.threads_and_gc import Worker
 
 _GROUP: Final = "apiextensions.k8s.io"

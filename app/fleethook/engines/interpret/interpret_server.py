@@ -39,7 +39,7 @@ from fleethook.model.karmada import (
     InterpreterRegistration,
     InterpretReview,
 )
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations

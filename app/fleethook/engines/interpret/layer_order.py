@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fleethook.engines.interpret.conventions.conventional_kinds import ConventionsLayer
-from fleethook.engines.interpret.interpreter_chain import (
-    Chain,
-    Layer,
-    NativeLayer,
-    Observe,
-    PythonLayer,
-    ignore_call,
-)
+from fleethook.engines.interpret.interpreter_chain import Chain, Layer, NativeLayer, Observe, PythonLayer, ignore_call
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.script_runner import Runner

@@ -28,7 +28,7 @@ from fleethook.cluster.stale_objects import StaleError
 from fleethook.engine import EngineStartError
 from fleethook.engines.rules.consumer_workspaces import Consumers, make_gauge
 from fleethook.engines.rules.consumer_workspaces import list_resources as list_consumed
-from fleethook.engines.rules.rule_runner import RuleRunner, make_rule_route
+from fleethook.engines.rules.rule_threads_and_route import RuleRunner, make_rule_route
 from fleethook.engines.rules.rules_settings import RulesSettings
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind, parse_api_version

@@ -5,12 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from fleethook.engines.crds.archive.names_content_limits import (
-    ArchiveLimits,
-    Content,
-    Names,
-    describe,
-)
+from fleethook.engines.crds.archive.names_content_limits import ArchiveLimits, Content, Names, describe
 from fleethook.engines.crds.archive.tarball_unpacking import verify
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, members, patch, small

@@ -4,11 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.commands.crds_options import (
-    DownloadOptions,
-    exit_on_error,
-    select_sources,
-)
+from fleethook.engines.crds.commands.crds_options import DownloadOptions, exit_on_error, select_sources
 from fleethook.engines.crds.instance.source_and_secrets import SelectedSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy
 from tests.cli.conftest import WriteYAML

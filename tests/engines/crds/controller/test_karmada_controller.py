@@ -18,9 +18,7 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.controller.instance_fetches import FetchOptions, SharedCall
-from fleethook.engines.crds.controller.instance_status_and_retries import (
-    status_patch,
-)
+from fleethook.engines.crds.controller.instance_status_and_retries import status_patch
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.model.json import JSONObject

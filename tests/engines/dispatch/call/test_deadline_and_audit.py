@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from fleethook.engines.dispatch.call.deadline_and_audit import BUDGET_SECONDS, Audit, find_budget, parse_duration
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, compile_webhooks
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.server.metrics import exposition
 from tests.engines.dispatch.builders import configuration, review, store_of
 from tests.engines.dispatch.conftest import Front

@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_warnings
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING, VALIDATING, set_defaults
-from tests.engines.dispatch.lint.configuration_builders import (
-    find_errors,
-    rule,
-    valid_webhook,
-    webhook_configuration,
-)
+from tests.engines.dispatch.lint.configuration_builders import find_errors, rule, valid_webhook, webhook_configuration
 
 
 def test_expressions_are_stripped_before_compiling() -> None:

@@ -9,12 +9,7 @@ from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.console_server import create_console
 from fleethook.console.context import MUTATING
-from fleethook.engines.dispatch.pages.dispatch import (
-    LINTED,
-    find_all,
-    make_state,
-    object_url,
-)
+from fleethook.engines.dispatch.pages.dispatch import LINTED, find_all, make_state, object_url
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from tests.cli.commands import invoke
 from tests.console.pages.reading import HOSTILE, get, read, submit

@@ -18,7 +18,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
 )
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.outbound.call_errors_and_bodies import OverloadedError
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.server.metrics import OTHER
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call

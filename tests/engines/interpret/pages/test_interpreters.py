@@ -16,7 +16,7 @@ from fleethook.engines.interpret.pages.interpreter_matrix import LAYERS, OPERATI
 from fleethook.engines.interpret.pages.interpreters import make_state
 from fleethook.interpret.interpreter import Question
 from fleethook.model.karmada import ConventionsMode
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.settings import Settings
 from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
 from tests.console.pages.reading import HOSTILE, Page, get, submit

@@ -43,7 +43,7 @@ from fleethook.model.karmada import (
     InterpreterRegistration,
     Operation,
 )
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.serving import EXAMPLES

@@ -19,7 +19,7 @@ from fleethook.engines.interpret.webhooks.webhook_configuration import INDEXES
 from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.recordings.recording_format import RecordedCall, ReviewCalls, current_calls, find_current
 from fleethook.settings import Settings
 from tests.asgi_client import call

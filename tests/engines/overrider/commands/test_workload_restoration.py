@@ -8,15 +8,7 @@ import pytest
 from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.commands import workload_restoration
 from tests.builders import overrider, workload
-from tests.cli.test_uninstall import (
-    CALLS_US,
-    DEPLOYMENT,
-    RENDERED,
-    SUBJECT,
-    Cluster,
-    list_rows,
-    uninstall,
-)
+from tests.cli.test_uninstall import CALLS_US, DEPLOYMENT, RENDERED, SUBJECT, Cluster, list_rows, uninstall
 
 
 @pytest.fixture(autouse=True)

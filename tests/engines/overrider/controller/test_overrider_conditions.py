@@ -5,10 +5,7 @@ from fleethook.engines.overrider.controller.drift_and_action import Action, Deci
 from fleethook.engines.overrider.controller.overrider_conditions import ORPHANS_COMMAND, Gaps, Result, bound, rendered
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import (
-    entry,
-    overrider,
-)
+from tests.builders import entry, overrider
 
 SUBJECT = Binding("", YURT_APP_SET, "default", "demo")
 

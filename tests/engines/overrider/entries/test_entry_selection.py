@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.entries.entry_selection import (
-    EntrySelection,
-    PoolSelector,
-    selects_any,
-    uses_labels,
-)
-from tests.builders import (
-    node_pool,
-    overrider,
-)
+from fleethook.engines.overrider.entries.entry_selection import EntrySelection, PoolSelector, selects_any, uses_labels
+from tests.builders import node_pool, overrider
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,7 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_files import read_documents
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.engines.overrider.rules.findings_in_files import (
-    ManifestFinding,
-    ManifestReport,
-    check_documents,
-)
+from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, ManifestReport, check_documents
 from tests.builders import entry, image, overrider, store_of, yurt_app_set
 
 SET = """

@@ -8,15 +8,7 @@ import pytest
 from fleethook.engines.overrider.rules.subject_template_rules import check_subject, check_template, check_workloads
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from tests.builders import (
-    container,
-    pod_template,
-    pool,
-    tweak,
-    yurt_app_daemon,
-    yurt_app_set,
-    yurt_app_set_v1beta1,
-)
+from tests.builders import container, pod_template, pool, tweak, yurt_app_daemon, yurt_app_set, yurt_app_set_v1beta1
 
 SUBJECTS = {
     "set": (YURT_APP_SET, yurt_app_set()),

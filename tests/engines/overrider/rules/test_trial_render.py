@@ -6,16 +6,7 @@ from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLAT
 from fleethook.engines.overrider.rules.trial_render import DryRun, dry_run_overrider
 from fleethook.engines.overrider.subject.subject_members import Subject
 from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import (
-    entry,
-    image,
-    overrider,
-    patch,
-    pod_template,
-    pool,
-    yurt_app_set,
-    yurt_app_set_v1beta1,
-)
+from tests.builders import entry, image, overrider, patch, pod_template, pool, yurt_app_set, yurt_app_set_v1beta1
 
 SPEC = "/spec/template/spec"
 NAMES = ("hangzhou", "beijing")

@@ -11,20 +11,10 @@ from fleethook.engines.overrider.subject.announcements import (
     read_announcements,
     write_announcements,
 )
-from fleethook.engines.overrider.subject.match_condition_texts import (
-    SelectedSubjects,
-    SubjectName,
-)
+from fleethook.engines.overrider.subject.match_condition_texts import SelectedSubjects, SubjectName
 from fleethook.model.admission import Response, allowed, denied
 from tests.builders import entry, overrider, request
-from tests.engines.overrider.subject.configuration_server import (
-    DEMO,
-    NEW,
-    OTHER,
-    Server,
-    announcer,
-    configuration,
-)
+from tests.engines.overrider.subject.configuration_server import DEMO, NEW, OTHER, Server, announcer, configuration
 from tests.waiting import settled
 
 

@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.subject.owner_and_overrider import (
-    Owner,
-    find_owner,
-    overriders_of,
-    subject_of,
-)
+from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner, overriders_of, subject_of
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import API, API_V1BETA1, UID, overrider, owner, store_of
 

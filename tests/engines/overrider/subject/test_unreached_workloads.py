@@ -14,15 +14,7 @@ from fleethook.engines.overrider.subject.unreached_workloads import (
     is_orphan,
 )
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
-from tests.builders import (
-    entry,
-    image,
-    node_pool,
-    owner,
-    patch,
-    store_of,
-    workload,
-)
+from tests.builders import entry, image, node_pool, owner, patch, store_of, workload
 from tests.engines.overrider.running import Fleet
 
 

@@ -28,7 +28,7 @@ from fleethook.model.formats.names_and_labels import is_dns1123_subdomain, label
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.outbound.call_errors_and_bodies import CallError, NotCalledError, OverloadedError
-from fleethook.outbound.webhook_client import Encode, HookClient, Parties
+from fleethook.outbound.calls_and_retries import Encode, HookClient, Parties
 from fleethook.patch import PatchError
 from fleethook.tracing.spans import child_span
 from fleethook.work.threads_and_gc import Worker

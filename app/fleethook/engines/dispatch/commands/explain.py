@@ -22,12 +22,7 @@ from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, read_schema, resolve_cluster
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.explain_reasons import (
-    ExplainedWebhook,
-    Explanation,
-    explain_input,
-    name_cluster,
-)
+from fleethook.engines.dispatch.explain_reasons import ExplainedWebhook, Explanation, explain_input, name_cluster
 from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,

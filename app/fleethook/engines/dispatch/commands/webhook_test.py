@@ -64,7 +64,7 @@ from fleethook.engines.dispatch.schema_owner import INDEXES, resolve
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, set_defaults
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import cluster_of
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 
 # Requests in flight; the calls of a request follow each other.
 _CONCURRENT: Final = 16

@@ -12,11 +12,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
-from fleethook.engines.dispatch.match.match_conditions import (
-    Budget,
-    ConditionEvaluator,
-    build_condition_request,
-)
+from fleethook.engines.dispatch.match.match_conditions import Budget, ConditionEvaluator, build_condition_request
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import GROUP, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook

@@ -29,13 +29,7 @@ from fleethook.model.kcp import is_cluster
 from fleethook.outbound.call_errors_and_bodies import HEADER, was_dispatched
 from fleethook.server.log import ReviewLine
 from fleethook.server.metrics import find_outcome
-from fleethook.server.protocol.bodies import (
-    BodyCharge,
-    ClientGoneError,
-    Reply,
-    RequestError,
-    RequestQuota,
-)
+from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError, RequestQuota
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
 from fleethook.server.reviews.admission_endpoint import classify, make_admission_line, to_response
 from fleethook.server.reviews.http_checks import CHARGE, MAX_ON_LOOP

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.server.metrics import SECONDS_BUCKETS, Counts, FirstNames, Gauges, Observations
 
 MAX_CLUSTERS: Final = 100

@@ -51,7 +51,7 @@ from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.formats.client_config import FixedAddresses, parse_fixed_addresses
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import ConventionsMode, Operation
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 
 _Rules = Annotated[
     list[Path] | None,

@@ -31,7 +31,7 @@ from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, gvk_of, list_served_kinds, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 
 SCRIPT: Final = "health.lua"
 _TESTS: Final = "health_test.yaml"

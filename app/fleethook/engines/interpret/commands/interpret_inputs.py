@@ -32,7 +32,7 @@ from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import DEFINITION, GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.model.karmada import CUSTOMIZATION, ConventionsMode
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 
 
 def is_interpreter(document: Document) -> bool:

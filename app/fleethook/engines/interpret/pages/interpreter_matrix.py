@@ -22,7 +22,7 @@ from fleethook.interpret.interpreter import Interpreter, Question
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode, Operation
-from fleethook.outbound.webhook_client import HookClient
+from fleethook.outbound.calls_and_retries import HookClient
 
 LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions")
 """The layers in the order in which they are asked."""

@@ -8,13 +8,7 @@ from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.manifests import fail_input
 from fleethook.cli.inputs.objects_with_changes import SourceOptions, fill_store, read_source
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output, declare_output
-from fleethook.cli.output.findings_output import (
-    FindingRow,
-    count_levels,
-    has_failures,
-    print_lines,
-    select_new,
-)
+from fleethook.cli.output.findings_output import FindingRow, count_levels, has_failures, print_lines, select_new
 from fleethook.cli.output.text_output import (
     Styled,
     styled,

@@ -9,14 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cli.uninstall import (
-    WEBHOOK_SUFFIX,
-    Uninstaller,
-    make_row,
-    names_of,
-    path_of,
-    write_note,
-)
+from fleethook.cli.uninstall import WEBHOOK_SUFFIX, Uninstaller, make_row, names_of, path_of, write_note
 from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import JSON_PATCH
 from fleethook.cluster.kubernetes.watched_resources import (

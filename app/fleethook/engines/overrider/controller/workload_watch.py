@@ -22,11 +22,7 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
     hash_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.unreached_workloads import (
-    ORPHAN_INDEXES,
-    Orphan,
-    former_bindings,
-)
+from fleethook.engines.overrider.subject.unreached_workloads import ORPHAN_INDEXES, Orphan, former_bindings
 from fleethook.model.json import JSONObject
 from fleethook.work.queue import Scheduler
 

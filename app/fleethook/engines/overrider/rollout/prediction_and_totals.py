@@ -29,12 +29,7 @@ from fleethook.engines.overrider.rollout.workload_effect import (
     replicas_of,
     write,
 )
-from fleethook.engines.overrider.subject.owner_and_overrider import (
-    Owner,
-    find_binding,
-    find_owner,
-    overriders_of,
-)
+from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_binding, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_members import (
     depends_on_node_pools,
     has_no_daemon_controller,
@@ -46,13 +41,7 @@ from fleethook.engines.overrider.subject.subject_members import (
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.formats.text import counted
 from fleethook.model.json import JSONObject, as_object, as_text
-from fleethook.model.openyurt import (
-    NODE_POOL,
-    POOL_NAME_LABEL,
-    SUBJECT_KINDS,
-    YURT_APP_DAEMON,
-    YURT_APP_OVERRIDER,
-)
+from fleethook.model.openyurt import NODE_POOL, POOL_NAME_LABEL, SUBJECT_KINDS, YURT_APP_DAEMON, YURT_APP_OVERRIDER
 from fleethook.patch import apply
 
 

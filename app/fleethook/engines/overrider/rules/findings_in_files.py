@@ -28,12 +28,7 @@ from fleethook.engines.overrider.rules.tweak_and_topology_rules import check_com
 from fleethook.engines.overrider.subject.subject_members import Subject, is_v1beta1, listed_pools, workload_kinds
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
-from fleethook.model.openyurt import (
-    GROUP,
-    NODE_POOL,
-    SUBJECT_KINDS,
-    YURT_APP_OVERRIDER,
-)
+from fleethook.model.openyurt import GROUP, NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER
 
 # No other project has these kinds, so another group is a mistake. Other projects have a NodePool, too.
 _OWN_KINDS: Final = frozenset(group_kind.kind for group_kind in (YURT_APP_OVERRIDER, *SUBJECT_KINDS))

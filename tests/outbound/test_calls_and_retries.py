@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.outbound.call_errors_and_bodies import CallError, NotCalledError, OverloadedError
-from fleethook.outbound.webhook_client import MAX_RETRIES, HookClient, Parties, called_url
+from fleethook.outbound.calls_and_retries import MAX_RETRIES, HookClient, Parties, called_url
 from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close

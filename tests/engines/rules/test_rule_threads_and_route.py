@@ -9,7 +9,7 @@ import pytest
 from fleethook.admission import Denied, validate
 from fleethook.admission.rule_in_tests import build_request
 from fleethook.admission.store_parameter import find_among
-from fleethook.engines.rules.rule_runner import MAX_OF_WORKSPACE, MAX_WAITING, THREADS, RuleRunner
+from fleethook.engines.rules.rule_threads_and_route import MAX_OF_WORKSPACE, MAX_WAITING, THREADS, RuleRunner
 from fleethook.model.admission import AdmissionRequest, Response
 from tests.waiting import until
 
