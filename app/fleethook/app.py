@@ -194,9 +194,7 @@ class Fleethook(FastAPI):
         """Return the check of one resource. A stale resource is ready: the last known objects are better than none."""
         if self.cluster is None or not part.is_stale:
             return Check(part.name, part.synced, part.detail, degraded=part.refused)
-        staleness = f"no update from the apiserver for {part.age:.0f} s, answering from the last known objects"
-        detail = f"{staleness}: {part.detail}" if part.detail else staleness
-        return Check(part.name, part.synced, detail)
+        return Check(part.name, part.synced, part.stale_detail)
 
 
 def find_followed(settings: Settings, names: Collection[str]) -> list[Followed]:

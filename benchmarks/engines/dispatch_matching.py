@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, cases
 from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.match.call_filters import CallDecider
+from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider
 from fleethook.work.threads_and_gc import run_work, settle_garbage_collector
 from tests.engines.dispatch.builders import request_of
 

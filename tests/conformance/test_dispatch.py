@@ -17,14 +17,14 @@ from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline, 
 from fleethook.engines.dispatch.call.phases_and_warnings import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.call.review_and_response import Patcher, restore_annotation
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.match.call_filters import (
+from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
+from fleethook.engines.dispatch.match.request_attributes import build_attributes
+from fleethook.engines.dispatch.match.selectors_and_decision import (
     NamespaceLabels,
     RequestContext,
     build_rule_attributes,
     read_labels,
 )
-from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
-from fleethook.engines.dispatch.match.request_attributes import build_attributes
 from fleethook.engines.dispatch.namespaces_and_replay import build_dispatcher
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks

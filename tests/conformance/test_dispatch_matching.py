@@ -17,7 +17,6 @@ from fleethook.engines.dispatch.call.review_and_response import (
     parse_response,
 )
 from fleethook.engines.dispatch.dispatcher import limit_warnings
-from fleethook.engines.dispatch.match.call_filters import NamespaceLabels, match_namespace, match_object
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.request_attributes import (
     EquivalentIndex,
@@ -25,6 +24,7 @@ from fleethook.engines.dispatch.match.request_attributes import (
     build_attributes,
     find_invocation,
 )
+from fleethook.engines.dispatch.match.selectors_and_decision import NamespaceLabels, match_namespace, match_object
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version

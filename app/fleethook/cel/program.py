@@ -9,7 +9,15 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from fleethook.cel.check.checker import check
-from fleethook.cel.check.types import BOOL, ERROR, Type, describe_type, format_type, is_dynamic, unwrap_optional
+from fleethook.cel.check.types_and_declarations import (
+    BOOL,
+    ERROR,
+    Type,
+    describe_type,
+    format_type,
+    is_dynamic,
+    unwrap_optional,
+)
 from fleethook.cel.evaluation import (
     ABSENT,
     COST,

@@ -28,6 +28,12 @@ class PartState(NamedTuple):
         """Whether the apiserver has not answered for a long time."""
         return self.age is not None and self.age > STALE_SECONDS
 
+    @property
+    def stale_detail(self) -> str:
+        """`detail`, after the seconds without an answer of the apiserver."""
+        staleness = f"no update from the apiserver for {self.age:.0f} s, answering from the last known objects"
+        return f"{staleness}: {self.detail}" if self.detail else staleness
+
 
 class StaleError(Exception):
     """The objects that the answer depends on cannot be read now, so the caller has to retry."""

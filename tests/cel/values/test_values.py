@@ -1,4 +1,4 @@
-from fleethook.cel.check.types import read_functions
+from fleethook.cel.check.types_and_declarations import read_functions
 from fleethook.cel.plan.planner import _CODES, _OPTIONAL_MEMBERS
 from fleethook.cel.values.values import OverloadResolver, make_range_error
 

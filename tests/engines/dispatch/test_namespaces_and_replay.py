@@ -12,7 +12,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dependencies, DispatchResult
-from fleethook.engines.dispatch.match.call_filters import NAMESPACE
+from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
 from fleethook.engines.dispatch.namespaces_and_replay import (
     answer_from_records,
     build_offline_dispatcher,

@@ -11,8 +11,8 @@ from fleethook.engines.interpret.argocd_conversion import (
 )
 from fleethook.engines.interpret.argocd_settings import HealthCheck, ScriptPlace
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
+from fleethook.engines.interpret.lua.customizations_and_configmap import read_customization
 from fleethook.engines.interpret.lua.lua_machine import LuaError
-from fleethook.engines.interpret.lua.rules_and_configmap import read_customization
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
 from fleethook.model.gvk import GroupVersionKind, parse_api_version

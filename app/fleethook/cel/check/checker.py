@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
-from fleethook.cel.check.types import (
+from fleethook.cel.check.types_and_declarations import (
     BOOL,
     BYTES,
     DOUBLE,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
-from fleethook.cel.check.types import Type
+from fleethook.cel.check.types_and_declarations import Type
 from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, Uint
 
 

@@ -6,7 +6,7 @@ The planner evaluates constant parts, as cel-go does with OptOptimize. They cost
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
-from fleethook.cel.check.types import TYPES
+from fleethook.cel.check.types_and_declarations import TYPES
 from fleethook.cel.evaluation import (
     FIRST_LOCAL,
     FIRST_VARIABLE,

@@ -12,7 +12,10 @@ from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.phases_and_warnings import MutatingPhase, limit_warnings, run_validating_phase
 from fleethook.engines.dispatch.call.review_and_response import Patcher
 from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
-from fleethook.engines.dispatch.match.call_filters import (
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
+from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
+from fleethook.engines.dispatch.match.request_attributes import Attributes, build_attributes, read_claimed_cluster
+from fleethook.engines.dispatch.match.selectors_and_decision import (
     CallWebhook,
     NamespaceLabels,
     ReadNamespace,
@@ -22,9 +25,6 @@ from fleethook.engines.dispatch.match.call_filters import (
     is_exempt,
     needs_namespace,
 )
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
-from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
-from fleethook.engines.dispatch.match.request_attributes import Attributes, build_attributes, read_claimed_cluster
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex

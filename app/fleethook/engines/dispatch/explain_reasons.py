@@ -14,7 +14,9 @@ from fleethook.engines.dispatch.call.phases_and_warnings import MAX_CALLS
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, choose_review_version
 from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
-from fleethook.engines.dispatch.match.call_filters import (
+from fleethook.engines.dispatch.match.equivalent_resources import is_own_in_kcp
+from fleethook.engines.dispatch.match.request_attributes import Attributes, EquivalentIndex, WebhookInvocation
+from fleethook.engines.dispatch.match.selectors_and_decision import (
     CallDecider,
     NamespaceLabels,
     RequestContext,
@@ -26,8 +28,6 @@ from fleethook.engines.dispatch.match.call_filters import (
     match_namespace,
     match_object,
 )
-from fleethook.engines.dispatch.match.equivalent_resources import is_own_in_kcp
-from fleethook.engines.dispatch.match.request_attributes import Attributes, EquivalentIndex, WebhookInvocation
 from fleethook.engines.dispatch.request_from_manifest import InputRequest, find_refusal, is_review
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, Phase, Webhook

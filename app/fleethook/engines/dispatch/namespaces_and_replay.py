@@ -16,8 +16,8 @@ from fleethook.engines.dispatch.call.deadline_and_audit import Observe, WebhookC
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
-from fleethook.engines.dispatch.match.call_filters import NAMESPACE
 from fleethook.engines.dispatch.match.request_attributes import Attributes
+from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
 from fleethook.engines.dispatch.version_conversion import ConversionError, NeedsWebhook, ObjectConverter
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupKind, GroupVersionKind

@@ -14,7 +14,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     find_equivalents,
     is_namespaced,
 )
-from fleethook.engines.dispatch.match.kind_plurals import DestinationError, choose_destination, needs_metadata
+from fleethook.engines.dispatch.match.plural_and_operations import DestinationError, choose_destination, needs_metadata
 from fleethook.engines.dispatch.match.request_attributes import read_claimed_cluster
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource

@@ -21,8 +21,13 @@ from fleethook.engines.interpret.argocd_settings import (
     format_pattern,
 )
 from fleethook.engines.interpret.lua.bundle import read_bundle
+from fleethook.engines.interpret.lua.customizations_and_configmap import (
+    FUNCTION_OF,
+    OBJECT,
+    known_globals,
+    read_customization,
+)
 from fleethook.engines.interpret.lua.karmada_portability import ScriptWarning
-from fleethook.engines.interpret.lua.rules_and_configmap import FUNCTION_OF, OBJECT, known_globals, read_customization
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script
 from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.native import NATIVE

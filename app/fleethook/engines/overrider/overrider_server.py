@@ -23,17 +23,17 @@ from fleethook.cluster.registration.paths import (
     VALIDATE_OVERRIDER,
 )
 from fleethook.cluster.store import Store, StoreView
+from fleethook.engines.overrider.admission.fresh_reads_and_waits import (
+    CATCH_UP_SECONDS,
+    FreshReads,
+    LiveSource,
+    ensure_fresh_overrider,
+)
 from fleethook.engines.overrider.admission.overrider_admission import (
     LiveAdmission,
     default_overrider,
     validate_overrider,
     validate_subject,
-)
-from fleethook.engines.overrider.admission.reads_and_waits import (
-    CATCH_UP_SECONDS,
-    FreshReads,
-    LiveSource,
-    ensure_fresh_overrider,
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 from fleethook.engines.overrider.admission.workload_admission import change_response, mutate_workload

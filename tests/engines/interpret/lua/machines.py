@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
+from fleethook.engines.interpret.lua.customizations_and_configmap import known_globals
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
-from fleethook.engines.interpret.lua.rules_and_configmap import known_globals
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from tests.waiting import NET
 

@@ -9,7 +9,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer
 from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
-from fleethook.engines.interpret.lua.rules_and_configmap import list_findings
+from fleethook.engines.interpret.lua.customizations_and_configmap import list_findings
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question

@@ -10,8 +10,8 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.engines.interpret.interpreter_chain import Handler
+from fleethook.engines.interpret.lua.customizations_and_configmap import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.lua_machine import LuaError
-from fleethook.engines.interpret.lua.rules_and_configmap import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.script_layer_and_admission import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.interpret.interpreter import Answer, Question

@@ -1,4 +1,4 @@
-"""The kinds that a workload under review makes doubtful; tests/engines/overrider/admission/test_reads_and_waits.py reads them."""
+"""The kinds that a workload under review makes doubtful; tests/engines/overrider/admission/test_fresh_reads_and_waits.py reads them."""
 
 import copy
 from collections.abc import Callable

@@ -10,8 +10,8 @@ import msgspec
 
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
-from fleethook.engines.dispatch.match.call_filters import CallWebhook, NamespaceLabels
 from fleethook.engines.dispatch.match.request_attributes import Attributes
+from fleethook.engines.dispatch.match.selectors_and_decision import CallWebhook, NamespaceLabels
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import Status

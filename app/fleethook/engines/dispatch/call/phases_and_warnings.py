@@ -16,8 +16,8 @@ from fleethook.engines.dispatch.call.review_and_response import (
     check_patched,
 )
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
-from fleethook.engines.dispatch.match.call_filters import CallDecider, RequestContext, VersionedRequest
 from fleethook.engines.dispatch.match.request_attributes import Attributes
+from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider, RequestContext, VersionedRequest
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind

@@ -27,15 +27,15 @@ from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, check_patched
 from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
 from fleethook.engines.dispatch.dispatcher import Dispatcher
-from fleethook.engines.dispatch.match.call_filters import CallDecider, RequestContext
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     find_definition,
     find_equivalents,
     is_namespaced,
 )
-from fleethook.engines.dispatch.match.kind_plurals import ResourceName, parse_resource
+from fleethook.engines.dispatch.match.plural_and_operations import ResourceName, parse_resource
 from fleethook.engines.dispatch.match.request_attributes import Attributes
+from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider, RequestContext
 from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest, find_problem, is_review
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES

@@ -11,8 +11,8 @@ from fleethook.cel.evaluation import EvaluationError, ExpressionError
 from fleethook.cel.program import Activation, compile_condition
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.lint.configuration_validation import Issue
-from fleethook.engines.dispatch.match.call_filters import NAMESPACE
 from fleethook.engines.dispatch.match.match_conditions import evaluate_conditions
+from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.model.formats.names_and_labels import read_labels
 from fleethook.model.gvk import GroupVersionResource

@@ -64,7 +64,7 @@ def _find_mistakes(
         earlier: Objects with the same target. Admission refuses a customization with a rule that one of them has.
         runner: Runs scripts.
     """
-    from fleethook.engines.interpret.lua.rules_and_configmap import (  # noqa: PLC0415 - it needs Lua
+    from fleethook.engines.interpret.lua.customizations_and_configmap import (  # noqa: PLC0415 - it needs Lua
         list_findings,
         list_unportable,
     )

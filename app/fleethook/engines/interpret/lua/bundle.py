@@ -27,7 +27,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.interpret.conventions.conventional_kinds import ConventionalKind
 from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, read_fixtures
-from fleethook.engines.interpret.lua.rules_and_configmap import CustomizationRule, read_customization
+from fleethook.engines.interpret.lua.customizations_and_configmap import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.script_layer_and_admission import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND

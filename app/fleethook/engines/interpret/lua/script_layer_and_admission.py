@@ -8,9 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
 from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
-from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
-from fleethook.engines.interpret.lua.lua_machine import LuaError
-from fleethook.engines.interpret.lua.rules_and_configmap import (
+from fleethook.engines.interpret.lua.customizations_and_configmap import (
     CustomizationRule,
     ParsedRules,
     describe_object,
@@ -18,6 +16,8 @@ from fleethook.engines.interpret.lua.rules_and_configmap import (
     read_config_map,
     read_customization,
 )
+from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
+from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
 from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems
 from fleethook.interpret.interpreter import Answer, Question

@@ -8,7 +8,7 @@ from fleethook.cluster.store import Store, StoreView
 from fleethook.console.page_frame import take_page
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.layer_order import assemble_chain
-from fleethook.engines.interpret.lua.rules_and_configmap import FUNCTIONS, describe_object, read_target
+from fleethook.engines.interpret.lua.customizations_and_configmap import FUNCTIONS, describe_object, read_target
 from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, Refused
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.pages.playground import playground_url

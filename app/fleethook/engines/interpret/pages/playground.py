@@ -20,14 +20,14 @@ from fleethook.cluster.store import Stored
 from fleethook.console.forms_and_guard import FormError, FormFieldError, limit_text, read_documents, read_value
 from fleethook.engines.interpret.interpreter_chain import Chain, Explained
 from fleethook.engines.interpret.interpreter_fixtures import find_operation, name_results, read_fixture
-from fleethook.engines.interpret.lua.lua_machine import Machine, Usage
-from fleethook.engines.interpret.lua.rules_and_configmap import (
+from fleethook.engines.interpret.lua.customizations_and_configmap import (
     FUNCTION_OF,
     FUNCTIONS,
     list_findings,
     list_unportable,
     read_customization,
 )
+from fleethook.engines.interpret.lua.lua_machine import Machine, Usage
 from fleethook.engines.interpret.lua.script_layer_and_admission import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from fleethook.engines.dispatch.dispatch_errors import StatusError
-from fleethook.engines.dispatch.match.call_filters import (
+from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
+from fleethook.engines.dispatch.match.request_attributes import build_attributes
+from fleethook.engines.dispatch.match.selectors_and_decision import (
     NamespaceLabels,
     build_rule_attributes,
     check_filters,
     find_barrier,
     is_exempt,
 )
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.request_attributes import build_attributes
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
 from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionResource
