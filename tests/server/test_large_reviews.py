@@ -18,7 +18,7 @@ from fleethook.engines.overrider.rules import trial_render
 from fleethook.engines.overrider.rules.binding_rules import check_fit, check_overrider, check_rules, pools_to_check
 from fleethook.engines.overrider.rules.trial_render import dry_run_overrider
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
-from fleethook.engines.overrider.subject.subject_members import find_subject
+from fleethook.engines.overrider.subject.subject_and_pools import find_subject
 from fleethook.interpret.interpreter import interpreter
 from fleethook.model.admission import MAX_NAME, AdmissionRequest, Response, allowed
 from fleethook.server.metrics import Metrics

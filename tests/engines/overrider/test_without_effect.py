@@ -6,7 +6,7 @@ import pytest
 
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
-from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER
+from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER
 from tests.builders import (
     API_V1BETA1,
     entry,

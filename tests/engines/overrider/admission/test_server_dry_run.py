@@ -9,7 +9,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.engines.overrider.admission.server_dry_run import RIGHT, ServerDryRun, Trials, select_trials, to_pointer
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
-from fleethook.engines.overrider.subject.subject_members import Subject
+from fleethook.engines.overrider.subject.subject_and_pools import Subject
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import container, entry, overrider, patch, pod_template, pool, yurt_app_set
 

@@ -13,7 +13,7 @@ from fleethook.engines.overrider.plan.plan_and_check import Plan
 from fleethook.engines.overrider.plan.plan_cache import MAX_FILLED, FilledPlans, PlanCache, PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
 from fleethook.engines.overrider.render.template_delta import Assign, ObjectDelta
-from fleethook.engines.overrider.subject.subject_members import is_v1beta1, tweaks_of
+from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1, tweaks_of
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from fleethook.patch import identical

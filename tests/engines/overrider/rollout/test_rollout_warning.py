@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.rollout.rollout_warning import Edit, EditEffects, predict_edit
-from fleethook.engines.overrider.subject.subject_members import Subject
+from fleethook.engines.overrider.subject.subject_and_pools import Subject
 from fleethook.model.admission import Response
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (

@@ -12,7 +12,7 @@ from fleethook.engines.overrider.rules.missing_pools import (
     describe_lack_of_pools,
     known_pools,
 )
-from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER, Subject
+from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, Subject
 from fleethook.engines.overrider.subject.unreached_workloads import absent_pools
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import (

@@ -4,7 +4,7 @@ from typing import Any
 
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.rules.trial_render import DryRun, dry_run_overrider
-from fleethook.engines.overrider.subject.subject_members import Subject
+from fleethook.engines.overrider.subject.subject_and_pools import Subject
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider, patch, pod_template, pool, yurt_app_set, yurt_app_set_v1beta1
 

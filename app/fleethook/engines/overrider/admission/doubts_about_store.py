@@ -35,7 +35,7 @@ from fleethook.engines.overrider.render.plan_selection import RenderTarget, sele
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.render.workload_patch_and_replicas import has_template
 from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner, overriders_of
-from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
+from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind

@@ -37,7 +37,7 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
     overriders_of,
     select_overriders,
 )
-from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools
+from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

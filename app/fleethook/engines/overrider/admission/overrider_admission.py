@@ -24,7 +24,7 @@ from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
 from fleethook.engines.overrider.rules.schema_and_selector_rules import check_immutable_fields, read_name
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
-from fleethook.engines.overrider.subject.subject_members import NodePools, Subject, find_subject
+from fleethook.engines.overrider.subject.subject_and_pools import NodePools, Subject, find_subject
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause
 from fleethook.model.gvk import GroupKind

@@ -19,7 +19,7 @@ from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
-from fleethook.engines.overrider.subject.subject_members import Subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_and_pools import Subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer

@@ -12,7 +12,7 @@ from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.rules.binding_rules import pools_to_check
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents, locate_findings
-from fleethook.engines.overrider.subject.subject_members import Subject, find_subject
+from fleethook.engines.overrider.subject.subject_and_pools import Subject, find_subject
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
 

@@ -8,7 +8,7 @@ from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.engines.overrider.controller.subject_state import find_overriders, is_behind
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, find_binding
-from fleethook.engines.overrider.subject.subject_members import depends_on_node_pools, same_input
+from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools, same_input
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER

@@ -16,7 +16,7 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter
 from fleethook.engines.overrider.controller.subject_state import SubjectState, is_behind, reports_refusal
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
-from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER
+from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.openyurt import NUDGED_ANNOTATION
 

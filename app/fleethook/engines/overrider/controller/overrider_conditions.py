@@ -7,7 +7,7 @@ from fleethook.cluster.conditions_and_events import Condition, Status
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.drift_and_action import Action, Decision
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
-from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
+from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, has_no_daemon_controller
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import POOL_NAME_LABEL, YURT_APP_DAEMON

@@ -53,7 +53,7 @@ from fleethook.engines.overrider.controller.workload_writes_and_retries import (
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
-from fleethook.engines.overrider.subject.subject_members import same_input
+from fleethook.engines.overrider.subject.subject_and_pools import same_input
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER

@@ -17,7 +17,7 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
     overriders_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.subject_members import DAEMONS_WITHOUT_CONTROLLER, pools_of_subject
+from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, pools_of_subject
 from fleethook.engines.overrider.subject.unreached_workloads import Orphan, absent_pools, is_former
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects

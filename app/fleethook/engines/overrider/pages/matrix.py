@@ -16,7 +16,7 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload, count_changes
 from fleethook.engines.overrider.rollout.workload_effect import compare
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
-from fleethook.engines.overrider.subject.subject_members import Subject, pools_of_subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject, workload_kinds
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.formats.text import counted
 from fleethook.model.gvk import GroupKind

@@ -35,7 +35,7 @@ from fleethook.engines.overrider.render.template_delta import (
     without_removed,
 )
 from fleethook.engines.overrider.render.undo_and_annotations import as_annotation, hash_text, undo_of
-from fleethook.engines.overrider.subject.subject_members import is_v1beta1
+from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1
 from fleethook.engines.overrider.template.pool_template_and_placement import (
     CREATE_ONLY,
     REQUIRED,

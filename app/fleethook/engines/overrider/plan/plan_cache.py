@@ -17,7 +17,7 @@ from fleethook.engines.overrider.plan.plan_and_check import Plan
 from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation, PlanCompiler, SharedPlan
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
-from fleethook.engines.overrider.subject.subject_members import same_input
+from fleethook.engines.overrider.subject.subject_and_pools import same_input
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

@@ -16,7 +16,7 @@ from fleethook.engines.overrider.plan.plan_and_check import BarePlan, Plan, comp
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch, compile_patch
 from fleethook.engines.overrider.render.undo_and_annotations import hash_text
 from fleethook.engines.overrider.rules.entry_rules import replicas_problem
-from fleethook.engines.overrider.subject.subject_members import (
+from fleethook.engines.overrider.subject.subject_and_pools import (
     SetSelections,
     count_selections,
     decode_tweaks,

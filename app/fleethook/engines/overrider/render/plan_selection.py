@@ -11,7 +11,11 @@ from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilati
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.render.workload_patch_and_replicas import compute_patch, has_template
 from fleethook.engines.overrider.subject.owner_and_overrider import Owner, describe_other_version, overriders_of
-from fleethook.engines.overrider.subject.subject_members import decode_tweaks, has_no_daemon_controller, list_selections
+from fleethook.engines.overrider.subject.subject_and_pools import (
+    decode_tweaks,
+    has_no_daemon_controller,
+    list_selections,
+)
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError, shape_problem
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.kcp import cluster_of

@@ -301,7 +301,7 @@ def _merge_element_undos(first: list[JSON], second: list[JSON], schema: MergeSch
 
 UNDO_ANNOTATION: Final = "fleethook.io/undo"
 TWEAKS_ANNOTATION: Final = "fleethook.io/tweaks"
-"""The tweaks of the last render (`fleethook.engines.overrider.subject.subject_members.encode_tweaks`)."""
+"""The tweaks of the last render (`fleethook.engines.overrider.subject.subject_and_pools.encode_tweaks`)."""
 RENDER_ANNOTATIONS: Final = (RENDERED_ANNOTATION, UNDO_ANNOTATION, TWEAKS_ANNOTATION)
 RESERVED_PREFIX: Final = "fleethook.io/"
 """The prefix of annotations and labels that only fleethook writes."""

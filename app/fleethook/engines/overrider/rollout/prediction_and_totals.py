@@ -30,7 +30,7 @@ from fleethook.engines.overrider.rollout.workload_effect import (
     write,
 )
 from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_binding, find_owner, overriders_of
-from fleethook.engines.overrider.subject.subject_members import (
+from fleethook.engines.overrider.subject.subject_and_pools import (
     depends_on_node_pools,
     has_no_daemon_controller,
     is_v1beta1,

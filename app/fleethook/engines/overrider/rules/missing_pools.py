@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, selects_any, uses_labels
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.subject.subject_members import (
+from fleethook.engines.overrider.subject.subject_and_pools import (
     DAEMONS_WITHOUT_CONTROLLER,
     NodePoolView,
     PoolSelection,

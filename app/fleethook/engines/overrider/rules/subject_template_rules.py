@@ -26,7 +26,7 @@ from fleethook.engines.overrider.rules.tweak_and_topology_rules import (
     check_tweaks,
     list_images,
 )
-from fleethook.engines.overrider.subject.subject_members import (
+from fleethook.engines.overrider.subject.subject_and_pools import (
     TEMPLATES,
     is_v1beta1,
     templates_of,

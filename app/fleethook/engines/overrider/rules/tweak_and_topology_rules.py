@@ -27,7 +27,7 @@ from fleethook.engines.overrider.rules.entry_rules import (
 )
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.schema_and_selector_rules import SELECTOR, check_selector, is_empty_selector
-from fleethook.engines.overrider.subject.subject_members import (
+from fleethook.engines.overrider.subject.subject_and_pools import (
     TEMPLATES,
     SetSelections,
     templates_of,

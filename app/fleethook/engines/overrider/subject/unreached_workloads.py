@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Index, ObjectKey, PartialObject
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, hash_of, pool_of
-from fleethook.engines.overrider.subject.subject_members import NodePoolView, is_v1beta1, listed_pools
+from fleethook.engines.overrider.subject.subject_and_pools import NodePoolView, is_v1beta1, listed_pools
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, REF_APP_SET_LABEL, SUBJECT_KINDS, YURT_APP_SET

@@ -18,7 +18,7 @@ import msgspec
 
 from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, fill_pool
 from fleethook.engines.overrider.render.overlay_and_defaults import overlay
-from fleethook.engines.overrider.subject.subject_members import (
+from fleethook.engines.overrider.subject.subject_and_pools import (
     TEMPLATES,
     encode_tweaks,
     is_v1beta1,
@@ -64,7 +64,7 @@ def apply_tweaks(
     Args:
         workload: The workload that the template describes.
         subject: A YurtAppSet v1beta1.
-        numbers: The tweaks to apply, from `fleethook.engines.overrider.subject.subject_members.SetSelections.tweaks`.
+        numbers: The tweaks to apply, from `fleethook.engines.overrider.subject.subject_and_pools.SetSelections.tweaks`.
         kind: Deployment or StatefulSet.
         pool: The node pool's name.
 

@@ -1,4 +1,4 @@
-"""Reads the members of subjects of any API version: templates, workload kinds, node pools, and the tweaks of a pool.
+"""Reads the members of subjects of any API version: templates, workload kinds, tweaks, and selects their node pools.
 
 `same_input` compares subjects, overriders and NodePools by the members that decide on a rendering.
 """

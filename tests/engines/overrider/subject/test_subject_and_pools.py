@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.subject.subject_members import (
+from fleethook.engines.overrider.subject.subject_and_pools import (
     PoolSelection,
     SetSelections,
     decode_tweaks,
