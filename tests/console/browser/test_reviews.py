@@ -86,7 +86,7 @@ def test_a_search_is_asked_again_as_a_table_of_changes(
 def test_a_long_batch_shows_its_progress_and_can_be_stopped(many_recorded: str, open_page: Callable[..., Any]) -> None:
     page = open_list(open_page, many_recorded)
     page.get_by_role("button", name="Ask them again").click()
-    page.get_by_text(f"All asked: {MANY} reviews.").wait_for()
+    page.get_by_text(f"All asked: {MANY:,} reviews.").wait_for()
     page.get_by_text(f"{MANY - 1} changed").wait_for()
     page.get_by_text(f"Without a link here: {MANY - 1_001}").wait_for()
     page = open_page(f"{many_recorded}/reviews/replay?sort=oldest", java_script_enabled=False)

@@ -19,6 +19,12 @@ def test_expressions_are_stripped_before_compiling() -> None:
     assert text.startswith('Invalid value: "x": ')
 
 
+def test_a_bundle_is_bytes_in_base64() -> None:
+    config = {"url": "https://a", "caBundle": "%%"}
+    ((field, text),) = find_errors(webhook_configuration(valid_webhook(clientConfig=config)))
+    assert (field, text) == ("webhooks[0].clientConfig.caBundle", "Invalid value: must be bytes in base64")
+
+
 scalars = (
     st.none()
     | st.booleans()

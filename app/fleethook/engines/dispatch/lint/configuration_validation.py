@@ -13,6 +13,7 @@ import msgspec
 
 from fleethook.cel.evaluation import ExpressionError
 from fleethook.cel.program import compile_condition
+from fleethook.cel.values.values import can_parse
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING
 from fleethook.model.formats.client_config import client_config_problems
 from fleethook.model.formats.field_errors import (
@@ -24,6 +25,7 @@ from fleethook.model.formats.field_errors import (
     duplicate,
     invalid,
     list_problems,
+    mistyped,
     name_problems,
     required,
     subdomain_problems,
@@ -32,7 +34,16 @@ from fleethook.model.formats.field_errors import (
     webhooks_problems,
 )
 from fleethook.model.formats.names_and_labels import label_key_problems, selector_problems
-from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, enumerate_objects, list_texts
+from fleethook.model.json import (
+    JSON,
+    JSONObject,
+    as_list,
+    as_object,
+    as_text,
+    decode_bytes,
+    enumerate_objects,
+    list_texts,
+)
 from fleethook.outbound.certificate_trust import bundle_problems, list_skipped
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -158,7 +169,12 @@ def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool) -> Ite
     if mutating:
         policy = webhook.get("reinvocationPolicy")
         yield from choice_problems(policy, f"{field}.reinvocationPolicy", _REINVOCATION_POLICIES)
-    yield from client_config_problems(webhook.get("clientConfig"), f"{field}.clientConfig")
+    config = webhook.get("clientConfig")
+    yield from client_config_problems(config, f"{field}.clientConfig")
+    # An apiserver accepts any bytes as a bundle. The first call fails if they are not a certificate.
+    bundle = as_object(config).get("caBundle")
+    if isinstance(bundle, str) and not can_parse(decode_bytes, bundle):
+        yield mistyped(f"{field}.clientConfig.caBundle", "bytes in base64")
 
 
 _VERSION: Final = re.compile(r"\*|[a-z]([-a-z0-9]*[a-z0-9])?")
