@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from docsite.docstrings import read_attribute_texts
-from fleethook.model import karmada, openyurt, tarball_fields
+from fleethook.model import crd_tarball, karmada, openyurt
 from fleethook.model.admission import AdmissionReview
 from fleethook.model.json import JSON, JSONObject
 from schemas import karmada_types, openyurt_types
@@ -128,8 +128,8 @@ FOREIGN_RESOURCES: Final = (
             Column("READY", "string", _condition("Ready"), "Whether the instance is ready."),
             _AGE._replace(name="AGE"),
         ),
-        group=tarball_fields.GROUP,
-        version=tarball_fields.VERSION,
+        group=crd_tarball.GROUP,
+        version=crd_tarball.VERSION,
         engine="crds",
         categories=("karmada-io",),
     ),
@@ -192,7 +192,7 @@ def structural_schema(api_type: type[msgspec.Struct]) -> JSONObject:
 
 _DESCRIBED: Final = {
     name: found
-    for module in (openyurt_types, karmada_types, tarball_fields)
+    for module in (openyurt_types, karmada_types, crd_tarball)
     for name, found in vars(module).items()
     if isinstance(found, type) and issubclass(found, msgspec.Struct) and found.__module__ == module.__name__
 }

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from fleethook.model import karmada, tarball_fields
-from fleethook.model.tarball_fields import OPEN, CRDTarball
+from fleethook.model import crd_tarball, karmada
+from fleethook.model.crd_tarball import OPEN, CRDTarball
 from schemas.openyurt_types import API, FreeObject
 
 
@@ -78,6 +78,6 @@ class Karmada(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
     spec: Annotated[KarmadaSpec, OPEN] = KarmadaSpec()
     status: FreeObject = {}
-    api_version: str = tarball_fields.API_VERSION
+    api_version: str = crd_tarball.API_VERSION
     kind: str = "Karmada"
     metadata: FreeObject = {}

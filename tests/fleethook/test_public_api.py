@@ -115,7 +115,7 @@ def test_the_page_about_python_lists_the_names_of_all(module: str) -> None:
 
 
 def test_each_supported_name_of_a_package_is_found_without_a_further_import() -> None:
-    code = "import fleethook; print(fleethook.model.Quantity, fleethook.model.tarball_fields.CRDTarball, fleethook.patch.diff)"
+    code = "import fleethook; print(fleethook.model.Quantity, fleethook.model.crd_tarball.CRDTarball, fleethook.patch.diff)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         fleethook.nothing  # noqa: B018 - it raises

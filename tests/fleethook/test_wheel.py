@@ -18,13 +18,13 @@ from fleethook import interpret, model, patch
 
 database = interpret.interpreter("db.example.com/v1", "Database")
 question = interpret.Question(interpret.Operation.HEALTH, database.kind, {"status": {}})
-source = model.tarball_fields.LocalSource(path="/a")
+source = model.crd_tarball.LocalSource(path="/a")
 patched = patch.apply({}, [{"op": "add", "path": "/a", "value": 1}])
 print(patched, source.path, question.kind.kind)
 """
 MISUSE = """
 from fleethook.interpret import interpreter
-from fleethook.model.tarball_fields import LocalSource
+from fleethook.model.crd_tarball import LocalSource
 from fleethook.patch import apply
 
 interpreter(kind=1)

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from fleethook.model import admission, karmada, tarball_fields
+    from fleethook.model import admission, crd_tarball, karmada
     from fleethook.model.formats.quantity import Quantity
     from fleethook.model.gvk import GroupKind, GroupVersionKind, GroupVersionResource, gvk_of, parse_api_version
     from fleethook.model.json import JSON, JSONObject
@@ -22,10 +22,10 @@ __all__ = [
     "JSONObject",
     "Quantity",
     "admission",
+    "crd_tarball",
     "gvk_of",
     "karmada",
     "parse_api_version",
-    "tarball_fields",
 ]
 
 _NAMES: Final = {

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 import msgspec
 
 from fleethook.cluster.store import Index
-from fleethook.model import karmada, kcp, openyurt, tarball_fields
+from fleethook.model import crd_tarball, karmada, kcp, openyurt
 from fleethook.model.admission import DesiredMeta
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -278,7 +278,7 @@ INTERPRETING: Final = (*HOOK_CONFIGURATIONS, DEFINITIONS, CUSTOMIZATIONS)
 
 
 KARMADAS: Final = WatchedResource(
-    tarball_fields.GROUP, tarball_fields.VERSION, "karmadas", tarball_fields.KARMADA.kind, decode_object
+    crd_tarball.GROUP, crd_tarball.VERSION, "karmadas", crd_tarball.KARMADA.kind, decode_object
 )
 """The resource that the controller for CRD tarballs reads."""
 

@@ -5,9 +5,9 @@ from fleethook.engines.crds.instance.instance_validation import aggregate_proble
 from fleethook.engines.crds.instance.karmada_instance import build_default_patch
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
+from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.formats.field_errors import first_problems
 from fleethook.model.json import as_object
-from fleethook.model.tarball_fields import KARMADA
 from fleethook.server.engine_server import EngineServer
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 

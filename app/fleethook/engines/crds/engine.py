@@ -30,7 +30,7 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for Karmada instances, in their order in a configuration."""
     from fleethook.cluster.registration import paths
     from fleethook.cluster.registration.webhook_configurations import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
-    from fleethook.model.tarball_fields import GROUP, VERSION
+    from fleethook.model.crd_tarball import GROUP, VERSION
 
     return (
         OwnWebhook(
@@ -46,7 +46,7 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
 
 def make_probe(name: str) -> Probe:
     """Return a dry run of an instance with this name and a URL that admission refuses."""
-    from fleethook.model.tarball_fields import GROUP, VERSION
+    from fleethook.model.crd_tarball import GROUP, VERSION
 
     body = {
         "apiVersion": f"{GROUP}/{VERSION}",

@@ -9,7 +9,7 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote_plus
 
-from fleethook.model.tarball_fields import MAX_TARBALL_BYTES
+from fleethook.model.crd_tarball import MAX_TARBALL_BYTES
 
 HIDDEN: Final = "***"
 # Up to the last @ before path, query and fragment, with a scheme or without one.

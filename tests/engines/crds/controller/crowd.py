@@ -15,7 +15,7 @@ from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.controller.instance_fetches import FetchOptions
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
-from fleethook.model.tarball_fields import KARMADA
+from fleethook.model.crd_tarball import KARMADA
 from tests.apiserver_rules import parse_path
 from tests.cluster.object_server import ObjectServer
 from tests.engines.crds.controller.test_karmada_controller import INSTANCE

@@ -21,8 +21,8 @@ from fleethook.engines.crds.controller.instance_fetches import FetchOptions, Sha
 from fleethook.engines.crds.controller.instance_status_and_retries import status_patch
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.instance.source_and_secrets import select_source
+from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.json import JSONObject
-from fleethook.model.tarball_fields import KARMADA
 from fleethook.patch import merge_patch
 from fleethook.tracing.spans import StartRoot
 from tests.cluster.object_server import ObjectServer

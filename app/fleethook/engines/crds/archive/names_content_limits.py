@@ -20,9 +20,9 @@ import yaml
 
 from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError, read_values
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
+from fleethook.model.crd_tarball import MAX_TARBALL_BYTES
 from fleethook.model.formats.names_and_labels import is_dns1123_subdomain
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.tarball_fields import MAX_TARBALL_BYTES
 
 _MIB: Final = 1024 * 1024
 

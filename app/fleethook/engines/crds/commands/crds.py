@@ -40,8 +40,8 @@ from fleethook.engines.crds.download.retries_and_mirrors import download
 from fleethook.engines.crds.download_policy import Fetched, import_file
 from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
+from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.tarball_fields import KARMADA
 
 
 def fetch(

@@ -19,7 +19,7 @@ from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.karmada_instance import is_release, parse_release
 from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, build_release_url, select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy, TarballSource, redact
-from fleethook.model.tarball_fields import KARMADA, SHA256_FORM
+from fleethook.model.crd_tarball import KARMADA, SHA256_FORM
 
 
 @contextlib.contextmanager

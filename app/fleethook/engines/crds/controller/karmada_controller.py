@@ -58,8 +58,8 @@ from fleethook.engines.crds.instance.karmada_instance import (
 )
 from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, redact
+from fleethook.model.crd_tarball import API_VERSION, KARMADA
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.tarball_fields import API_VERSION, KARMADA
 from fleethook.tracing.spans import StartRoot
 from fleethook.work.queue import WorkQueue
 from fleethook.work.threads_and_gc import DaemonThreads

@@ -5,7 +5,7 @@ v1.17.1). Upstream parses URLs only, and admits values that fail at the download
 
 With upstream's CRD, the API server drops unknown fields. With fleethook's CRD, it keeps them
 (``x-kubernetes-preserve-unknown-fields``). Either way a misspelled pin would not be checked, so an unknown field is a
-problem. The known fields are those of `fleethook.model.tarball_fields`.
+problem. The known fields are those of `fleethook.model.crd_tarball`.
 """
 
 import re
@@ -20,6 +20,14 @@ import msgspec
 
 from fleethook.engines.crds.instance.karmada_instance import is_release, read_instance_release
 from fleethook.engines.crds.redaction_and_exit_codes import redact
+from fleethook.model.crd_tarball import (
+    MAX_TARBALL_BYTES,
+    MAX_TIMEOUT_SECONDS,
+    POLICIES,
+    SHA256_FORM,
+    CRDTarball,
+    SecretReference,
+)
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_url
 from fleethook.model.formats.field_errors import (
     FieldError,
@@ -32,14 +40,6 @@ from fleethook.model.formats.field_errors import (
 )
 from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
-from fleethook.model.tarball_fields import (
-    MAX_TARBALL_BYTES,
-    MAX_TIMEOUT_SECONDS,
-    POLICIES,
-    SHA256_FORM,
-    CRDTarball,
-    SecretReference,
-)
 from fleethook.outbound.certificate_trust import bundle_problems
 
 _SCHEMES: Final = ("http", "https")

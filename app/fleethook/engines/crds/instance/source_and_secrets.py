@@ -18,8 +18,8 @@ from fleethook.engines.crds.instance.instance_validation import (
 )
 from fleethook.engines.crds.instance.karmada_instance import parse_release, read_instance_release
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, Policy, TarballSource
+from fleethook.model.crd_tarball import CRDTarball, HTTPSource, LocalSource
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.tarball_fields import CRDTarball, HTTPSource, LocalSource
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection

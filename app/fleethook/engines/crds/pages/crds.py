@@ -29,9 +29,9 @@ from fleethook.engines.crds.pages.crd_entries import (
     read_content,
 )
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
+from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.formats.text import escape
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
-from fleethook.model.tarball_fields import KARMADA
 
 MAX_CONDITIONS: Final = 20
 KARMADA_RESOURCE: Final = "karmadas.operator.karmada.io"

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from fleethook.model.tarball_fields import CRDTarball, HTTPSource, ProxyConfig
+from fleethook.model.crd_tarball import CRDTarball, HTTPSource, ProxyConfig
 from schemas.definitions import FOREIGN_RESOURCES, RESOURCES, custom_resource_definition
 
 ROOT = Path(__file__).parent.parent.parent
