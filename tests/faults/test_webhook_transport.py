@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from fleethook.outbound.calls_and_retries import RESPONSE_LIMIT, CallError, HookClient, Parties
-from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
+from fleethook.outbound.webhook_url import WebhookEndpoint
 from tests.faults.webhook_calls import LONG, SHORT, Resolver, catch_call_error, check_next_call, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, resets, respond, respond_and_close
 from tests.waiting import with_patience_async

@@ -8,7 +8,7 @@ import pytest
 from aiohttp.abc import AbstractResolver
 
 from fleethook.outbound.calls_and_retries import CallError, HookClient
-from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
+from fleethook.outbound.webhook_url import WebhookEndpoint
 from tests.hook_server import RawHook, http, respond
 
 # Long enough for a loaded machine to reach the fault; a hanging call takes all of it.

@@ -11,7 +11,7 @@ import pytest
 
 from fleethook.outbound.call_errors_and_bodies import CallError, NotCalledError, OverloadedError
 from fleethook.outbound.calls_and_retries import MAX_RETRIES, HookClient, Parties, called_url
-from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
+from fleethook.outbound.webhook_url import WebhookEndpoint
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 from tests.waiting import NET, until, with_patience_async

@@ -30,7 +30,7 @@ from fleethook.outbound.call_errors_and_bodies import (
 )
 from fleethook.outbound.certificate_trust import TrustError, load_roots
 from fleethook.outbound.connection_pools import PoolKey, Pools
-from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
+from fleethook.outbound.webhook_url import WebhookEndpoint
 from fleethook.tracing.spans import propagated_headers
 
 __all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]

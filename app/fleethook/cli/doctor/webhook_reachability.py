@@ -30,7 +30,7 @@ from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
 from fleethook.model.rule_matching import EVERY
 from fleethook.outbound.calls_and_retries import CallError, HookClient
-from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
+from fleethook.outbound.webhook_url import WebhookEndpoint
 
 CHECK: Final = "reachability"
 OUTAGE: Final = "outage"

@@ -11,7 +11,7 @@ from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, Selects, c
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.rule_matching import RuleWithOperations, read_rules
-from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
+from fleethook.outbound.webhook_url import WebhookEndpoint
 
 GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = GroupKind(GROUP, "MutatingWebhookConfiguration")

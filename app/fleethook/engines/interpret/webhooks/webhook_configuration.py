@@ -45,7 +45,7 @@ from fleethook.model.karmada import (
     Operation,
     operation_named,
 )
-from fleethook.outbound.webhook_url_and_credential import WebhookEndpoint
+from fleethook.outbound.webhook_url import WebhookEndpoint
 
 EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10
