@@ -30,7 +30,7 @@ def test_a_failing_rule_names_file_and_line_and_refuses(kind: str) -> None:
     line = one.function.__code__.co_firstlineno + 1
     assert (answer.allowed, answer.code) == (False, 500)
     assert answer.message == (
-        f"the rule {one.name} failed, and failurePolicy Fail refuses the object: test_served_rule.py:{line}: KeyError: 'missing'"
+        f"the rule {one.name} failed, and failurePolicy Fail refuses the object: test_rule_call_and_exceptions.py:{line}: KeyError: 'missing'"
     )
 
 
@@ -156,7 +156,7 @@ def test_a_refusal_without_its_attributes_is_a_failure() -> None:
     line = refuses.function.__code__.co_firstlineno + 2
     assert answer.code == 500
     assert answer.message.endswith(
-        f"test_served_rule.py:{line}: AttributeError: 'OwnError' object has no attribute 'message'"
+        f"test_rule_call_and_exceptions.py:{line}: AttributeError: 'OwnError' object has no attribute 'message'"
     )
 
 
@@ -187,7 +187,7 @@ def test_a_failing_rule_with_policy_ignore_admits_with_a_warning() -> None:
     answer = fails.review(POD)
     assert answer.allowed
     assert answer.warnings[0].startswith(
-        "the rule fails failed, and failurePolicy Ignore admits the object: test_served_rule.py:"
+        "the rule fails failed, and failurePolicy Ignore admits the object: test_rule_call_and_exceptions.py:"
     )
     assert answer.warnings[0].endswith(": SystemExit: 3")
 
@@ -246,4 +246,4 @@ async def test_an_expression_decides_for_a_coroutine_too() -> None:
 
 
 def test_the_place_is_that_of_the_function() -> None:
-    assert needs_owner.place == f"test_tested_rule.py:{needs_owner.function.__code__.co_firstlineno}"
+    assert needs_owner.place == f"test_rule_in_tests.py:{needs_owner.function.__code__.co_firstlineno}"

@@ -197,8 +197,8 @@ AGAIN = "asked again about its own result, as kube-apiserver does if a later web
 def test_a_review_of_a_mutating_rule_finds_its_mistakes(function: Any, options: Any, expected: str) -> None:
     answer = mutate("v1", "Pod", **options)(function).review(WEB)
     assert len(answer.mistakes) == bool(expected)
-    place, _, text = answer.mistakes[0].partition(": ") if expected else ("test_tested_rule.py:1", "", "")
-    assert place.startswith("test_tested_rule.py:")
+    place, _, text = answer.mistakes[0].partition(": ") if expected else ("test_rule_in_tests.py:1", "", "")
+    assert place.startswith("test_rule_in_tests.py:")
     assert text.startswith(expected)
     # kube-apiserver drops a member that it does not know, and stores an empty text for null.
     assert (answer.allowed, answer.code) == ((False, 422) if function is breaks else (True, 0))

@@ -170,7 +170,7 @@ def test_a_search_finds_the_matching_reviews_in_its_order(query: ReviewQuery, fo
     assert lines(query, *REVIEWS) == found
 
 
-TIMES = st.text(st.characters(exclude_characters=" "), max_size=9).map(str.strip)
+TIMES = st.text(st.characters(codec="utf-8", exclude_characters=" "), max_size=9).map(str.strip)
 
 
 @given(
