@@ -19,14 +19,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.model.formats.text import is_inert
-from fleethook.server.log import MAX_LINE_BYTES, JSONFormatter, LinesHandler, LogLines, encode_line, format_line, stamp
+from fleethook.server.log import (
+    MAX_LINE_BYTES,
+    JSONFormatter,
+    LinesHandler,
+    LogLines,
+    encode_line,
+    format_line,
+    format_time,
+    stamp,
+)
 from tests.model.formats.test_text import HOSTILE
 from tests.serving import EXAMPLES, ROOT
 from tests.waiting import NET
 
 
-def test_the_time_is_in_utc_with_milliseconds() -> None:
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", stamp())
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "1970-01-01T00:00:00.000+00:00"),
+        (1_795_903_502.25, "2026-11-28T22:05:02.250+00:00"),
+        (1_795_903_502.007, "2026-11-28T22:05:02.007+00:00"),
+        (1_795_903_503.9996, "2026-11-28T22:05:03.999+00:00"),
+        (1_795_903_502.0625, "2026-11-28T22:05:02.062+00:00"),
+    ],
+)
+def test_the_time_is_in_utc_with_milliseconds(seconds: float, text: str) -> None:
+    assert format_time(seconds) == text
+    assert stamp()[-6:] == "+00:00"
 
 
 FIELDS = st.dictionaries(st.text(), st.none() | st.integers() | HOSTILE | st.lists(HOSTILE), max_size=8)

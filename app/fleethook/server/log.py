@@ -195,10 +195,15 @@ def _format_second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def stamp() -> str:
-    """Return the time, in UTC, with milliseconds. The text of a second is kept: each review needs one."""
-    second, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+def format_time(seconds: float) -> str:
+    """Return a time since 1970, in UTC, with milliseconds. The text of a second is kept: each review needs one."""
+    second, milliseconds = divmod(int(seconds * 1000), 1000)
     return f"{_format_second(second)}.{milliseconds:03d}+00:00"
+
+
+def stamp() -> str:
+    """Return the time of a log line."""
+    return format_time(time.time())
 
 
 class ReviewLine(msgspec.Struct, rename="camel", gc=False):
@@ -310,7 +315,7 @@ class JSONFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON."""
         fields: dict[str, object] = {
-            "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "ts": format_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "msg": record.getMessage(),
