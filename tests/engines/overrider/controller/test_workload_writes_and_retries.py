@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.cluster.api_errors import APIError
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.controller.workload_writes_and_retries import Backoff, RequiredVersions
 from fleethook.model.gvk import GroupKind
@@ -145,6 +145,38 @@ def test_the_pause_of_an_outage_is_at_most_a_minute() -> None:
         made.wrote(ONE, "d", now)
         made.ended(ONE, "no answer", outage=True)
     assert made.due_of(ONE) == now + 60
+
+
+@pytest.mark.parametrize(
+    ("error", "problem", "pause"),
+    [
+        (APIError(403, "Forbidden", "no"), "the write failed: 403 Forbidden: no", 162),
+        (APIError(429, "TooManyRequests", "slow"), "the write failed: 429 TooManyRequests: slow", 60),
+        (APIError(500, "InternalError", "away"), "the write failed: 500 InternalError: away", 60),
+        (UnreachableError("no answer"), "no answer", 60),
+    ],
+)
+def test_only_an_outage_shortens_the_pause_after_a_failed_write(
+    error: APIError | UnreachableError, problem: str, pause: float
+) -> None:
+    made = backoff()
+    for _ in range(5):
+        made.wrote(ONE, "d", 0)
+    assert made.failed(ONE, "d", error, 1) == (problem, None)
+    assert (made.problem(ONE), made.due_of(ONE)) == (problem, pause)
+
+
+def test_a_write_is_repeated_one_second_after_a_conflict() -> None:
+    made = backoff()
+    made.wrote(ONE, "d", 0)
+    made.ended(ONE, "changed back")
+    assert made.failed(ONE, "d", APIError(409, "Conflict", "changed"), 5) == ("changed back", 6)
+
+
+def test_a_failed_read_before_a_write_counts_as_a_write() -> None:
+    made = backoff()
+    made.failed(ONE, "d", APIError(403, "Forbidden", "no"), 7)
+    assert made.due_of(ONE) == 9
 
 
 def test_a_problem_is_remembered_until_a_long_time_without_a_write() -> None:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
+from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.workload_admission import has_trigger
 from fleethook.engines.overrider.controller.drift_and_action import (
@@ -44,9 +44,6 @@ from fleethook.work.threads_and_gc import Worker
 
 _log: Final = logging.getLogger(__name__)
 
-_TOO_MANY_REQUESTS: Final = 429
-# After a conflict (409), the watch delivers the change of the workload within this time.
-_CHANGED_SECONDS: Final = 1.0
 # Timers are floats, and may fire early by less than this.
 _ROUNDING_SECONDS: Final = 1e-3
 # A decision about a workload takes some 30 µs, and longer if the plan of its pool is compiled.
@@ -196,7 +193,11 @@ class Converger:
         try:
             decision = await self._attempt(target, seen)
         except (APIError, UnreachableError) as error:
-            decision, again = self._record_failure(target, error)
+            if isinstance(error, APIError) and error.code == NOT_FOUND:
+                self._workloads.forget(key)
+                return None
+            problem, again = self._backoff.failed(key, target.plan.digest, error, self._time())
+            decision = Decision(Action.RETRY, problem)
         if decision.action is Action.RETRY and again is None:
             again = self._backoff.due_of(key)
         self._workloads.failed += bool(decision.problem)
@@ -238,18 +239,3 @@ class Converger:
             *key[2:],
             ", ".join(drift.pointers[:5]),
         )
-
-    def _record_failure(self, target: TouchTarget, error: APIError | UnreachableError) -> tuple[Decision, float | None]:
-        """Return the decision after a failed request, and the time of the next attempt if the backoff does not say."""
-        key = target.key
-        if isinstance(error, APIError) and error.code == NOT_FOUND:
-            self._workloads.forget(key)
-            return Decision(), None
-        if isinstance(error, APIError) and error.code == CONFLICT:
-            return Decision(Action.RETRY, self._backoff.problem(key)), self._time() + _CHANGED_SECONDS
-        if self._backoff.due_of(key) <= self._time():
-            self._backoff.wrote(key, target.plan.digest, self._time())  # The read before the write failed.
-        outage = not isinstance(error, APIError) or error.code >= 500 or error.code == _TOO_MANY_REQUESTS
-        problem = f"the write failed: {error}" if isinstance(error, APIError) else str(error)
-        self._backoff.ended(key, problem, outage=outage)
-        return Decision(Action.RETRY, problem), None

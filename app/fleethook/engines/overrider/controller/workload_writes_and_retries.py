@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from fleethook.cluster.api_errors import NOT_FOUND, APIError
+from fleethook.cluster.api_errors import CONFLICT, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import read_pages
@@ -38,6 +38,9 @@ _FIRST_SECONDS: Final = 2.0
 _FACTOR: Final = 3.0
 # An outage of the apiserver or a webhook ends for all workloads at once.
 _MAX_OUTAGE_SECONDS: Final = 60.0
+_TOO_MANY_REQUESTS: Final = 429
+# After a conflict (409), the watch delivers the change of the workload within this time.
+_CHANGED_SECONDS: Final = 1.0
 # After this long without a write, and twice the last pause, the conflict is over.
 _QUIET_SECONDS: Final = 120.0
 
@@ -214,6 +217,29 @@ class Backoff:
         if attempt is not None:
             due = min(attempt.due, attempt.last + _MAX_OUTAGE_SECONDS * self._jitter()) if outage else attempt.due
             self._attempts[key] = attempt._replace(problem=problem, due=due)
+
+    def failed(
+        self, key: ObjectKey, digest: str, error: APIError | UnreachableError, now: float
+    ) -> tuple[str, float | None]:
+        """Record the failure of the last write, or of the read before it.
+
+        Args:
+            key: The workload.
+            digest: The hash that the write requests.
+            error: The failure.
+            now: The time in seconds.
+
+        Returns:
+            The problem as a message, and the time of the next attempt; None for that of `due_of`.
+        """
+        if isinstance(error, APIError) and error.code == CONFLICT:
+            return self.problem(key), now + _CHANGED_SECONDS
+        if self.due_of(key) <= now:
+            self.wrote(key, digest, now)  # The read before the write failed.
+        outage = not isinstance(error, APIError) or error.code >= 500 or error.code == _TOO_MANY_REQUESTS
+        problem = f"the write failed: {error}" if isinstance(error, APIError) else str(error)
+        self.ended(key, problem, outage=outage)
+        return problem, None
 
     def due_of(self, key: ObjectKey) -> float:
         """Return the time when a workload may be written again, minus infinity without a recent write."""
