@@ -263,7 +263,7 @@ def test_the_readme_has_every_value() -> None:
     assert missing == []
 
 
-# A subject is nudged only if its controller does not write for some time: tests/engines/overrider/controller/test_openyurt_nudges.py.
+# A subject is nudged only if its controller does not write for some time: tests/engines/overrider/controller/test_openyurt_waits_and_nudges.py.
 NUDGES = {("apps.openyurt.io", plural, "patch") for plural in ("yurtappsets", "yurtappdaemons")}
 
 

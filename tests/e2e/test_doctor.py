@@ -12,7 +12,7 @@ import pytest
 
 from fleethook.cli.doctor.registration_and_rights import list_rights
 from fleethook.cluster.registration.webhook_configurations import URLReference, webhook_configurations
-from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME
+from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import DEFINITION_NAME
 from tests.cli.commands import invoke
 from tests.cli.doctor.test_registration_and_rights import allows
 from tests.e2e.chart import template

@@ -25,7 +25,7 @@ from tests.e2e.installation import Installation, checks, selects
 from tests.e2e.subject import TO_2, TO_3, Subject
 from tests.e2e.test_source_faults import config, gadget
 from tests.e2e.workloads import images, path_of, workload_of
-from tests.engines.overrider.controller.test_openyurt_conflicts import upstream
+from tests.engines.overrider.controller.test_openyurt_renderer_and_definition import upstream
 from tests.other_constants import constants
 from tests.waiting import NET, until, wait_for
 

@@ -17,7 +17,7 @@ from fleethook.server.reviews.http_checks import SWITCH_OFF_HINT
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.builders import entry, image, overrider, workload, yurt_app_set
-from tests.engines.overrider.controller.test_openyurt_conflicts import render_configuration, upstream
+from tests.engines.overrider.controller.test_openyurt_renderer_and_definition import render_configuration, upstream
 
 MUTATE = "/mutate-apps-v1-deployment"
 VALIDATE = "/validate-apps-openyurt-io-v1alpha1-yurtappoverrider"

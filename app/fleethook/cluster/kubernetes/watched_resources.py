@@ -186,7 +186,7 @@ def decode_definition(text: bytes | msgspec.Raw) -> JSONObject:
 
     Schemas are the largest part of a definition, so only their defaults are kept. All of the schema of
     YurtAppOverriders is kept, because an older one prunes fields of overriders
-    (`fleethook.engines.overrider.controller.openyurt_conflicts`).
+    (`fleethook.engines.overrider.controller.openyurt_renderer_and_definition`).
     """
     definition = _decode_definition(text)
     kept = (definition.get("metadata") or {}).get("name") == YURT_APP_OVERRIDERS.name

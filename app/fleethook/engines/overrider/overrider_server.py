@@ -37,7 +37,7 @@ from fleethook.engines.overrider.admission.overrider_admission import (
 )
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
 from fleethook.engines.overrider.admission.workload_admission import change_response, mutate_workload
-from fleethook.engines.overrider.controller.openyurt_conflicts import OpenYurtConflicts
+from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import OpenYurtConflicts
 from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rules.findings_in_files import ManifestReport

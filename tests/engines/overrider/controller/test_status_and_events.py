@@ -10,7 +10,7 @@ from fleethook.engines.overrider.controller.status_and_events import build_statu
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider
-from tests.engines.overrider.controller.test_openyurt_conflicts import OURS, upstream
+from tests.engines.overrider.controller.test_openyurt_renderer_and_definition import OURS, upstream
 from tests.engines.overrider.running import Fleet
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from typing import Any
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
+from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import MUTATING_CONFIGURATION
 from tests.builders import entry, image, patch
 from tests.engines.overrider.running import Fleet
 

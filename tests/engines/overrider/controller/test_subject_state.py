@@ -1,4 +1,4 @@
-"""Tests of the state of a subject: its workloads, and the progress of its controller."""
+"""Tests of the state of a subject: its workloads, and whether a controller creates them."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.controller.subject_state import collect_state, is_behind
+from fleethook.engines.overrider.controller.subject_state import collect_state
 from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
@@ -128,33 +128,3 @@ async def test_daemons_have_no_controller_since_1_7_in_spite_of_a_former_status(
     objects = (daemon, overrider(subject=subject), node_pool("a", labels={"region": "east"}))
     assert await lack_of(YURT_APP_DAEMON, *objects) == ""
     assert await lack_of(YURT_APP_DAEMON, *objects, definition(v1beta2=True)) == DAEMONS_WITHOUT_CONTROLLER
-
-
-REFUSED = [{"type": "PoolUpdated", "status": "False", "reason": "Error"}]
-NOT_CREATED = [{"type": "PoolProvisioned", "status": "False", "reason": "Error"}]
-
-
-@pytest.mark.parametrize(
-    ("status", "lacks_pools", "behind"),
-    [
-        ({"observedGeneration": 3}, True, False),
-        ({"observedGeneration": 2}, False, True),
-        ({}, True, False),
-        ({"observedGeneration": "?"}, True, False),
-        ({"observedGeneration": 3, "conditions": REFUSED}, False, True),
-        ({"observedGeneration": 3, "conditions": [{**REFUSED[0], "status": "True"}]}, True, False),
-        ({"observedGeneration": 3, "conditions": NOT_CREATED}, True, True),
-        ({"observedGeneration": 3, "conditions": NOT_CREATED}, False, False),
-    ],
-)
-def test_the_status_shows_whether_the_controller_has_written_all_workloads(
-    status: dict[str, Any], lacks_pools: bool, behind: bool
-) -> None:
-    subject = yurt_app_set()
-    subject["metadata"]["generation"] = 3
-    assert is_behind({**subject, "status": status}, lacks_pools=lacks_pools) is behind
-
-
-def test_a_condition_of_openyurt_1_4_does_not_count_after_an_upgrade() -> None:
-    upgraded = in_version({**yurt_app_set(), "status": {"conditions": REFUSED}}, "v1beta1")
-    assert not is_behind(upgraded, lacks_pools=True)

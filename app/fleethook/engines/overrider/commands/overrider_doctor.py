@@ -9,7 +9,7 @@ from fleethook.cluster.api_errors import get_object
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS
 from fleethook.cluster.registration.python_rule_webhooks import SUFFIX
 from fleethook.cluster.registration.webhook_configurations import MUTATING, list_webhooks
-from fleethook.engines.overrider.controller.openyurt_conflicts import (
+from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import (
     DEFINITION_NAME,
     RENDERER_REMEDY,
     describe_dropped_members,

@@ -97,7 +97,7 @@ def has_traces(text: msgspec.Raw) -> bool:
 
 
 def list_nudged(subjects: Collection[JSONObject]) -> Iterator[JSONObject]:
-    """Yield the subjects with an annotation of `fleethook.engines.overrider.controller.openyurt_nudges`."""
+    """Yield the subjects with an annotation of `fleethook.engines.overrider.controller.openyurt_waits_and_nudges`."""
     return (subject for subject in subjects if NUDGED_ANNOTATION in (subject["metadata"].get("annotations") or {}))
 
 

@@ -5,7 +5,8 @@ from typing import Final
 
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
-from fleethook.engines.overrider.controller.subject_state import find_overriders, is_behind
+from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import is_behind
+from fleethook.engines.overrider.controller.subject_state import find_overriders
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, find_binding
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools, same_input

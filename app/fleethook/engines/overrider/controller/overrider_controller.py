@@ -32,8 +32,8 @@ from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.admission.fresh_reads_and_waits import read_overriders
 from fleethook.engines.overrider.controller.affected_subjects import EventHandlers, InputKinds
-from fleethook.engines.overrider.controller.openyurt_conflicts import MUTATING_CONFIGURATION
-from fleethook.engines.overrider.controller.openyurt_nudges import OWNER_SECONDS, OwnerWaits
+from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import MUTATING_CONFIGURATION
+from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import OWNER_SECONDS, OwnerWaits
 from fleethook.engines.overrider.controller.overrider_conditions import (
     NO_GAPS,
     Result,
@@ -334,10 +334,8 @@ class OverriderController:
         for result in (outcome.result for outcome in outcomes if outcome.result.decision.undone_scale):
             key = ObjectKey(at.binding.cluster, GroupKind("apps", result.kind), at.binding.namespace, result.workload)
             if (workload := self.workloads.get(key)) is not None:
-                about = {"name": key.name, "namespace": key.namespace, "uid": workload.uid}
-                document: JSONObject = {"apiVersion": "apps/v1", "kind": result.kind, "metadata": about}
                 text = result.decision.undone_scale
-                await self._reporter.record_event(at.binding, document, "Warning", "ScaleUndone", text)
+                await self._reporter.record_scale(at.binding, result.kind, workload, text)
 
     async def _report_orphans(self, at: SubjectState) -> None:
         """Report the workloads that keep the overrides of a deleted overrider.

@@ -13,8 +13,11 @@ from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.conditions_and_events import Condition, EventRecorder, ObjectReference, build_conditions
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
-from fleethook.cluster.store import StoreView
-from fleethook.engines.overrider.controller.openyurt_conflicts import DEFINITION_NAME, find_dropped_members
+from fleethook.cluster.store import PartialObject, StoreView
+from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import (
+    DEFINITION_NAME,
+    find_dropped_members,
+)
 from fleethook.engines.overrider.controller.overrider_conditions import (
     BOUND,
     CONFLICT,
@@ -202,6 +205,12 @@ class StatusReporter:
         names = [f"{result.workload} in {result.pool}" for result in reverted]
         text = f"reverted to their template: {list_names(names, most=_MAX_NAMED_REVERTED)}"
         await self.record_event(binding, about, "Normal", "Reverted", text)
+
+    async def record_scale(self, binding: Binding, kind: str, workload: PartialObject, text: str) -> None:
+        """Write an event about a workload whose scale was undone."""
+        about = {"name": workload.name, "namespace": workload.namespace, "uid": workload.uid}
+        document: JSONObject = {"apiVersion": "apps/v1", "kind": kind, "metadata": about}
+        await self.record_event(binding, document, "Warning", "ScaleUndone", text)
 
     async def record_orphans(self, binding: Binding, about: JSONObject, orphans: Sequence[str]) -> None:
         """Write an event that names the workloads that keep the overrides of a deleted overrider."""

@@ -1,4 +1,4 @@
-"""Collects the state of a subject: its overriders, workloads and node pools, and the progress of its controller."""
+"""Collects the state of a subject: its overriders, its workloads and its node pools."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,13 +17,11 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
     overriders_of,
     pool_of,
 )
-from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER, pools_of_subject
+from fleethook.engines.overrider.subject.subject_and_pools import pools_of_subject
 from fleethook.engines.overrider.subject.unreached_workloads import Orphan, absent_pools, is_former
-from fleethook.model.formats.text import list_names
-from fleethook.model.json import JSONObject, as_object, list_objects
-from fleethook.model.openyurt import API_VERSION, NODE_POOL
+from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import NODE_POOL
 
-_MAX_NAMED = 5
 # Workloads between two turns of other requests, at some 3 µs each.
 _SORTED_AT_ONCE = 500
 
@@ -61,18 +59,6 @@ class SubjectState(NamedTuple):
     def name(self) -> str:
         """The name of the subject for messages."""
         return f"{self.binding.group_kind.kind} {self.binding.namespace}/{self.binding.name}"
-
-    @property
-    def can_nudge(self) -> bool:
-        """Whether a change of the subject can make its controller reconcile it."""
-        return not self.other_version and self.no_controller != DAEMONS_WITHOUT_CONTROLLER
-
-    @property
-    def lack(self) -> str:
-        """The work that its controller has not done yet, for messages."""
-        if not self.missing:
-            return "workloads lack its template"
-        return f"there is no workload in node pool {list_names(self.missing, most=_MAX_NAMED)}"
 
     def gaps(self, overrider: JSONObject, *, overdue: bool, orphans: Sequence[str], store: StoreView) -> Gaps:
         """Return the pools that an overrider selects and that have no workload to render.
@@ -191,36 +177,3 @@ async def _sort_by_owner(keys: Sequence[ObjectKey], subject: JSONObject | None, 
         else:
             owned.current.append((key, workload))
     return owned
-
-
-def is_behind(subject: JSONObject, *, lacks_pools: bool) -> bool:
-    """Return whether the subject's controller reports that it has not written all workloads.
-
-    OpenYurt 1.5 and later report a generation as observed when all workloads are written (v1.7.0, yurtappset:
-    Reconcile). OpenYurt 1.4 does so too if a write was refused.
-
-    Args:
-        subject: The subject.
-        lacks_pools: Whether a node pool has no workload.
-    """
-    observed = as_object(subject.get("status")).get("observedGeneration")
-    generation = subject["metadata"].get("generation")
-    if isinstance(observed, int) and isinstance(generation, int) and observed < generation:
-        return True
-    return reports_refusal(subject, lacks_pools=lacks_pools)
-
-
-def reports_refusal(subject: JSONObject, *, lacks_pools: bool) -> bool:
-    """Return whether the controller of OpenYurt 1.4 reports a refused write, which it does not retry.
-
-    Source: v1.4.4, pkg/yurtmanager/controller/yurtappset: managePools.
-
-    Args:
-        subject: The subject.
-        lacks_pools: Whether a node pool has no workload. The condition of a refused creation may outlive the pool.
-    """
-    if subject.get("apiVersion") != API_VERSION:
-        return False
-    conditions = list_objects(as_object(subject.get("status")).get("conditions"))
-    failed = {condition.get("type") for condition in conditions if condition.get("status") == "False"}
-    return "PoolUpdated" in failed or (lacks_pools and "PoolProvisioned" in failed)

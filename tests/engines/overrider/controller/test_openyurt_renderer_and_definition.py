@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.cluster.registration.webhook_configurations import ServiceReference, webhook_configurations
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.overrider.controller.openyurt_conflicts import (
+from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import (
     OpenYurtConflicts,
     RenderWebhook,
     describe_dropped_members,

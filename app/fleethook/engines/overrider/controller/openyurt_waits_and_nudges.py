@@ -14,11 +14,12 @@ from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter
-from fleethook.engines.overrider.controller.subject_state import SubjectState, is_behind, reports_refusal
+from fleethook.engines.overrider.controller.subject_state import SubjectState
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER
-from fleethook.model.json import JSON, JSONObject
-from fleethook.model.openyurt import NUDGED_ANNOTATION
+from fleethook.model.formats.text import list_names
+from fleethook.model.json import JSON, JSONObject, as_object, list_objects
+from fleethook.model.openyurt import API_VERSION, NUDGED_ANNOTATION
 
 _log: Final = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ OWNER_SECONDS: Final = 10.0
 _OWNER_WRITES_PER_SECOND: Final = 20.0
 # A nudge without effect is repeated after 1, 2, 4 … resyncs, up to some seven days.
 _MAX_DOUBLINGS: Final = 10
+_MAX_NAMED: Final = 5
 _NEVER: Final = float("inf")
 
 
@@ -98,7 +100,7 @@ class OwnerWaits:
             return False
         # OpenYurt 1.7.0 never reports the generation of a set with StatefulSets, though it has written all of them.
         has_work = at.missing or wait.waiting or reports_refusal(at.subject, lacks_pools=False)
-        if at.pools and has_work and at.can_nudge and self._should_nudge(at, wait):
+        if at.pools and has_work and _can_nudge(at) and self._should_nudge(at, wait):
             await self._nudge(at, at.subject, wait)
         return is_behind(at.subject, lacks_pools=bool(at.missing)) and self._time() < self._end(at)
 
@@ -162,11 +164,56 @@ class OwnerWaits:
                 "PATCH", self._source.scope(at.binding.cluster) + path, body=body, content_type=MERGE_PATCH
             )
         except (APIError, UnreachableError) as error:
-            _log.warning("%s: %s; cannot set annotation %s: %s", at.name, at.lack, NUDGED_ANNOTATION, error)
+            _log.warning("%s: %s; cannot set annotation %s: %s", at.name, _describe_lack(at), NUDGED_ANNOTATION, error)
             return
         message = (
-            f"{at.lack}. OpenYurt 1.4 does not retry a write that was refused, for example while fleethook was away: "
-            f"fleethook has set annotation {NUDGED_ANNOTATION}, so that its controller reconciles it again"
+            f"{_describe_lack(at)}. OpenYurt 1.4 does not retry a write that was refused, for example while fleethook "
+            f"was away: fleethook has set annotation {NUDGED_ANNOTATION}, so that its controller reconciles it again"
         )
         _log.warning("%s: %s", at.name, message)
         await self._reporter.record_event(at.binding, subject, "Warning", "OwnerNudged", message)
+
+
+def _can_nudge(at: SubjectState) -> bool:
+    """Return whether a change of a subject can make its controller reconcile it."""
+    return not at.other_version and at.no_controller != DAEMONS_WITHOUT_CONTROLLER
+
+
+def _describe_lack(at: SubjectState) -> str:
+    """Return the work that the controller of a subject has not done yet, for messages."""
+    if not at.missing:
+        return "workloads lack its template"
+    return f"there is no workload in node pool {list_names(at.missing, most=_MAX_NAMED)}"
+
+
+def is_behind(subject: JSONObject, *, lacks_pools: bool) -> bool:
+    """Return whether the subject's controller reports that it has not written all workloads.
+
+    OpenYurt 1.5 and later report a generation as observed when all workloads are written (v1.7.0, yurtappset:
+    Reconcile). OpenYurt 1.4 does so too if a write was refused.
+
+    Args:
+        subject: The subject.
+        lacks_pools: Whether a node pool has no workload.
+    """
+    observed = as_object(subject.get("status")).get("observedGeneration")
+    generation = subject["metadata"].get("generation")
+    if isinstance(observed, int) and isinstance(generation, int) and observed < generation:
+        return True
+    return reports_refusal(subject, lacks_pools=lacks_pools)
+
+
+def reports_refusal(subject: JSONObject, *, lacks_pools: bool) -> bool:
+    """Return whether the controller of OpenYurt 1.4 reports a refused write, which it does not retry.
+
+    Source: v1.4.4, pkg/yurtmanager/controller/yurtappset: managePools.
+
+    Args:
+        subject: The subject.
+        lacks_pools: Whether a node pool has no workload. The condition of a refused creation may outlive the pool.
+    """
+    if subject.get("apiVersion") != API_VERSION:
+        return False
+    conditions = list_objects(as_object(subject.get("status")).get("conditions"))
+    failed = {condition.get("type") for condition in conditions if condition.get("status") == "False"}
+    return "PoolUpdated" in failed or (lacks_pools and "PoolProvisioned" in failed)
