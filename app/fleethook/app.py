@@ -19,7 +19,7 @@ from fleethook.cluster.registration.paths import find_route, split_consumer_path
 from fleethook.cluster.stale_objects import PartState
 from fleethook.cluster.store import Index, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
-from fleethook.outbound.call_errors_and_bodies import log_loop_error
+from fleethook.outbound.call_errors_and_failure_log import log_loop_error
 from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check, health_routes
 from fleethook.server.log import LogSink, write_line

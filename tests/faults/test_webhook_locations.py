@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.outbound.call_errors_and_bodies import NotCalledError
+from fleethook.outbound.call_errors_and_failure_log import NotCalledError
 from fleethook.outbound.calls_and_retries import HookClient, Parties
 from tests.faults.webhook_calls import LONG, Resolver, catch_call_error, check_next_call, endpoint
 from tests.hook_server import RawHook, http, respond, run_raw_hook

@@ -12,8 +12,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from fleethook.outbound.calls_and_retries import RESPONSE_LIMIT, CallError, HookClient, Parties
-from fleethook.outbound.webhook_url import WebhookEndpoint
+from fleethook.model.formats.client_config import WebhookEndpoint
+from fleethook.outbound.call_errors_and_failure_log import CallError
+from fleethook.outbound.calls_and_retries import HookClient, Parties
+from fleethook.outbound.response_bodies import RESPONSE_LIMIT
 from tests.faults.webhook_calls import LONG, SHORT, Resolver, catch_call_error, check_next_call, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, resets, respond, respond_and_close
 from tests.waiting import with_patience_async

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from aiohttp.abc import AbstractResolver
 
-from fleethook.outbound.calls_and_retries import CallError, HookClient
-from fleethook.outbound.webhook_url import WebhookEndpoint
+from fleethook.model.formats.client_config import WebhookEndpoint
+from fleethook.outbound.call_errors_and_failure_log import CallError
+from fleethook.outbound.calls_and_retries import HookClient
 from tests.hook_server import RawHook, http, respond
 
 # Long enough for a loaded machine to reach the fault; a hanging call takes all of it.

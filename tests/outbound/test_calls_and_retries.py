@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 
-from fleethook.outbound.call_errors_and_bodies import CallError, NotCalledError, OverloadedError
-from fleethook.outbound.calls_and_retries import MAX_RETRIES, HookClient, Parties, called_url
-from fleethook.outbound.webhook_url import WebhookEndpoint
+from fleethook.model.formats.client_config import WebhookEndpoint
+from fleethook.outbound.call_errors_and_failure_log import CallError, NotCalledError, OverloadedError
+from fleethook.outbound.calls_and_retries import (
+    HEADER,
+    MAX_RETRIES,
+    OUTGOING,
+    HookClient,
+    Parties,
+    called_url,
+    was_dispatched,
+)
 from tests.faults.webhook_calls import catch_call_error, endpoint
 from tests.hook_server import HookRequest, RawHook, Responder, http, respond, respond_and_close
 from tests.waiting import NET, until, with_patience_async
@@ -301,3 +309,23 @@ async def test_only_the_beginning_of_a_discarded_response_is_read(client: HookCl
     hook.answer = in_turn(respond(head + b"1000\r\n" + b"x" * 4096), respond(http()))
     assert await client.post(retried_endpoint(hook), b"{}", seconds=NET) == b"{}"
     assert hook.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([(b"fleethook-hops", b"1")], True),
+        ([(b"host", b"h"), (b"fleethook-hops", b"")], True),
+        ([(b"host", b"fleethook-hops")], False),
+        ([], False),
+    ],
+)
+def test_a_header_with_any_value_marks_a_dispatched_review(
+    headers: list[tuple[bytes, bytes]], *, expected: bool
+) -> None:
+    assert was_dispatched(headers) is expected
+
+
+def test_calls_of_the_dispatch_engine_are_recognized() -> None:
+    assert was_dispatched((name.lower().encode(), value.encode()) for name, value in OUTGOING.items())
+    assert set(OUTGOING) == {HEADER}

@@ -23,7 +23,7 @@ from fleethook.cluster.api_errors import APIError, UnreachableError, parse_api_e
 from fleethook.cluster.client_library import Configuration, RESTClientObject, kube_config
 from fleethook.model.formats.text import describe_os_error
 from fleethook.model.json import JSON, JSONObject
-from fleethook.outbound.addresses_and_proxies import choose_proxy
+from fleethook.outbound.private_addresses_and_proxies import choose_proxy
 from fleethook.tracing.spans import child_span
 
 # kubernetes-asyncio's value. A watch event of a large object exceeds aiohttp's default.

@@ -17,8 +17,8 @@ from prometheus_client.samples import Sample as Line
 from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
 from fleethook.console.review_rates import Increase, Sample, measure_increase
 from fleethook.model.json import JSONObject, as_object
-from fleethook.outbound.call_errors_and_bodies import ResponseBodyError, read_body
 from fleethook.outbound.certificate_trust import TrustError, create_context
+from fleethook.outbound.response_bodies import ResponseBodyError, read_body
 from fleethook.work.threads_and_gc import Worker
 
 REVIEWS: Final = "fleethook_reviews_total"

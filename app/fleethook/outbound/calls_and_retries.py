@@ -5,7 +5,7 @@ import contextlib
 import errno
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, NoReturn, Self
 
 import aiohttp
@@ -13,30 +13,26 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from fleethook.fair_limits import CallLimit, LimitError
-from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
+from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses, WebhookEndpoint
 from fleethook.model.formats.text import escape_line
-from fleethook.outbound.addresses_and_proxies import refuse_private_number
-from fleethook.outbound.call_errors_and_bodies import (
+from fleethook.outbound.call_errors_and_failure_log import (
     CallError,
     FailureLog,
     NotCalledError,
     OverloadedError,
-    SingleWriteBody,
     describe_error,
+    make_private_address_error,
+    make_timeout_error,
     posting,
     private_address_in,
     quoted,
-    read_response,
 )
 from fleethook.outbound.certificate_trust import TrustError, load_roots
-from fleethook.outbound.connection_pools import PoolKey, Pools
-from fleethook.outbound.webhook_url import WebhookEndpoint
+from fleethook.outbound.connection_pools_and_dns import PoolKey, Pools
+from fleethook.outbound.private_addresses_and_proxies import refuse_private_number
+from fleethook.outbound.response_bodies import RESPONSE_LIMIT, SingleWriteBody, read_response
 from fleethook.tracing.spans import propagated_headers
 
-__all__ = ["LOCAL", "RESPONSE_LIMIT", "CallError", "Encode", "HookClient", "Parties"]
-
-# The maximum size of a response body in bytes.
-RESPONSE_LIMIT: Final = 8 * 1024 * 1024
 _HEADERS: Final = {
     "Content-Type": "application/json",
     "Accept": "application/json, */*",
@@ -44,6 +40,19 @@ _HEADERS: Final = {
     "Accept-Encoding": "identity",
     "User-Agent": "fleethook",
 }
+HEADER: Final = "Fleethook-Hops"
+OUTGOING: Final = {HEADER: "1"}
+"""The headers of all calls that the dispatch engine makes."""
+_NAME: Final = HEADER.lower().encode()
+
+
+def was_dispatched(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether a request has the header, with any value.
+
+    Args:
+        headers: Headers of an ASGI scope, with names in lower case.
+    """
+    return any(name == _NAME for name, _ in headers)
 
 
 # The system cannot open another connection, which is no fault of the webhook.
@@ -93,10 +102,10 @@ class _Call(NamedTuple):
 class HookClient:
     """Holds connections and limits calls. Use it as an asynchronous context manager, or close it.
 
-    A request is retried only if the webhook asks for it (`fleethook.outbound.call_errors_and_bodies`). Without a
+    A request is retried only if the webhook asks for it (`_read_retry_after`). Without a
     response, the webhook may have acted on the request, and Go's client retries a POST only if none of it was written.
     The client detects idle connections that the server has closed before it writes
-    (`fleethook.outbound.connection_pools`).
+    (`fleethook.outbound.connection_pools_and_dns`).
 
     Attributes:
         calls: The calls in flight.
@@ -183,7 +192,7 @@ class HookClient:
                 await self._wait_to_start()
                 left = until - loop.time() if waited else within
                 if left <= 0:
-                    raise _timed_out(url, cut_short=True)
+                    raise make_timeout_error(url, cut_short=True)
                 given = min(seconds, left)
                 url = called_url(endpoint.url, given)
                 made = body if isinstance(body, bytes) else await _encode(body)
@@ -193,7 +202,7 @@ class HookClient:
                     async with asyncio.timeout_at(call.until):
                         return await self._call(call)
                 except TimeoutError:
-                    raise _timed_out(call.url, cut_short=call.is_cut_short) from None
+                    raise make_timeout_error(call.url, cut_short=call.is_cut_short) from None
         except LimitError:
             calls, consumer = self.calls, parties.consumer
             of_consumer = f"{calls.held.get(consumer, 0)} of them for logical cluster {consumer!r}"
@@ -225,7 +234,7 @@ class HookClient:
             raise NotCalledError(posting(url, str(error))) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if (address := private_address_in(error)) is not None:
-                raise _private(url, address) from error
+                raise make_private_address_error(url, address) from error
             if isinstance(error, OSError) and error.errno in _EXHAUSTED:
                 reason = f"this server cannot open another connection: {describe_error(error, url)}"
                 raise OverloadedError(posting(url, reason)) from error
@@ -337,15 +346,3 @@ def called_url(url: str, seconds: float) -> URL:
 async def _encode(encode: Encode) -> bytes:
     made = encode()
     return made if isinstance(made, bytes) else await made
-
-
-def _private(url: URL, address: str) -> NotCalledError:
-    reason = (
-        f"{escape_line(url.host or '')} is a private address ({escape_line(address)}): webhooks at private addresses "
-        "are refused unless the setting private_webhooks is true"
-    )
-    return NotCalledError(posting(url, reason))
-
-
-def _timed_out(url: URL, *, cut_short: bool) -> CallError:
-    return CallError(posting(url, "context deadline exceeded"), timed_out=True, cut_short=cut_short)

@@ -25,12 +25,13 @@ from fleethook.cluster.registration.python_rule_webhooks import (
     describe_outage,
 )
 from fleethook.engine import Probe, enabled_engines, load_reference
+from fleethook.model.formats.client_config import WebhookEndpoint
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts
 from fleethook.model.rule_matching import EVERY
-from fleethook.outbound.calls_and_retries import CallError, HookClient
-from fleethook.outbound.webhook_url import WebhookEndpoint
+from fleethook.outbound.call_errors_and_failure_log import CallError
+from fleethook.outbound.calls_and_retries import HookClient
 
 CHECK: Final = "reachability"
 OUTAGE: Final = "outage"

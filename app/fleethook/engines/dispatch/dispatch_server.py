@@ -23,8 +23,7 @@ from fleethook.fair_limits import CallLimit
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.formats.client_config import parse_fixed_addresses
-from fleethook.outbound.call_errors_and_bodies import OUTGOING
-from fleethook.outbound.calls_and_retries import HookClient
+from fleethook.outbound.calls_and_retries import OUTGOING, HookClient
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check
 from fleethook.server.protocol.bodies import RequestQuota

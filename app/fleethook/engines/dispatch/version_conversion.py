@@ -23,7 +23,7 @@ from fleethook.model.formats.names_and_labels import label_key_problem, label_va
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects
 from fleethook.model.kcp import cluster_of
-from fleethook.outbound.call_errors_and_bodies import CallError, OverloadedError
+from fleethook.outbound.call_errors_and_failure_log import CallError, OverloadedError
 from fleethook.outbound.calls_and_retries import HookClient, Parties
 from fleethook.work.threads_and_gc import Worker
 

@@ -1,4 +1,4 @@
-"""Validate URLs and ``clientConfig`` of webhooks as kube-apiserver does, and parse fixed addresses of their hosts."""
+"""The endpoint of a webhook: validate URLs and ``clientConfig`` as kube-apiserver does, and parse fixed addresses."""
 
 import ipaddress
 import re
@@ -135,6 +135,18 @@ def _check_host(host: str) -> None:
             ipaddress.IPv6Address(unquote(name[1:]))
         except ValueError:
             raise ValueError("invalid host: not an IPv6 address") from None
+
+
+class WebhookEndpoint(NamedTuple):
+    """The URL of a webhook, and the certificate that it must present."""
+
+    url: str
+    server_name: str = ""
+    """The name that the certificate must contain, ``""`` for the host of the URL."""
+    ca_bundle: str = ""
+    """Certificate authorities, PEM in base64; ``""`` for those of the system."""
+    service: bool = False
+    """Whether the endpoint is a Service of the cluster, whose address is always private."""
 
 
 def client_config_problems(config: JSON, field: str) -> Iterator[FieldError]:

@@ -14,7 +14,7 @@ import msgspec
 
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, JSONObject
-from fleethook.outbound.call_errors_and_bodies import OUTGOING
+from fleethook.outbound.calls_and_retries import OUTGOING
 from fleethook.patch import PatchError, apply, diff, resolve_pointer
 from fleethook.recordings.recording_format import (
     BodyError,

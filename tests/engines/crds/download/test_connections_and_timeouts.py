@@ -24,7 +24,7 @@ from fleethook.engines.crds.download.connections_and_timeouts import (
 )
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
-from fleethook.outbound.addresses_and_proxies import PrivateAddressError
+from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection
 from tests.pki import CLIENT_USAGE, certify, encode_key

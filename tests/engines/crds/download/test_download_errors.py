@@ -10,7 +10,7 @@ from urllib3 import exceptions
 
 from fleethook.engines.crds.download.download_errors import classify_error, make_status_error, make_timeout_error
 from fleethook.engines.crds.redaction_and_exit_codes import Exit
-from fleethook.outbound.addresses_and_proxies import PrivateAddressError
+from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
 
 POOL: Any = None
 SECRET = "hunter2"

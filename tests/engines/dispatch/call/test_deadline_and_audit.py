@@ -124,7 +124,9 @@ async def test_a_webhook_that_breaks_connections_has_one_line_in_the_log(
     store = store_of(configuration("ws2", "validating", broken))
     for _ in range(3):
         assert (await front.dispatch(store, review(), cluster="ws2", phase="validating")).response.allowed
-    (line,) = (one.getMessage() for one in caplog.records if one.name == "fleethook.outbound.call_errors_and_bodies")
+    (line,) = (
+        one.getMessage() for one in caplog.records if one.name == "fleethook.outbound.call_errors_and_failure_log"
+    )
     assert line.startswith(
         'webhook "w.example.org" of logical cluster ws2 breaks its connections: Post "https://127.0.0.1:1/w'
     )

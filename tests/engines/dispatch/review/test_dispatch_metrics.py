@@ -17,7 +17,7 @@ from fleethook.engines.dispatch.review.dispatch_metrics import (
     WebhookNames,
 )
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
-from fleethook.outbound.call_errors_and_bodies import OverloadedError
+from fleethook.outbound.call_errors_and_failure_log import OverloadedError
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.server.metrics import OTHER
 from fleethook.settings import Settings

@@ -27,8 +27,8 @@ from urllib3.util import Timeout, make_headers, parse_url
 
 from fleethook.engines.crds.download.download_errors import AttemptError
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
-from fleethook.outbound.addresses_and_proxies import PrivateAddressError, is_private, refuse_private_number
 from fleethook.outbound.certificate_trust import TrustError, create_context
+from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError, is_private, refuse_private_number
 
 # It logs each request with its query, which may have the signature of a signed URL.
 _LOGGER: Final = logging.getLogger("urllib3.connectionpool")

@@ -14,8 +14,8 @@ from typing import Final
 from urllib3 import exceptions
 
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
-from fleethook.outbound.addresses_and_proxies import PrivateAddressError
 from fleethook.outbound.certificate_trust import UNKNOWN_AUTHORITY
+from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _PROXY_CREDENTIALS: Final = 407

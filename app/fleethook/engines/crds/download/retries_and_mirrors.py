@@ -40,7 +40,7 @@ from fleethook.engines.crds.download.download_errors import (
     make_timeout_error,
 )
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
-from fleethook.outbound.addresses_and_proxies import choose_proxy
+from fleethook.outbound.private_addresses_and_proxies import choose_proxy
 from fleethook.tracing.spans import child_span
 
 Progress = Callable[[int, int | None], None]

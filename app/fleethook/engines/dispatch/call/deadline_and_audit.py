@@ -27,7 +27,7 @@ from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.formats.names_and_labels import is_dns1123_subdomain, label_key_problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
-from fleethook.outbound.call_errors_and_bodies import CallError, NotCalledError, OverloadedError
+from fleethook.outbound.call_errors_and_failure_log import CallError, NotCalledError, OverloadedError
 from fleethook.outbound.calls_and_retries import Encode, HookClient, Parties
 from fleethook.patch import PatchError
 from fleethook.tracing.spans import child_span

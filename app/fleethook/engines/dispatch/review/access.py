@@ -22,7 +22,7 @@ from fleethook.engines.dispatch.namespaces_and_replay import NamespaceSource
 from fleethook.fair_limits import CallLimit, FairCache, LimitError
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_texts
 from fleethook.model.kcp import is_path
-from fleethook.outbound.call_errors_and_bodies import FailureLog
+from fleethook.outbound.call_errors_and_failure_log import FailureLog
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.protocol.connections import NamedCallers
 from fleethook.work.threads_and_gc import Work

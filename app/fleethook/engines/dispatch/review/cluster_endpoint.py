@@ -26,7 +26,7 @@ from fleethook.fair_limits import CallLimit, LimitError, client_of
 from fleethook.model.admission import AdmissionRequest, Response, errored
 from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
-from fleethook.outbound.call_errors_and_bodies import HEADER, was_dispatched
+from fleethook.outbound.calls_and_retries import HEADER, was_dispatched
 from fleethook.server.log import ReviewLine
 from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError, RequestQuota

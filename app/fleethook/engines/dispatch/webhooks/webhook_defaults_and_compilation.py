@@ -1,17 +1,17 @@
 """Compiles webhooks and sets their defaults.
 
 A webhook may be a dispatch route of this server, which would ask the same webhooks again. Calls therefore carry a
-header (`fleethook.outbound.call_errors_and_bodies`), and dispatch routes refuse reviews with that header.
+header (`fleethook.outbound.calls_and_retries`), and dispatch routes refuse reviews with that header.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
+from fleethook.model.formats.client_config import WebhookEndpoint
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.rule_matching import RuleWithOperations, read_rules
-from fleethook.outbound.webhook_url import WebhookEndpoint
 
 GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = GroupKind(GROUP, "MutatingWebhookConfiguration")

@@ -19,7 +19,7 @@ import yaml
 from fleethook.cluster.store import Index, Store, Stored
 from fleethook.model import admission, karmada
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from fleethook.model.formats.client_config import client_config_problems
+from fleethook.model.formats.client_config import WebhookEndpoint, client_config_problems
 from fleethook.model.formats.field_errors import (
     FAILURE_POLICIES,
     SCOPES,
@@ -45,7 +45,6 @@ from fleethook.model.karmada import (
     Operation,
     operation_named,
 )
-from fleethook.outbound.webhook_url import WebhookEndpoint
 
 EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10

@@ -34,7 +34,8 @@ from fleethook.model.karmada import (
     Operation,
     proposed_name,
 )
-from fleethook.outbound.calls_and_retries import CallError, HookClient
+from fleethook.outbound.call_errors_and_failure_log import CallError
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.patch import PatchError, apply
 from fleethook.patch.pointer import LIMITS
 from fleethook.recordings.recording_format import UNRECORDED, CallName, find_current, read_answer

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fleethook.outbound.calls_and_retries import HookClient, Parties
-from fleethook.outbound.connection_pools import PoolKey, Pools, SharedResolver
+from fleethook.outbound.connection_pools_and_dns import PoolKey, Pools, SharedResolver
 from tests.faults.webhook_calls import LONG, endpoint
 from tests.hook_server import RawHook, tls
 from tests.pki import certify, encode_key
@@ -77,7 +77,7 @@ def test_the_exit_of_the_process_does_not_wait_for_a_name_server() -> None:
     # The lookup never ends, so the process would not exit if it waited for the thread.
     code = """
 import asyncio, threading
-from fleethook.outbound.connection_pools import SharedResolver
+from fleethook.outbound.connection_pools_and_dns import SharedResolver
 
 asked, never = threading.Event(), threading.Event()
 

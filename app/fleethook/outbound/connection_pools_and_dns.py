@@ -18,8 +18,8 @@ from aiohttp.http_parser import RawResponseMessage
 
 from fleethook.fair_limits import FairCache
 from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
-from fleethook.outbound.addresses_and_proxies import public_socket
 from fleethook.outbound.certificate_trust import CallContext, load_roots
+from fleethook.outbound.private_addresses_and_proxies import public_socket
 from fleethook.work.threads_and_gc import Worker
 
 # A lookup takes milliseconds, and each session caches the result for ten seconds. A single owner has half of these.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.outbound.addresses_and_proxies import (
+from fleethook.outbound.private_addresses_and_proxies import (
     PrivateAddressError,
     choose_proxy,
     is_private,
