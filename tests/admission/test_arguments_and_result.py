@@ -46,16 +46,6 @@ def test_a_rule_gets_the_parameters_that_it_names() -> None:
     }  # fmt: skip
 
 
-def test_a_denial_names_its_field() -> None:
-    @validate("v1", "Pod")
-    def refuses() -> None:
-        raise Denied("label `owner` is missing", field="metadata.labels", code=422)
-
-    answer = refuses.review(POD)
-    assert (answer.allowed, answer.code, answer.message) == (False, 422, "metadata.labels: label `owner` is missing")
-    assert answer.causes == (StatusCause(field="metadata.labels", message="label `owner` is missing"),)
-
-
 def test_a_mutating_rule_may_return_the_object() -> None:
     @mutate("v1", "Pod")
     def changes(pod: Any) -> Any:
@@ -180,25 +170,6 @@ def test_a_stored_object_may_have_an_optional_type() -> None:
 
     assert reads.review(POD).message == "a None"
     assert reads.review(POD, operation="UPDATE").message == "a a"
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"code": 200}, "code: 200 is no HTTP status code of a refusal: give one from 400 to 599"),
-        ({"code": 403.0}, "code: 403.0 is no HTTP status code of a refusal"),
-        ({"code": "403"}, "code: '403' is no HTTP status code of a refusal"),
-        ({"field": 5}, "field: 5 is no text"),
-    ],
-)
-def test_a_denial_that_no_response_can_have_is_a_failure(options: dict[str, Any], problem: str) -> None:
-    @validate("v1", "Pod")
-    def refuses() -> None:
-        raise Denied("no", **options)
-
-    answer = refuses.review(POD)
-    assert (answer.allowed, answer.code) == (False, 500)
-    assert problem in answer.message
 
 
 def test_texts_have_an_end_and_no_surrogates() -> None:

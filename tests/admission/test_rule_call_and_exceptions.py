@@ -9,6 +9,7 @@ import pytest
 from fleethook.admission import Denied, mutate, validate
 from fleethook.admission.rule_in_tests import Surroundings, ask_in_order, build_request
 from fleethook.admission.store_parameter import FIND_NOTHING
+from fleethook.model.admission import StatusCause
 from tests.admission.test_rule_in_tests import POD, default_seccomp, needs_owner
 
 
@@ -247,3 +248,32 @@ async def test_an_expression_decides_for_a_coroutine_too() -> None:
 
 def test_the_place_is_that_of_the_function() -> None:
     assert needs_owner.place == f"test_rule_in_tests.py:{needs_owner.function.__code__.co_firstlineno}"
+
+
+def test_a_denial_names_its_field() -> None:
+    @validate("v1", "Pod")
+    def refuses() -> None:
+        raise Denied("label `owner` is missing", field="metadata.labels", code=422)
+
+    answer = refuses.review(POD)
+    assert (answer.allowed, answer.code, answer.message) == (False, 422, "metadata.labels: label `owner` is missing")
+    assert answer.causes == (StatusCause(field="metadata.labels", message="label `owner` is missing"),)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"code": 200}, "code: 200 is no HTTP status code of a refusal: give one from 400 to 599"),
+        ({"code": 403.0}, "code: 403.0 is no HTTP status code of a refusal"),
+        ({"code": "403"}, "code: '403' is no HTTP status code of a refusal"),
+        ({"field": 5}, "field: 5 is no text"),
+    ],
+)
+def test_a_denial_that_no_response_can_have_is_a_failure(options: dict[str, Any], problem: str) -> None:
+    @validate("v1", "Pod")
+    def refuses() -> None:
+        raise Denied("no", **options)
+
+    answer = refuses.review(POD)
+    assert (answer.allowed, answer.code) == (False, 500)
+    assert problem in answer.message

@@ -8,7 +8,7 @@ from fleethook.admission.attribute_access import to_plain, view
 from fleethook.admission.request_parameter import Request
 from fleethook.admission.store_parameter import Lookup, Objects
 from fleethook.admission.typed_objects import PLAIN, Codec, carry_over, describe_misfit
-from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed, patched, read_cluster
+from fleethook.model.admission import AdmissionRequest, Response, allowed, patched, read_cluster
 from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import JSON, as_object
 from fleethook.patch.diff import diff
@@ -42,37 +42,6 @@ def write_warning(value: object) -> str:
     k8s.io/apimachinery/pkg/util/net, NewWarningHeader: kube-apiserver drops a warning with a control character.
     """
     return _CONTROLS.sub(" ", shorten_text(value))
-
-
-class Denied(Exception):  # noqa: N818 - the name is the decision that a rule raises
-    """Refuses the object.
-
-    Attributes:
-        message: The reason, for the user.
-        field: The path of the field at fault, such as ``metadata.labels``.
-        code: The HTTP status code, 400 to 599.
-    """
-
-    def __init__(self, message: str, *, field: str = "", code: int = 403) -> None:
-        """Store the reason; raises TypeError or ValueError for a value that no response can have."""
-        super().__init__(message)
-        if not isinstance(field, str):
-            raise TypeError(f"field: {field!r} is no text")
-        given: object = code
-        if not isinstance(given, int) or given not in range(400, 600):
-            raise ValueError(f"code: {code!r} is no HTTP status code of a refusal: give one from 400 to 599")
-        self.message: Final = message
-        self.field: Final = field
-        self.code: Final = code
-
-
-def to_refusal(denial: Denied, *, warnings: tuple[str, ...] = ()) -> Response:
-    """Return the response to a request that a rule refuses."""
-    text, field = shorten_text(denial.message), shorten_text(denial.field)
-    causes = (StatusCause(field=field, message=text),) if field else ()
-    message = f"{field}: {text}" if field else text
-    reason = "Invalid" if denial.code == 422 else "Forbidden"
-    return Response(allowed=False, code=denial.code, reason=reason, message=message, causes=causes, warnings=warnings)
 
 
 class Signature(NamedTuple):

@@ -1,4 +1,4 @@
-"""A rule as servers and commands ask it."""
+"""A rule as servers and commands ask it, and the exception with which it refuses an object."""
 
 import inspect
 import threading
@@ -7,26 +7,50 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.admission.arguments_and_result import (
-    Denied,
-    Invocation,
-    Signature,
-    shorten_text,
-    to_refusal,
-    write_warning,
-)
+from fleethook.admission.arguments_and_result import Invocation, Signature, shorten_text, write_warning
 from fleethook.admission.existing_violations import REFUSALS, decides_itself, judge_update
 from fleethook.admission.mismatch_and_pod_templates import bind_variables, find_template, place_refusal, show_template
 from fleethook.admission.rule_scope_and_options import Declaration
 from fleethook.admission.store_parameter import Lookup
 from fleethook.cel.program import Program
-from fleethook.model.admission import AdmissionRequest, Response, allowed
+from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 
 Function = Callable[..., Any]
 Decided = tuple[Response, Invocation | None]
 """An answer, and the call of the function for it."""
 
 NO_SETTINGS: Final[Mapping[str, Any]] = {}
+
+
+class Denied(Exception):  # noqa: N818 - the name is the decision that a rule raises
+    """Refuses the object.
+
+    Attributes:
+        message: The reason, for the user.
+        field: The path of the field at fault, such as ``metadata.labels``.
+        code: The HTTP status code, 400 to 599.
+    """
+
+    def __init__(self, message: str, *, field: str = "", code: int = 403) -> None:
+        """Store the reason; raises TypeError or ValueError for a value that no response can have."""
+        super().__init__(message)
+        if not isinstance(field, str):
+            raise TypeError(f"field: {field!r} is no text")
+        given: object = code
+        if not isinstance(given, int) or given not in range(400, 600):
+            raise ValueError(f"code: {code!r} is no HTTP status code of a refusal: give one from 400 to 599")
+        self.message: Final = message
+        self.field: Final = field
+        self.code: Final = code
+
+
+def to_refusal(denial: Denied, *, warnings: tuple[str, ...] = ()) -> Response:
+    """Return the response to a request that a rule refuses."""
+    text, field = shorten_text(denial.message), shorten_text(denial.field)
+    causes = (StatusCause(field=field, message=text),) if field else ()
+    message = f"{field}: {text}" if field else text
+    reason = "Invalid" if denial.code == 422 else "Forbidden"
+    return Response(allowed=False, code=denial.code, reason=reason, message=message, causes=causes, warnings=warnings)
 
 
 class ServedRule:
