@@ -7,7 +7,7 @@ import msgspec
 import pydantic
 import pytest
 
-from fleethook.admission.attribute_access import Members
+from fleethook.admission.attribute_access_and_json import Members
 from fleethook.admission.typed_objects import PLAIN, carry_over, describe_misfit, find_codec
 
 

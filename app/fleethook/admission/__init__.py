@@ -10,7 +10,7 @@ To write a rule, put it into a file and pass it to ``fleethook serve --rules FIL
             raise Denied("label `owner` is missing", field="metadata.labels")
 """
 
-from fleethook.admission.attribute_access import Members
+from fleethook.admission.attribute_access_and_json import Members
 from fleethook.admission.decorators_and_files import mutate, validate
 from fleethook.admission.request_parameter import Request
 from fleethook.admission.rule_call_and_exceptions import Denied

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from fleethook.admission.attribute_access import to_plain, view
+from fleethook.admission.attribute_access_and_json import to_plain, view
 from fleethook.admission.request_parameter import Request
 from fleethook.admission.store_parameter import Lookup, Objects
 from fleethook.admission.typed_objects import PLAIN, Codec, carry_over, describe_misfit

@@ -5,7 +5,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
-from fleethook.admission.attribute_access import view
+from fleethook.admission.attribute_access_and_json import view
 from fleethook.admission.store_parameter import Lookup
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource

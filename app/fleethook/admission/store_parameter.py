@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from reprlib import repr as shortened_repr
 from typing import Any, Final, NamedTuple
 
-from fleethook.admission.attribute_access import view
+from fleethook.admission.attribute_access_and_json import view
 from fleethook.model.gvk import GroupKind, gvk_of, parse_api_version
 from fleethook.model.kcp import cluster_of
 

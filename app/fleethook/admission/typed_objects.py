@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origi
 
 import msgspec
 
-from fleethook.admission.attribute_access import Members, encode, view
+from fleethook.admission.attribute_access_and_json import Members, encode, view
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.diff import identical
 from fleethook.patch.pointer import format_tokens as format_pointer
