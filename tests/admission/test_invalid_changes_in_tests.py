@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.admission import result_faults_in_tests
+from fleethook.admission import invalid_changes_in_tests
 from fleethook.admission.rule_in_tests import build_request
 from fleethook.api_schema import read_definitions
 from fleethook.model.formats.names_and_labels import label_key_problem
@@ -17,7 +17,7 @@ POD = GroupKind("", "Pod")
 def find_faults(kind: GroupKind, document: Any, old: Any) -> list[str]:
     named = {"apiVersion": f"{kind.group}/v1" if kind.group else "v1", "kind": kind.kind, **document}
     request = build_request({**named, "metadata": {}}, old, operation="CREATE" if old is None else "UPDATE")
-    return result_faults_in_tests.find_faults(request, named)
+    return invalid_changes_in_tests.find_faults(request, named)
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_immutable_fields_of_workloads(kind: str, member: str, *, fixed: bool) -
 def faults(api_version: str, kind: str, *, old: Any = None, definitions: Any = (), **members: Any) -> list[str]:
     document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, **members}
     request = build_request({**document, "metadata": {}}, old, operation="CREATE" if old is None else "UPDATE")
-    return result_faults_in_tests.find_faults(request, document, read_definitions(definitions))
+    return invalid_changes_in_tests.find_faults(request, document, read_definitions(definitions))
 
 
 DEPLOYMENT = {
