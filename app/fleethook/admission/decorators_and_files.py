@@ -10,7 +10,16 @@ from typing import Any, Final
 from fleethook.admission.arguments_and_result import Signature
 from fleethook.admission.rule_call_and_exceptions import Function
 from fleethook.admission.rule_in_tests import Rule
-from fleethook.admission.rule_scope_and_options import DEFAULT_TIMEOUT, RuleError, compile_cel, declare
+from fleethook.admission.rule_scope_and_options import (
+    DEFAULT_TIMEOUT,
+    MUTATING_FAILURE_POLICY,
+    MUTATING_OPERATIONS,
+    VALIDATING_FAILURE_POLICY,
+    VALIDATING_OPERATIONS,
+    RuleError,
+    compile_cel,
+    declare,
+)
 from fleethook.admission.typed_objects import PLAIN, Codec, find_codec
 from fleethook.cel.program import Program
 from fleethook.python_files import run_file
@@ -25,14 +34,14 @@ def validate(  # noqa: PLR0913 - one parameter for each field of a webhook
     api_version: str,
     kind: str = "",
     *,
-    on: str | Iterable[str] = ("CREATE", "UPDATE"),
+    on: str | Iterable[str] = VALIDATING_OPERATIONS,
     subresource: str = "",
     scope: str = "*",
     namespaces: str | Sequence[str] | None = None,
     namespace_selector: Mapping[str, Any] | None = None,
     object_selector: Mapping[str, Any] | None = None,
     match_conditions: Mapping[str, str] | None = None,
-    failure_policy: str = "Fail",
+    failure_policy: str = VALIDATING_FAILURE_POLICY,
     side_effects: str = "None",
     timeout: int = DEFAULT_TIMEOUT,
     order: int = 0,
@@ -85,14 +94,14 @@ def mutate(  # noqa: PLR0913 - one parameter for each field of a webhook
     api_version: str,
     kind: str = "",
     *,
-    on: str | Iterable[str] = "CREATE",
+    on: str | Iterable[str] = MUTATING_OPERATIONS,
     subresource: str = "",
     scope: str = "*",
     namespaces: str | Sequence[str] | None = None,
     namespace_selector: Mapping[str, Any] | None = None,
     object_selector: Mapping[str, Any] | None = None,
     match_conditions: Mapping[str, str] | None = None,
-    failure_policy: str = "Ignore",
+    failure_policy: str = MUTATING_FAILURE_POLICY,
     side_effects: str = "None",
     timeout: int = DEFAULT_TIMEOUT,
     order: int = 0,

@@ -22,6 +22,13 @@ ScopeOfRule = Literal["*", "Namespaced", "Cluster"]
 Existing = Literal["admit", "refuse"]
 
 DEFAULT_TIMEOUT: Final = 5
+VALIDATING_OPERATIONS: Final = ("CREATE", "UPDATE")
+MUTATING_OPERATIONS: Final = "CREATE"
+"""The default of a mutating rule: many members of stored objects are immutable."""
+VALIDATING_FAILURE_POLICY: Final = "Fail"
+"""A rule that cannot decide must not let an object pass."""
+MUTATING_FAILURE_POLICY: Final = "Ignore"
+"""A missing default must not block a write, and a validating rule can refuse objects without it."""
 # k8s.io/kubernetes/pkg/apis/admissionregistration/validation: 1 to 30 seconds, at most 64 matchConditions.
 _MAX_TIMEOUT: Final = 30
 _MAX_CONDITIONS: Final = 64
@@ -46,6 +53,10 @@ NO_CONTROL_PLANE: Final = (
     "[request.resource.group + '/' + request.resource.resource, request.resource.group + '/*']"
     f".all(one, !(one in {list(_CONTROL_PLANE)}))"
 )
+CONTROL_PLANE_TEXT: Final = "Events, Leases, APIServices, definitions, reviews of access, webhook configurations"
+"""These resources, for people."""
+DEFAULT_CONDITIONS: Final = frozenset({"not-being-deleted", "not-control-plane", "not-a-mirror", "not-by-apiserver"})
+"""The names of the match conditions that rules have without declaring them."""
 
 
 def is_control_plane(group: str, resource: str) -> bool:

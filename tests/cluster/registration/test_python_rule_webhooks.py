@@ -6,9 +6,8 @@ import pytest
 
 from fleethook.admission import mutate, validate
 from fleethook.admission.rule_in_tests import Rule
-from fleethook.admission.rule_scope_and_options import SYSTEM_NAMESPACES
+from fleethook.admission.rule_scope_and_options import CONTROL_PLANE_TEXT, SYSTEM_NAMESPACES
 from fleethook.cluster.registration.python_rule_webhooks import (
-    CONTROL_PLANE,
     build_rule_configurations,
     describe_outage,
     describe_rule,
@@ -153,7 +152,7 @@ def test_a_rule_never_gets_the_leases_of_the_server() -> None:
         ),
         (
             validate("*/*", "*", on="*", namespaces="*", failure_policy="Ignore"),
-            f"unchecked: CREATE, UPDATE, DELETE, CONNECT of every resource except {CONTROL_PLANE}, except objects in fleet (",
+            f"unchecked: CREATE, UPDATE, DELETE, CONNECT of every resource except {CONTROL_PLANE_TEXT}, except objects in fleet (",
         ),
         (
             validate(

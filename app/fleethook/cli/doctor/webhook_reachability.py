@@ -13,17 +13,12 @@ from collections.abc import AsyncIterator, Collection, Container, Iterable, Iter
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from fleethook.admission.rule_scope_and_options import DEFAULT_CONDITIONS
 from fleethook.cli.doctor.registration_and_rights import Diagnosis, RegisteredWebhook
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.watched_resources import api_path
-from fleethook.cluster.registration.python_rule_webhooks import (
-    DEFAULT_CONDITIONS,
-    PROBE_ANNOTATION,
-    PROBE_ANSWER,
-    SUFFIX,
-    describe_outage,
-)
+from fleethook.cluster.registration.python_rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER, SUFFIX, describe_outage
 from fleethook.engine import Probe, enabled_engines, load_reference
 from fleethook.model.formats.client_config import WebhookEndpoint
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector

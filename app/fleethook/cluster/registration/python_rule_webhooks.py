@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fleethook.admission.mismatch_and_pod_templates import list_targets
 from fleethook.admission.rule_in_tests import Rule
-from fleethook.admission.rule_scope_and_options import Declaration, list_named_namespaces
+from fleethook.admission.rule_scope_and_options import CONTROL_PLANE_TEXT, Declaration, list_named_namespaces
 from fleethook.cluster.registration.paths import build_rule_path
 from fleethook.cluster.registration.webhook_configurations import (
     MUTATING,
@@ -32,10 +32,6 @@ PROBE_ANNOTATION: Final = "fleethook.io/doctor"
 """In a dry run of `fleethook doctor`, the name of the rule on whose behalf the server refuses the object."""
 PROBE_ANSWER: Final = "the server answers, as `fleethook doctor` asked"
 """The beginning of this refusal. Why the newest files do not load may follow."""
-CONTROL_PLANE: Final = "Events, Leases, APIServices, definitions, reviews of access, webhook configurations"
-"""The resources that the condition `not-control-plane` excludes, for people."""
-DEFAULT_CONDITIONS: Final = frozenset({"not-being-deleted", "not-control-plane", "not-a-mirror", "not-by-apiserver"})
-"""The names of the match conditions that rules have without declaring them."""
 SERVER_ANNOTATION: Final = "fleethook.io/registered-by"
 """The namespace of the servers that maintain a configuration."""
 
@@ -173,7 +169,7 @@ def _describe_rule(rule: Mapping[str, Any]) -> str:
 def _describe_selectors(webhook: Mapping[str, Any]) -> Iterator[str]:
     """Yield the limits of the namespaces and objects; other match conditions are left out."""
     if any(one.get("name") == "not-control-plane" for one in list_objects(webhook.get("matchConditions"))):
-        yield f" except {CONTROL_PLANE}"
+        yield f" except {CONTROL_PLANE_TEXT}"
     selector = as_object(webhook.get("namespaceSelector"))
     labels = _list_requirements(selector, without=NAMESPACE_LABEL)
     if labels:

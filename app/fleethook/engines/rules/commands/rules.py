@@ -10,7 +10,13 @@ import yaml
 from fleethook.admission.decorators_and_files import load_rules, unite_rules
 from fleethook.admission.mismatch_and_pod_templates import list_targets
 from fleethook.admission.rule_in_tests import Rule
-from fleethook.admission.rule_scope_and_options import POD_SUBRESOURCES, Declaration, RuleError, list_named_namespaces
+from fleethook.admission.rule_scope_and_options import (
+    CONTROL_PLANE_TEXT,
+    POD_SUBRESOURCES,
+    Declaration,
+    RuleError,
+    list_named_namespaces,
+)
 from fleethook.cli.command_line import Argument, CommandGroup
 from fleethook.cli.exit_codes import fail
 from fleethook.cli.fixture_results import (
@@ -40,7 +46,7 @@ from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_files import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.registration.consumer_webhooks import build_export
-from fleethook.cluster.registration.python_rule_webhooks import CONTROL_PLANE, name_resources
+from fleethook.cluster.registration.python_rule_webhooks import name_resources
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture
@@ -248,7 +254,7 @@ def _list_unseen(declared: Declaration, store: Store) -> Iterator[str]:
 
     group, resource = declared.group, declared.resource
     if "not-control-plane" in declared.conditions and resource == EVERY:
-        yield CONTROL_PLANE
+        yield CONTROL_PLANE_TEXT
     if declared.subresource or set(declared.operations) == {"DELETE"}:
         return
     if (group, resource) == ("", "pods") and len(declared.subresources) == 1:
