@@ -15,7 +15,12 @@ from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
 from fleethook.engines.overrider.render.plan_selection import render_selected, select_plan
 from fleethook.engines.overrider.rules import trial_render
-from fleethook.engines.overrider.rules.binding_rules import check_fit, check_overrider, check_rules, pools_to_check
+from fleethook.engines.overrider.rules.schema_and_binding_rules import (
+    check_fit,
+    check_overrider,
+    check_rules,
+    pools_to_check,
+)
 from fleethook.engines.overrider.rules.trial_render import dry_run_overrider
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import find_subject

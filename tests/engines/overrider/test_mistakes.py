@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.engines.overrider.rules.binding_rules import check_overrider
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
+from fleethook.engines.overrider.rules.schema_and_binding_rules import check_overrider
 from tests.builders import container, entry, overrider, pod_template, store_of, yurt_app_set
 
 TABLE = Path(__file__).with_name("mistakes.md")

@@ -9,8 +9,7 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.engines.overrider.admission import overrider_admission
 from fleethook.engines.overrider.admission.overrider_admission import LiveAdmission, default_overrider
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun
-from fleethook.engines.overrider.entries.steps_and_limits import LIMITS
-from fleethook.engines.overrider.rules.schema_and_selector_rules import MAX_VALUES
+from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, MAX_VALUES
 from fleethook.model.admission import AdmissionRequest, Response, allowed
 from fleethook.work.threads_and_gc import Worker
 from tests.builders import (

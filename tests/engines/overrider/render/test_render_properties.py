@@ -23,7 +23,7 @@ from fleethook.engines.overrider.rollout.pool_preview import (
     count_changes,
     preview,
 )
-from fleethook.engines.overrider.rules.binding_rules import check_overrider
+from fleethook.engines.overrider.rules.schema_and_binding_rules import check_overrider
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.patch import format_pointer, parse_pointer
 from fleethook.workload_schema import decode_workload

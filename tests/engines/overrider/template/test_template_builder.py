@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.cluster.store import Store
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
-from fleethook.engines.overrider.rules.binding_rules import check_overrider
+from fleethook.engines.overrider.rules.schema_and_binding_rules import check_overrider
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (

@@ -13,16 +13,17 @@ import msgspec
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.server_dry_run import ServerDryRun, select_trials
 from fleethook.engines.overrider.rollout.rollout_warning import find_rollout
-from fleethook.engines.overrider.rules.binding_rules import (
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.missing_pools import SubjectPools
+from fleethook.engines.overrider.rules.schema_and_binding_rules import (
     check_fit,
+    check_immutable_fields,
     check_rules,
     judge_overrider,
     pools_to_check,
     read_inputs,
+    read_name,
 )
-from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.missing_pools import SubjectPools
-from fleethook.engines.overrider.rules.schema_and_selector_rules import check_immutable_fields, read_name
 from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import NodePools, Subject, find_subject
 from fleethook.model import admission

@@ -9,9 +9,9 @@ from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import ObjectKey, Store, key_of
-from fleethook.engines.overrider.rules.binding_rules import pools_to_check
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents, locate_findings
+from fleethook.engines.overrider.rules.schema_and_binding_rules import pools_to_check
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, find_subject
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import YURT_APP_OVERRIDER

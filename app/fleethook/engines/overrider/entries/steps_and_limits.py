@@ -26,6 +26,8 @@ from fleethook.workload_schema.defaults import explain_missing
 LIMITS: Final = PatchLimits(operations=1_000, moved=1_000_000)
 """kube-apiserver waits for the render, and other reviews wait behind it. A thousand patches take some 20 ms. OpenYurt
 has no limit."""
+MAX_VALUES: Final = 10_000
+"""Values (texts, numbers, lists, objects) of one patch or item. A large Pod template has 500."""
 LEAVABLE_FIELD: Final = "replicas"
 """The only field that an item can leave to another owner."""
 

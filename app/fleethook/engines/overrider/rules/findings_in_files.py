@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from fleethook import api_schema
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
-from fleethook.engines.overrider.rules.binding_rules import check_overrider
 from fleethook.engines.overrider.rules.finding import ERRORS_IN_FILES, Finding, Level
 from fleethook.engines.overrider.rules.missing_pools import (
     check_selections,
@@ -23,6 +22,7 @@ from fleethook.engines.overrider.rules.missing_pools import (
     knows_node_pools,
     selects_node_pools,
 )
+from fleethook.engines.overrider.rules.schema_and_binding_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_template_rules import check_subject, check_workloads
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import check_combined_tweaks
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, is_v1beta1, listed_pools, workload_kinds

@@ -9,14 +9,14 @@ from typing import Final
 
 from fleethook.api_schema import check_object
 from fleethook.engines.overrider.plan.plan_and_check import BarePlan, compile_bare, kind_of
-from fleethook.engines.overrider.rules.entry_rules import (
+from fleethook.engines.overrider.rules.entry_rules import check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.finding import Finding
+from fleethook.engines.overrider.rules.image_and_placeholder_rules import (
     OUTSIDE_OVERRIDERS,
     OUTSIDE_TWEAKS,
     check_image,
     misspelled_tokens,
 )
-from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.schema_and_selector_rules import check_selector, is_empty_selector
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import (
     TWEAKS,
     check_pool_patches,

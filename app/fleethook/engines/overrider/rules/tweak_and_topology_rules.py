@@ -18,15 +18,19 @@ from fleethook.engines.overrider.plan.plan_and_check import BarePlan, compile_ba
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
 from fleethook.engines.overrider.render.list_differences import CONTAINER_LISTS, find_differences
 from fleethook.engines.overrider.rules.entry_rules import (
-    OUTSIDE_OVERRIDERS,
-    OUTSIDE_TWEAKS,
+    SELECTOR,
     TWEAK_PATCH,
-    check_image,
     check_patch,
+    check_selector,
+    is_empty_selector,
     replicas_problem,
 )
 from fleethook.engines.overrider.rules.finding import Finding
-from fleethook.engines.overrider.rules.schema_and_selector_rules import SELECTOR, check_selector, is_empty_selector
+from fleethook.engines.overrider.rules.image_and_placeholder_rules import (
+    OUTSIDE_OVERRIDERS,
+    OUTSIDE_TWEAKS,
+    check_image,
+)
 from fleethook.engines.overrider.subject.subject_and_pools import (
     TEMPLATES,
     SetSelections,

@@ -1,4 +1,4 @@
-"""Tests that validation answers any manifest with findings and never fails."""
+"""Tests of the schema and the subject of an overrider, and that validation never fails; mistakes.md has further mistakes."""
 
 import copy
 from typing import Any
@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.engines.overrider.rules.binding_rules import unknown_subject
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
+from fleethook.engines.overrider.rules.schema_and_binding_rules import check_rules, unknown_subject
 from tests.builders import (
     API,
     container,
@@ -152,3 +152,37 @@ def test_no_manifest_crashes_the_validation(rule: dict[str, Any], subject: dict[
     made = request(subject)
     made.kind = type(made.kind)("apps.openyurt.io", "v1alpha1", subject["kind"])
     assert validate_subject(made, store=store).allowed
+
+
+GOOD = entry("a", items=[image("nginx", "nginx:2")])
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"entries": None}, [("required", "entries")]),
+        ({"subject": {"kind": None, "name": "demo"}}, [("required", "subject.kind")]),
+        ({"subject": {"kind": "YurtAppSet", "nmae": "demo"}}, [("unknown-field", "subject.nmae")]),
+        ({"status": None}, []),
+        ({"entries": [{**GOOD, "patches": None, "poolSelector": None}]}, []),
+        ({"entries": [{**GOOD, "items": [None]}]}, [("invalid", "entries[0].items[0]")]),
+        ({"entries": [{**GOOD, "items": [{"replicas": 10**20}]}]}, [("invalid", "entries[0].items[0].replicas")]),
+        # A mistake hides no other one.
+        (
+            {"entries": [{"pools": "a", "patches": [patch("add", "spec.paused", True)]}, {"pools": ["-"], "itms": []}]},
+            [
+                ("invalid", "entries[0].pools"),
+                ("unknown-field", "entries[1].itms"),
+                ("invalid", "entries[0].patches[0].path"),
+                ("invalid", "entries[1].pools[0]"),
+            ],
+        ),
+    ],
+)
+def test_the_schema_decides_about_types_and_names(changed: Any, found: list[tuple[str, str]]) -> None:
+    assert [(one.code, one.field) for one in check_rules({**overrider(GOOD), **changed})] == found
+
+
+def test_of_a_large_overrider_the_first_violation_is_reported() -> None:
+    rule = overrider(*[{**GOOD, "itms": []} for _ in range(2000)])
+    assert [one.code for one in check_rules(rule)] == ["unknown-field"]
