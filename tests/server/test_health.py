@@ -1,7 +1,7 @@
 """The routes of kubelets and Prometheus beyond the limit of connections."""
 
 from fleethook.app import create_app
-from fleethook.server.health import HealthOnly
+from fleethook.server.health import HealthOnly, join_findings
 from fleethook.settings import Settings
 from tests.asgi_client import call
 
@@ -17,3 +17,8 @@ async def test_connections_beyond_the_limit_get_nothing_else() -> None:
     answer = await call(HealthOnly(create_app(Settings(), log=None)), "/mutate-apps-v1-deployment", b"{}")
     assert (answer.status, answer.headers["connection"], answer.headers["retry-after"]) == (503, "close", "1")
     assert "max_connections" in answer.json()["message"]
+
+
+def test_of_many_findings_the_first_are_shown() -> None:
+    assert join_findings(["a", "b"]) == "a; b"
+    assert join_findings(["a"] * 22) == f"{'; '.join(['a'] * 20)}; and 2 more"

@@ -33,6 +33,17 @@ class Check:
     """Whether the other replicas fail this check, too. A Service then gains nothing by choosing them."""
 
 
+# Users and probes read the answer, so it has the first findings about manifests only. The log has all.
+_MAX_FINDINGS: Final = 20
+
+
+def join_findings(findings: Sequence[str]) -> str:
+    """Return findings as the detail of a check; of many, the first ones and the number of the others."""
+    more = len(findings) - _MAX_FINDINGS
+    shown = "; ".join(findings[:_MAX_FINDINGS])
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
 class Health(BaseModel):
     """The answer of ``/healthz``: 200, or 500 if a task has ended. Only a new process can restart it."""
 

@@ -54,7 +54,7 @@ from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_OVERRIDER
 from fleethook.server.engine_server import BackgroundTask, EngineServer, Leadership, ServerContext
-from fleethook.server.health import Check
+from fleethook.server.health import Check, join_findings
 from fleethook.server.metrics import Gauges
 from fleethook.server.reviews.admission_endpoint import Conclude, Decided, ReviewRoute, make_admission_route
 from fleethook.server.reviews.http_checks import SWITCH_OFF_HINT
@@ -191,8 +191,9 @@ class OverriderServer(EngineServer):
         if self.conflicts is not None:
             for text in self.conflicts.findings():
                 yield Check("openyurt", ok=True, detail=text)
-        if detail := self.manifest_report.detail():
-            yield Check("overriders", ok=True, detail=detail)
+        if found := self.manifest_report.findings:
+            lines = [f"{one.place}: {one.level}: {one.text}" for one in found]
+            yield Check("overriders", ok=True, detail=join_findings(lines))
 
     async def check_manifests(self, documents: Sequence[Document]) -> None:
         """Check the overriders of the manifests, and log new findings."""

@@ -122,13 +122,14 @@ async def test_each_finding_is_logged_once_and_shown_until_it_is_corrected(caplo
             "rule.yaml:3: YurtAppOverrider default/demo1: entries[0]: applies to none of the node pools of YurtAppSet demo",
         ),
     ]
-    assert f"rule.yaml:3: error: YurtAppOverrider default/demo1: {TEXT}; rule.yaml:3: warning: " in report.detail()
+    assert [(one.place, one.level) for one in report.findings] == [("rule.yaml:3", "error"), ("rule.yaml:3", "warning")]
+    assert report.findings[0].text == f"YurtAppOverrider default/demo1: {TEXT}"
     caplog.clear()
     # A comment above moves the finding to another line, but the finding is not new.
     await report.refresh([documents[0], documents[1]._replace(line=9)])
     assert caplog.records == []
-    assert "rule.yaml:9: error: " in report.detail()
+    assert report.findings[0].place == "rule.yaml:9"
     fixed = ManifestReport(store_of(yurt_app_set(), FIXED))
     fixed.findings = report.findings
     await fixed.refresh([documents[0], Document(FIXED, "rule.yaml", 9)])
-    assert (fixed.detail(), fixed.findings) == ("", [])
+    assert fixed.findings == []

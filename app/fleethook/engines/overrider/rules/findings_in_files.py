@@ -180,8 +180,6 @@ def _check_duplicate(document: Document, first: Document) -> Iterator[Finding]:
 
 _log: Final = logging.getLogger(__name__)
 
-# Users and probes read /readyz, so it has the first findings only. The log has all.
-_MAX_SHOWN: Final = 20
 _LEVELS: Final = {"error": logging.ERROR, "warning": logging.WARNING}
 
 
@@ -217,13 +215,3 @@ class ManifestReport:
                 fields = {"file": one.source, "line": one.line, "code": one.finding.code}
                 _log.log(_LEVELS[one.level], "%s: %s", one.place, one.text, extra={"fields": fields})
         self.findings = findings
-
-    def detail(self) -> str:
-        """Return the findings as one text, ``""`` if there are none."""
-        shown = "; ".join(_format_line(finding) for finding in self.findings[:_MAX_SHOWN])
-        more = len(self.findings) - _MAX_SHOWN
-        return f"{shown}; and {more} more" if more > 0 else shown
-
-
-def _format_line(one: ManifestFinding) -> str:
-    return f"{one.place}: {one.level}: {one.text}"
