@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
-from fleethook.engine import CommandSpec, Engine, Probe
+from fleethook.engine import CommandSpec, Engine
 
 if TYPE_CHECKING:
     from fleethook.cluster.registration.webhook_configurations import OwnWebhook
@@ -37,7 +37,7 @@ ENGINE: Final = Engine(
         ),
     },
     webhooks=f"{_FOLDER}.engine:list_webhooks",
-    probe=f"{_FOLDER}.engine:make_probe",
+    probe=f"{_FOLDER}.commands.overrider_doctor:make_probe",
     doctor=f"{_FOLDER}.commands.overrider_doctor:examine",
     uninstall=f"{_FOLDER}.commands.workload_restoration:restore_all",
     lint=f"{_FOLDER}.commands.overrider_finding_rows:lint_overriders",
@@ -50,14 +50,10 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
     """Return the webhooks for overriders, their subjects and workloads, in their order in a configuration."""
     from fleethook.cluster.registration import paths
     from fleethook.cluster.registration.webhook_configurations import MUTATING, NOT_DELETING, VALIDATING, OwnWebhook
-    from fleethook.engines.overrider.subject.match_condition_texts import OWNED
+    from fleethook.engines.overrider.subject.match_condition_texts import DELETES_NOW, OWNED, SPEC_CHANGES
     from fleethook.model.json import JSONObject
     from fleethook.model.openyurt import GROUP, POOL_NAME_LABEL, VERSION, VERSION_V1BETA1
 
-    # A deletion that was admitted before and waits for finalizers got its warning then.
-    deletes_now = {"name": "not-being-deleted", "expression": "!has(oldObject.metadata.deletionTimestamp)"}
-    # Status and metadata of a subject do not affect the rendering.
-    spec_changes = {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"}
     # These reviews refuse nothing, so they may be skipped while this server does not respond. A failed conversion
     # refuses the request with any failurePolicy, so kube-apiserver must not convert.
     advising: _Advising = {"failure_policy": "Ignore", "match_policy": "Exact"}
@@ -93,34 +89,19 @@ def list_webhooks() -> "tuple[OwnWebhook, ...]":
         ),
         OwnWebhook(
             "deletion.yurtappoverrider.fleethook.io", VALIDATING, paths.VALIDATE_OVERRIDER, GROUP, VERSION,
-            ("yurtappoverriders",), {}, (deletes_now,), **advising, operations=("DELETE",),
+            ("yurtappoverriders",), {}, (DELETES_NOW,), **advising, operations=("DELETE",),
         ),
         OwnWebhook(
             "fit.yurtappset.fleethook.io", VALIDATING, paths.VALIDATE_APP_SET, GROUP, VERSION,
-            ("yurtappsets",), {}, (NOT_DELETING, spec_changes), **advising,
+            ("yurtappsets",), {}, (NOT_DELETING, SPEC_CHANGES), **advising,
         ),
         # kube-apiserver sends an edit in the version of the request, if that version is registered.
         OwnWebhook(
             "fit.v1beta1.yurtappset.fleethook.io", VALIDATING, paths.VALIDATE_APP_SET_V1BETA1, GROUP,
-            VERSION_V1BETA1, ("yurtappsets",), {}, (NOT_DELETING, spec_changes), **advising,
+            VERSION_V1BETA1, ("yurtappsets",), {}, (NOT_DELETING, SPEC_CHANGES), **advising,
         ),
         OwnWebhook(
             "fit.yurtappdaemon.fleethook.io", VALIDATING, paths.VALIDATE_APP_DAEMON, GROUP, VERSION,
-            ("yurtappdaemons",), {}, (NOT_DELETING, spec_changes), **advising,
+            ("yurtappdaemons",), {}, (NOT_DELETING, SPEC_CHANGES), **advising,
         ),
     )  # fmt: skip
-
-
-def make_probe(name: str) -> Probe:
-    """Return a dry run of an overrider with this name and an image that admission refuses."""
-    from fleethook.model.openyurt import API_VERSION
-
-    body = {
-        "apiVersion": API_VERSION,
-        "kind": "YurtAppOverrider",
-        "metadata": {"name": name},
-        "subject": {"apiVersion": API_VERSION, "kind": "YurtAppSet", "name": name},
-        # Valid for every definition of the kind, and no image name: those are lower case.
-        "entries": [{"pools": ["*"], "items": [{"image": {"containerName": "a", "imageClaim": "Doctor:1"}}]}],
-    }
-    return Probe("rules.yurtappoverrider.fleethook.io", "yurtappoverriders", namespaced=True, body=body)

@@ -9,6 +9,7 @@ from fleethook.cluster.api_errors import get_object
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS
 from fleethook.cluster.registration.python_rule_webhooks import SUFFIX
 from fleethook.cluster.registration.webhook_configurations import MUTATING, list_webhooks
+from fleethook.engine import Probe
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import (
     DEFINITION_NAME,
     RENDERER_REMEDY,
@@ -18,6 +19,7 @@ from fleethook.engines.overrider.controller.openyurt_renderer_and_definition imp
 )
 from fleethook.model.gvk import GroupVersionResource
 from fleethook.model.json import JSONObject, list_objects
+from fleethook.model.openyurt import API_VERSION
 
 _WORKLOADS: Final = ("deployments", "statefulsets")
 
@@ -61,3 +63,16 @@ def check_definition(definition: JSONObject | None) -> Iterator[Diagnosis]:
     elif dropped := find_dropped_members(definition):
         text, _, remedy = describe_dropped_members(dropped).partition("; ")
         yield Diagnosis("warning", "versions", text, remedy)
+
+
+def make_probe(name: str) -> Probe:
+    """Return a dry run of an overrider with this name and an image that admission refuses."""
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "YurtAppOverrider",
+        "metadata": {"name": name},
+        "subject": {"apiVersion": API_VERSION, "kind": "YurtAppSet", "name": name},
+        # Valid for every definition of the kind, and no image name: those are lower case.
+        "entries": [{"pools": ["*"], "items": [{"image": {"containerName": "a", "imageClaim": "Doctor:1"}}]}],
+    }
+    return Probe("rules.yurtappoverrider.fleethook.io", "yurtappoverriders", namespaced=True, body=body)

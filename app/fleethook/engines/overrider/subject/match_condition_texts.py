@@ -1,6 +1,6 @@
-"""The match conditions (CEL) of the webhooks for workloads, which list the subjects with an overrider.
+"""The match conditions (CEL) of the webhooks. Those for workloads list the subjects with an overrider.
 
-They decide which workloads kube-apiserver sends.
+They decide which objects kube-apiserver sends.
 
 Without a response, kube-apiserver refuses the workloads that it sends to the webhooks with ``failurePolicy: Fail``, and
 admits those that it sends to the optional webhooks: docs/failure-policy.md.
@@ -60,6 +60,17 @@ _TRIGGER: Final = f"metadata.?annotations[?'{TRIGGER_ANNOTATION}'].orValue('')"
 OWNED: Final[JSONObject] = {
     "name": "owned-by-openyurt",
     "expression": f"{_OWNERS}.exists(owner, owner.apiVersion in {_VERSIONS} && owner.kind in {_KINDS})",
+}
+
+# A deletion that was admitted before and waits for finalizers got its warning then.
+DELETES_NOW: Final[JSONObject] = {
+    "name": "not-being-deleted",
+    "expression": "!has(oldObject.metadata.deletionTimestamp)",
+}
+# Status and metadata of a subject do not affect the rendering.
+SPEC_CHANGES: Final[JSONObject] = {
+    "name": "spec-changes",
+    "expression": "oldObject == null || object.spec != oldObject.spec",
 }
 
 _RENDERED: Final = " || ".join(
