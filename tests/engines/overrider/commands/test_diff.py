@@ -7,7 +7,7 @@ import pytest
 from fleethook.cli.options import Output
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.commands.diff import print_outcomes
-from fleethook.engines.overrider.rollout.prediction_and_totals import PredictedEffect
+from fleethook.engines.overrider.rollout.diff_prediction_and_totals import PredictedEffect
 from fleethook.engines.overrider.rollout.workload_effect import Effect
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider, patch, pool, rendered, workload, yurt_app_set

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.overrider.rollout.prediction_and_totals import PredictedEffect, predict
+from fleethook.engines.overrider.rollout.diff_prediction_and_totals import PredictedEffect, predict
 from tests.builders import API_V1BETA1, owner, rendered, store_of, workload
 
 Document = dict[str, Any]

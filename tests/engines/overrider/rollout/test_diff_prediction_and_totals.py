@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.rollout.prediction_and_totals import sum_effects
+from fleethook.engines.overrider.rollout.diff_prediction_and_totals import sum_effects
 from fleethook.engines.overrider.rollout.workload_effect import Effect
 from tests.builders import (
     API,

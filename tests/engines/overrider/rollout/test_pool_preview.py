@@ -44,7 +44,7 @@ def test_there_is_a_cell_for_each_pool_of_each_subject() -> None:
     elsewhere = yurt_app_set("b", pools=[pool("a")])
     del elsewhere["metadata"]["namespace"]
     store = store_of(yurt_app_set(), rule, elsewhere, yurt_app_daemon(), node_pool("x", {"region": "east"}))
-    found = list(cells(store, [""]))
+    found = sorted(cells(store, [""]), key=lambda one: cell_key(one).subject)
     assert [(one.subject.document["metadata"]["name"], one.pool, one.kind) for one in found] == [
         ("agent", "x", "Deployment"),
         ("b", "a", "Deployment"),

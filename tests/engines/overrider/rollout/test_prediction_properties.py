@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.rollout.prediction_and_totals import PredictedEffect, predict
+from fleethook.engines.overrider.rollout.diff_prediction_and_totals import PredictedEffect, predict
 from fleethook.engines.overrider.rollout.rollout_warning import Edit, predict_edit
 from fleethook.engines.overrider.subject.subject_and_pools import Subject
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError

@@ -28,7 +28,12 @@ from fleethook.cluster.kubernetes.watched_resources import RESOURCES, WORKLOADS
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engines.overrider.commands.overrider_finding_rows import make_overrider_row
 from fleethook.engines.overrider.commands.render import SubjectOption, parse_subject
-from fleethook.engines.overrider.rollout.prediction_and_totals import PredictedEffect, Totals, predict, sum_outcomes
+from fleethook.engines.overrider.rollout.diff_prediction_and_totals import (
+    PredictedEffect,
+    Totals,
+    predict,
+    sum_outcomes,
+)
 from fleethook.engines.overrider.rollout.workload_effect import EFFECTS
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT

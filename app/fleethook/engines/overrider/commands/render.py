@@ -316,7 +316,8 @@ def _build_matrix(documents: Sequence[Document], pool: str | None, subject: str 
     store = fill_store(documents, [OVERRIDERS_BY_SUBJECT])
     workloads = cells(store, sorted({key_of(document.object).cluster for document in documents}))
     name = None if subject is None else parse_subject(subject)
-    every = {cell_key(cell): cell for cell in workloads}
+    # Sorted by cluster, kind, namespace and name of their subject.
+    every = dict(sorted(((cell_key(cell), cell) for cell in workloads), key=lambda one: one[0].subject))
     wanted = {
         key: cell
         for key, cell in every.items()

@@ -68,18 +68,17 @@ class PoolWorkload(NamedTuple):
 def cells(store: StoreView, clusters: list[str]) -> Iterator[PoolWorkload]:
     """Yield every pool of every subject in the store."""
     for cluster in clusters:
-        for group_kind in sorted(SUBJECT_KINDS):
-            documents = sorted(store.each(cluster, group_kind), key=_sort_key)
-            for document in documents:
+        for group_kind in SUBJECT_KINDS:
+            for document in store.each(cluster, group_kind):
                 yield from _list_cells(store, Subject(group_kind, document, cluster))
 
 
-def _sort_key(document: JSONObject) -> tuple[str, str]:
+def _read_name(document: JSONObject) -> tuple[str, str]:
     return document["metadata"].get("namespace") or "", document["metadata"]["name"]
 
 
 def _list_cells(store: StoreView, subject: Subject) -> Iterator[PoolWorkload]:
-    namespace, name = _sort_key(subject.document)
+    namespace, name = _read_name(subject.document)
     bound = overriders_of(store, cluster=subject.cluster, namespace=namespace, group_kind=subject.group_kind, name=name)
     for pool in pools_of_subject(subject.group_kind, subject.document, cluster=subject.cluster, store=store):
         for kind in workload_kinds(subject.document):
@@ -118,7 +117,7 @@ def count_changes(cell: PoolWorkload, store: StoreView, plans: PlanCache) -> int
 
 
 def _format_name(group_kind: GroupKind, document: JSONObject) -> str:
-    namespace, name = _sort_key(document)
+    namespace, name = _read_name(document)
     return f"{group_kind.kind} {namespace or 'default'}/{name}"
 
 

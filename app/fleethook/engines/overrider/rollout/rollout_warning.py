@@ -1,7 +1,7 @@
 """Warns at admission about edits of overriders that replace the pods of many workloads.
 
 A replica that answers reviews stores no workloads (docs/decisions/0005-controller.md), so the warning takes each
-workload to be as its overrider rendered it. `fleethook.engines.overrider.rollout.prediction_and_totals` reads the
+workload to be as its overrider rendered it. `fleethook.engines.overrider.rollout.diff_prediction_and_totals` reads the
 stored ones.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
-from fleethook.engines.overrider.rollout.prediction_and_totals import Totals, sum_effects
+from fleethook.engines.overrider.rollout.diff_prediction_and_totals import Totals, sum_effects
 from fleethook.engines.overrider.rollout.workload_effect import Effect, compare
 from fleethook.engines.overrider.rules.missing_pools import known_pools
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
