@@ -6,8 +6,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from benchmarks.engines.dispatch_worlds import CONSUMER, HOOKS, RESOURCES, SIZES, Case, cases
-from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider
 from fleethook.work.threads_and_gc import run_work, settle_garbage_collector
 from tests.engines.dispatch.builders import request_of

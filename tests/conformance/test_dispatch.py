@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
-from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline, WebhookCaller, find_budget
 from fleethook.engines.dispatch.call.phases_and_warnings import MutatingPhase, run_validating_phase
 from fleethook.engines.dispatch.call.review_and_response import Patcher, restore_annotation
-from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit, WebhookCaller
+from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, find_budget
 from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
 from fleethook.engines.dispatch.match.request_attributes import build_attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import (

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.call.deadline_and_audit import Audit
 from fleethook.engines.dispatch.call.review_and_response import (
     ReviewError,
     build_review,
     choose_review_version,
-    denial,
     parse_response,
 )
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.dispatcher import limit_warnings
+from fleethook.engines.dispatch.errors_and_deadline import denial
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.request_attributes import (
     EquivalentIndex,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
+from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.explain_reasons import explain
 from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (

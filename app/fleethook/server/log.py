@@ -34,12 +34,7 @@ _FLUSH_BYTES: Final = 64 * 1024
 class LogLines:
     """Writes complete lines in their order."""
 
-    def __init__(
-        self,
-        descriptor: int = STANDARD_ERROR,
-        *,
-        convert: Callable[[bytes], bytes] | None = None,
-    ) -> None:
+    def __init__(self, descriptor: int = STANDARD_ERROR, *, convert: Callable[[bytes], bytes] | None = None) -> None:
         """Prepare.
 
         Args:

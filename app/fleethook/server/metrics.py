@@ -16,7 +16,6 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from fleethook.cluster.stale_objects import PartState
-from fleethook.model.admission import Response
 from fleethook.model.gvk import GroupKind
 
 Labels = tuple[str, ...]
@@ -173,9 +172,7 @@ class Metrics:
         """Prepare."""
         self.registry: Final = CollectorRegistry()
         self._reviews: Final = Counts(
-            "fleethook_reviews",
-            "Answered reviews, by route, operation and outcome.",
-            ["route", "operation", "outcome"],
+            "fleethook_reviews", "Answered reviews, by route, operation and outcome.", ["route", "operation", "outcome"]
         )
         self._seconds: Final = Observations(
             "fleethook_review_duration_seconds",
@@ -220,11 +217,7 @@ def leader_gauges(is_leading: Callable[[], bool], queued: Callable[[], int]) -> 
             "1 in the process that holds the Lease and runs controllers.",
             lambda: [({}, float(is_leading()))],
         ),
-        Gauges(
-            "fleethook_controller_queue_length",
-            "Objects that wait for the controller.",
-            lambda: [({}, queued())],
-        ),
+        Gauges("fleethook_controller_queue_length", "Objects that wait for the controller.", lambda: [({}, queued())]),
     ]
 
 
@@ -264,12 +257,3 @@ def store_gauges(
         read_failing,
         "source",
     )
-
-
-def find_outcome(response: Response) -> str:
-    """Return the outcome of a response: ``allowed``, ``patched``, ``denied`` or ``errored``."""
-    if response.allowed:
-        return "patched" if response.patch else "allowed"
-    # A status comes from a webhook or from an apiserver's rules, which may give any code and reason.
-    is_denial = response.code < 500 if response.status is not None else response.reason in ("Forbidden", "Invalid")
-    return "denied" if is_denial else "errored"

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
-from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError
 from fleethook.engines.dispatch.explain_reasons import explain
 from fleethook.engines.dispatch.schema_owner import resolve
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase

@@ -9,9 +9,8 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
-from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dependencies, DispatchResult
+from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError
 from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
 from fleethook.engines.dispatch.namespaces_and_replay import (
     answer_from_records,

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
+from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.version_conversion import ObjectConverter

@@ -8,11 +8,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from fleethook.app import create_app
-from fleethook.engines.dispatch.call.review_and_response import denial
-from fleethook.engines.dispatch.dispatch_errors import internal, too_many_requests
-from fleethook.engines.dispatch.review.cluster_endpoint import refusal
-from fleethook.model.admission import Response, Status, allowed, denied, errored, invalid, patched
-from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.connections import EXTENSION, make_client_extension
 from fleethook.settings import Settings
 from tests.asgi_client import Answer, call
@@ -131,21 +126,3 @@ async def test_a_request_without_a_review_is_refused_before_its_body_is_read(rou
     app = create_app(Settings(client_ca_file=Path("ca.crt")), log=None)
     answer = await call(app, path_of(route), None)
     assert (answer.json()["kind"], answer.status in {401, 403, 404}) == ("Status", True)
-
-
-@pytest.mark.parametrize(
-    ("response", "outcome"),
-    [
-        (allowed(), "allowed"),
-        (patched([{"op": "remove", "path": "/spec"}]), "patched"),
-        (denied("no"), "denied"),
-        (invalid("no", ()), "denied"),
-        (errored("no object"), "errored"),
-        (errored("defect", code=500, reason="InternalError"), "errored"),
-        (refusal(denial("w.example.org", Status(code=400, reason="BadRequest"))), "denied"),
-        (refusal(too_many_requests("later")), "denied"),
-        (refusal(internal("webhook is down")), "errored"),
-    ],
-)
-def test_rules_and_webhooks_deny_and_everything_else_is_an_error(response: Response, outcome: str) -> None:
-    assert find_outcome(response) == outcome

@@ -111,10 +111,7 @@ class DispatchServer(EngineServer):
             self.metrics,
             CallLimit(max(2, self.context.capacity.connections // _READING_SHARE)),
         )
-        return [
-            *dispatch_routes(context),
-            *annotated_routes(context, NamedCallers(self._settings.dispatch_callers)),
-        ]
+        return [*dispatch_routes(context), *annotated_routes(context, NamedCallers(self._settings.dispatch_callers))]
 
     def _build_dispatcher(self) -> Dispatcher:
         cluster, settings = self.context.cluster, self._settings
@@ -132,11 +129,7 @@ class DispatchServer(EngineServer):
         """Return the rules for callers of the routes of logical clusters."""
         settings, cluster, tokens = self._settings, self.context.cluster, None
         if cluster is not None:
-            tokens = Tokens(
-                cluster.connection.json,
-                cluster.source,
-                audiences=settings.dispatch_token_audiences,
-            )
+            tokens = Tokens(cluster.connection.json, cluster.source, audiences=settings.dispatch_token_audiences)
         if not self.context.is_replay:
             log_access(settings)
         callers, lack = NamedCallers(settings.dispatch_callers), needed_credentials(settings)

@@ -4,14 +4,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-import msgspec
-
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.call.call_trace import CallTrace
-from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
-from fleethook.engines.dispatch.call.phases_and_warnings import MutatingPhase, limit_warnings, run_validating_phase
+from fleethook.engines.dispatch.call.phases_and_warnings import (
+    MutatingPhase,
+    build_refusal,
+    limit_warnings,
+    run_validating_phase,
+)
 from fleethook.engines.dispatch.call.review_and_response import Patcher
-from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
+from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, forbidden
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
 from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
 from fleethook.engines.dispatch.match.request_attributes import Attributes, build_attributes, read_claimed_cluster
@@ -28,7 +31,7 @@ from fleethook.engines.dispatch.match.selectors_and_decision import (
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
-from fleethook.model.admission import AdmissionRequest, Response, StatusCause, StatusDetails
+from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.records_and_traces import AskedCall
@@ -226,15 +229,12 @@ class Dispatcher:
             refusals = [error]
         if refusals:
             reported = refusals[:1] if self._as_kcp else refusals
-            return DispatchResult(_build_refusal(reported, audit, warnings), target)
+            return DispatchResult(build_refusal(reported, audit, warnings), target)
         operations: Sequence[JSONObject] = ()
         if made is not None:
             operations = yield Patcher(self.worker, cluster).diff_response(request.object, made)
         response = Response(
-            allowed=True,
-            patch=operations,
-            warnings=limit_warnings(warnings),
-            audit_annotations=audit.annotations,
+            allowed=True, patch=operations, warnings=limit_warnings(warnings), audit_annotations=audit.annotations
         )
         return DispatchResult(response, target)
 
@@ -298,23 +298,3 @@ class Dispatcher:
         """Return the labels of a request's namespace, if the namespaceSelector of a webhook needs them."""
         read = self._dependencies.read_namespace
         return await find_namespace(attributes, webhooks, store=self._store, read=read)
-
-
-def _build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:
-    """Return a denial: the first reason is its status, the other reasons are its causes."""
-    status = refusals[0].status
-    if len(refusals) > 1:
-        others = (refusal.status for refusal in refusals[1:])
-        more = tuple(StatusCause(message=other.message, reason=other.reason) for other in others)
-        details = status.details or StatusDetails()
-        details = msgspec.structs.replace(details, causes=(*details.causes, *more))
-        status = msgspec.structs.replace(status, details=details)
-    return Response(
-        allowed=False,
-        code=status.code,
-        reason=status.reason,
-        message=status.message,
-        warnings=limit_warnings(warnings),
-        audit_annotations=audit.annotations,
-        status=status,
-    )

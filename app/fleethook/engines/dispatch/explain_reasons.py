@@ -9,11 +9,11 @@ import msgspec
 
 from fleethook.cel.check.null_reads import list_reads
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.deadline_and_audit import BUDGET_SECONDS, Audit, Deadline
 from fleethook.engines.dispatch.call.phases_and_warnings import MAX_CALLS
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, choose_review_version
-from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
+from fleethook.engines.dispatch.errors_and_deadline import BUDGET_SECONDS, Deadline, StatusError
 from fleethook.engines.dispatch.match.equivalent_resources import is_own_in_kcp
 from fleethook.engines.dispatch.match.request_attributes import Attributes, EquivalentIndex, WebhookInvocation
 from fleethook.engines.dispatch.match.selectors_and_decision import (
@@ -275,9 +275,7 @@ def _explain_match(relevant: RelevantWebhook, attributes: Attributes) -> Verdict
     rule = f"rules[{invocation.rule}]"
     if invocation.resource == attributes.resource:
         return Verdict(Stage.RULES, ok=True, reason=f"{rule} matches the request")
-    group, version, resource = invocation.resource
-    other = f"{group or 'core'}/{version} {resource}"
-    return Verdict(Stage.RULES, ok=True, reason=f"{rule} matches {other}, an equivalent resource")
+    return Verdict(Stage.RULES, ok=True, reason=f"{rule} matches {_format_equivalent(invocation.resource)}")
 
 
 class NearMiss(NamedTuple):

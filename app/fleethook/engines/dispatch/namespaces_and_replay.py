@@ -12,10 +12,10 @@ from typing import Final, NoReturn, Protocol
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response, name_webhook
-from fleethook.engines.dispatch.call.deadline_and_audit import Observe, WebhookCaller
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
-from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Observe, WebhookCaller
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
+from fleethook.engines.dispatch.errors_and_deadline import CallingError, StatusError, internal
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
 from fleethook.engines.dispatch.version_conversion import ConversionError, NeedsWebhook, ObjectConverter
@@ -100,9 +100,7 @@ def answer_from_records(store: Store, dependencies: Dependencies) -> Dependencie
         dependencies: Those of a server.
     """
     return dependencies._replace(
-        call_webhook=_call_webhook,
-        convert=_RecordedConverter(store),
-        read_namespace=_NamespaceReader(store),
+        call_webhook=_call_webhook, convert=_RecordedConverter(store), read_namespace=_NamespaceReader(store)
     )
 
 

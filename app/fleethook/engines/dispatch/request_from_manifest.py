@@ -214,11 +214,7 @@ def _make_request(store: Store, source: InputDocument, cluster: str, options: Re
     own = gvk_of(source.document)
     try:
         chosen = choose_destination(
-            store,
-            cluster=cluster,
-            kind=own,
-            resource=options.resource,
-            operation=options.operation or "",
+            store, cluster=cluster, kind=own, resource=options.resource, operation=options.operation or ""
         )
     except DestinationError as error:
         raise InputRequestError(f"{source.place}: {error}") from None

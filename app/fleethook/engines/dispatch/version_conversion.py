@@ -13,9 +13,8 @@ import msgspec
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.call.call_trace import CallTrace
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
-from fleethook.engines.dispatch.dispatch_errors import StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.dispatcher import MatchedRequest
+from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition
 from fleethook.engines.dispatch.match.request_attributes import annotate_cluster
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import find_endpoint

@@ -3,7 +3,7 @@
 `fleethook.engines.dispatch.review.cluster_endpoint` has the endpoints of the reviews that webhooks answer.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -13,14 +13,20 @@ from starlette.types import Scope
 from fleethook.cluster.stale_objects import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON
-from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
-from fleethook.server.log import ReviewLine, cut_text, stamp
-from fleethook.server.metrics import find_outcome
+from fleethook.model.kcp import cluster_of
+from fleethook.server.log import ReviewLine
 from fleethook.server.protocol.bodies import RequestError
 from fleethook.server.reviews.http_checks import MAX_ON_LOOP, Endpoint
-from fleethook.server.reviews.review_codec import Decoded, decode_review, encode_response
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
+from fleethook.server.reviews.records_and_traces import classify, find_outcome, make_admission_line
+from fleethook.server.reviews.review_codec import (
+    Decoded,
+    ReviewProblem,
+    decode_review,
+    encode_response,
+    explain_failure,
+    to_response,
+)
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 
 Immediate = Response | Callable[[], Response | None]
 """The response of a handler, or a function that runs in a thread: it returns the response, or None to ask again."""
@@ -170,54 +176,9 @@ class AdmissionEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, str, Response]
         )
 
 
-def to_response(problem: ReviewProblem) -> Response:
-    """Return the response of a review that cannot be answered."""
-    return errored(problem.message, code=problem.code, reason=problem.reason)
-
-
-def classify(review: Decoded, response: Response) -> tuple[str, str]:
-    """Return the operation and the outcome under which a review counts.
-
-    A review is ``denied`` if a rule or a webhook refuses its object. It is ``errored`` if the server cannot answer it.
-    """
-    operation = review.request.operation if review.request else ""
-    return operation, find_outcome(response)
-
-
-# A member of a log line that is left out.
-_UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
-
-
 def find_cluster(request: AdmissionRequest | None) -> str:
     """Return the logical cluster in the annotation of the object under review, ``""`` if it names none."""
     return "" if request is None else cluster_of({"metadata": request.known_metadata})
-
-
-def _read_cluster(metadata: Mapping[str, JSON]) -> str:
-    annotations = metadata.get("annotations")
-    cluster = annotations.get(CLUSTER_ANNOTATION) if isinstance(annotations, dict) else None
-    return cut_text(cluster) if isinstance(cluster, str) and cluster else ""
-
-
-def make_admission_line(
-    path: str, review: Decoded, response: Response, *, seconds: float, request_id: str
-) -> ReviewLine:
-    """Return the line about an answered admission review."""
-    cluster = gvk = namespace = name = operation = _UNSET
-    # Members without `cut_text` have a limit when they are decoded.
-    if (request := review.request) is not None:
-        kind, metadata = request.kind, request.known_metadata
-        cluster = _read_cluster(metadata)
-        gvk = f"{kind.group}/{kind.version}/{kind.kind}"
-        namespace, operation = request.namespace, request.operation
-        generated = request.name or metadata.get("generateName", "")
-        name = cut_text(generated) if isinstance(generated, str) else ""
-    message = cut_text(response.message) if response.message else _UNSET
-    # By position, because setting members one by one takes 25 % more time.
-    return ReviewLine(
-        stamp(), "info", "review", path, request_id, review.uid, response.allowed,
-        len(response.patch), round(1e6 * seconds) / 1000, cluster, gvk, namespace, name, operation, message,
-    )  # fmt: skip
 
 
 MakeEndpoint = Callable[..., Endpoint]

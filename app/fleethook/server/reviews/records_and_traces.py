@@ -1,4 +1,4 @@
-"""The records, traces and counts of answered reviews: the base class of endpoints that report them, and its types."""
+"""The records, traces, counts and log lines of answered reviews: the base class of endpoints that report them."""
 
 import time
 from abc import abstractmethod
@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 from starlette.types import Scope
 
+from fleethook.model.admission import Response
 from fleethook.model.json import JSON
-from fleethook.server.log import LogSink
+from fleethook.model.kcp import CLUSTER_ANNOTATION
+from fleethook.server.log import LogSink, ReviewLine, cut_text, stamp
 from fleethook.server.protocol.bodies import Reply, RequestError
 from fleethook.server.reviews.http_checks import Answered, Endpoint
+from fleethook.server.reviews.review_codec import Decoded
 from fleethook.tracing.spans import CURRENT, Attributes, StartTrace, begin_in_span
 
 CallKind = Literal["webhook", "script", "read"]
@@ -172,3 +176,52 @@ def _explain_refusal(error: BaseException) -> Attributes:
     if not isinstance(error, RequestError):
         return {}
     return {"http.request.method": "POST", "http.response.status_code": error.code}
+
+
+def find_outcome(response: Response) -> str:
+    """Return the outcome of a response: ``allowed``, ``patched``, ``denied`` or ``errored``."""
+    if response.allowed:
+        return "patched" if response.patch else "allowed"
+    # A status comes from a webhook or from an apiserver's rules, which may give any code and reason.
+    is_denial = response.code < 500 if response.status is not None else response.reason in ("Forbidden", "Invalid")
+    return "denied" if is_denial else "errored"
+
+
+def classify(review: Decoded, response: Response) -> tuple[str, str]:
+    """Return the operation and the outcome under which a review counts.
+
+    A review is ``denied`` if a rule or a webhook refuses its object. It is ``errored`` if the server cannot answer it.
+    """
+    operation = review.request.operation if review.request else ""
+    return operation, find_outcome(response)
+
+
+# A member of a log line that is left out.
+_UNSET: Final[str | msgspec.UnsetType] = msgspec.UNSET
+
+
+def _read_cluster(metadata: Mapping[str, JSON]) -> str:
+    annotations = metadata.get("annotations")
+    cluster = annotations.get(CLUSTER_ANNOTATION) if isinstance(annotations, dict) else None
+    return cut_text(cluster) if isinstance(cluster, str) and cluster else ""
+
+
+def make_admission_line(
+    path: str, review: Decoded, response: Response, *, seconds: float, request_id: str
+) -> ReviewLine:
+    """Return the line about an answered admission review."""
+    cluster = gvk = namespace = name = operation = _UNSET
+    # Members without `cut_text` have a limit when they are decoded.
+    if (request := review.request) is not None:
+        kind, metadata = request.kind, request.known_metadata
+        cluster = _read_cluster(metadata)
+        gvk = f"{kind.group}/{kind.version}/{kind.kind}"
+        namespace, operation = request.namespace, request.operation
+        generated = request.name or metadata.get("generateName", "")
+        name = cut_text(generated) if isinstance(generated, str) else ""
+    message = cut_text(response.message) if response.message else _UNSET
+    # By position, because setting members one by one takes 25 % more time.
+    return ReviewLine(
+        stamp(), "info", "review", path, request_id, review.uid, response.allowed,
+        len(response.patch), round(1e6 * seconds) / 1000, cluster, gvk, namespace, name, operation, message,
+    )  # fmt: skip

@@ -1,9 +1,10 @@
-"""Decodes AdmissionReviews, and encodes the answers.
+"""Decodes AdmissionReviews, encodes the answers, and has the errors of reviews that cannot be answered.
 
 A review that cannot be decoded is answered, too, if its uid can be found.
 """
 
 import contextlib
+import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -19,8 +20,11 @@ from fleethook.model.admission import (
     Response,
     Status,
     StatusDetails,
+    errored,
 )
 from fleethook.model.json import JSON, JSONObject
+
+_log: Final = logging.getLogger(__name__)
 
 MAX_UID: Final = 1024
 """Maximum characters of the uid of a review; kube-apiserver uses 36."""
@@ -28,6 +32,39 @@ MAX_UID: Final = 1024
 
 class BadReviewError(ValueError):
     """The body is no review that can be answered; the text describes the expected body."""
+
+
+class ReviewProblem(NamedTuple):
+    """The reason why a review cannot be answered.
+
+    Attributes:
+        message: The text for the caller.
+        code: The HTTP status that the answer carries.
+        reason: The reason of a ``metav1.Status``.
+    """
+
+    message: str
+    code: int = 400
+    reason: str = "BadRequest"
+
+
+def explain_failure(error: Exception, *, route: str, uid: str) -> ReviewProblem:
+    """Return the problem of a review on which its handler failed; a defect is logged.
+
+    Every failure needs an answer with the uid: a dropped connection would leave the caller with a timeout and without
+    a reason.
+    """
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        return ReviewProblem(f"the object under review is not JSON: {error}")
+    if isinstance(error, RecursionError):
+        return ReviewProblem("the object under review is nested too deep")
+    _log.error("review handler failed", exc_info=error, extra={"fields": {"route": route, "uid": uid}})
+    return ReviewProblem(f"fleethook failed to answer; its log has the reason under uid {uid}", 500, "InternalError")
+
+
+def to_response(problem: ReviewProblem) -> Response:
+    """Return the response of a review that cannot be answered."""
+    return errored(problem.message, code=problem.code, reason=problem.reason)
 
 
 class _Outer(msgspec.Struct, rename="camel"):

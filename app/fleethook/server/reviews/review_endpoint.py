@@ -5,14 +5,12 @@
 plain calls. The first part that has to wait returns a coroutine, and another one goes on with its result.
 """
 
-import logging
 import time
 from abc import abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
 from types import CoroutineType
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-import msgspec
 from starlette.types import Scope
 
 from fleethook.model.json import JSON
@@ -20,39 +18,9 @@ from fleethook.server.log import Line, encode_line
 from fleethook.server.protocol.bodies import Reply, RequestError
 from fleethook.server.reviews.http_checks import MAX_ON_LOOP, REQUEST_ID, Answered, check_numbers, refuse
 from fleethook.server.reviews.records_and_traces import AskedCall, ReportingEndpoint, note_answer
-from fleethook.server.reviews.review_codec import BadReviewError
+from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem
 from fleethook.tracing.spans import find_trace_id
 from fleethook.work.threads_and_gc import finish
-
-_log: Final = logging.getLogger(__name__)
-
-
-class ReviewProblem(NamedTuple):
-    """The reason why a review cannot be answered.
-
-    Attributes:
-        message: The text for the caller.
-        code: The HTTP status that the answer carries.
-        reason: The reason of a ``metav1.Status``.
-    """
-
-    message: str
-    code: int = 400
-    reason: str = "BadRequest"
-
-
-def explain_failure(error: Exception, *, route: str, uid: str) -> ReviewProblem:
-    """Return the problem of a review on which its handler failed; a defect is logged.
-
-    Every failure needs an answer with the uid: a dropped connection would leave the caller with a timeout and without
-    a reason.
-    """
-    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
-        return ReviewProblem(f"the object under review is not JSON: {error}")
-    if isinstance(error, RecursionError):
-        return ReviewProblem("the object under review is nested too deep")
-    _log.error("review handler failed", exc_info=error, extra={"fields": {"route": route, "uid": uid}})
-    return ReviewProblem(f"fleethook failed to answer; its log has the reason under uid {uid}", 500, "InternalError")
 
 
 class DecodedReview(Protocol):

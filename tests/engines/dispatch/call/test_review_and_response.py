@@ -9,11 +9,11 @@ import pytest
 from fleethook.engines.dispatch.call.review_and_response import (
     ReviewError,
     decode_patch,
-    denial,
     explain_wrong_kind,
     parse_response,
     patch_object,
 )
+from fleethook.engines.dispatch.errors_and_deadline import denial
 from fleethook.model.admission import Status
 from fleethook.model.gvk import GroupVersionKind
 from tests.engines.dispatch.builders import configuration, review, store_of, widget

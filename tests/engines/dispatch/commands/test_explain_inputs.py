@@ -8,8 +8,8 @@ import pytest
 
 from fleethook.cli.trial_report import REDACTED, Trial
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_objects, try_webhooks
+from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest
 from tests.cli.commands import invoke
 from tests.cli.conftest import WriteYAML

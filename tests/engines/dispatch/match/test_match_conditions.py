@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fleethook.cel.program import Activation, Program
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
-from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError
 from fleethook.engines.dispatch.match.match_conditions import (
     Budget,
     ConditionEvaluator,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.errors_and_deadline import StatusError
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
 from fleethook.engines.dispatch.match.request_attributes import build_attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.errors_and_deadline import StatusError
 from fleethook.engines.dispatch.review.annotated_dispatch import find_annotated_cluster
 from fleethook.patch import apply
 from fleethook.server.protocol.connections import EXTENSION, make_client_extension

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
-from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError
+from fleethook.engines.dispatch.errors_and_deadline import CallingError, StatusError
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import CallWebhook, NamespaceLabels
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook

@@ -1,4 +1,4 @@
-"""Runs the two phases of webhooks: mutating ones in turn, validating ones all at once; limits their warnings.
+"""Runs the two phases of webhooks: mutating ones in turn, validating ones all at once; merges denials, limits warnings.
 
 Upstream: dispatcher.go of k8s.io/apiserver pkg/admission/plugin/webhook/mutating, and of validating. Each mutating
 webhook gets the patches of the previous ones. Every denial of a validating webhook is reported.
@@ -9,17 +9,29 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from fleethook.engines.dispatch.call.review_and_response import (
     PatchedObject,
     ReviewError,
     WebhookResponse,
     check_patched,
 )
-from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden, internal, timed_out
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
+from fleethook.engines.dispatch.errors_and_deadline import (
+    CallingError,
+    StatusError,
+    denial,
+    forbidden,
+    internal,
+    refusal,
+    timed_out,
+)
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider, RequestContext, VersionedRequest
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
+from fleethook.model.admission import Response, StatusCause, StatusDetails
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON
 from fleethook.patch import PatchError
@@ -123,7 +135,7 @@ class MutatingPhase:
         context.audit.record_annotations(webhook, answer.audit_annotations)
         context.warnings.extend(answer.warnings)
         if not answer.allowed:
-            raise answer.denial(webhook.name)
+            raise denial(webhook.name, answer.status)
         made, operations, changed = await self._patch(webhook, attributes.object, answer, kind=kind)
         if not operations:
             context.audit.record_call(webhook, round_number=number, mutated=False)
@@ -219,7 +231,7 @@ def _evaluate_result(
         return None
     context.audit.record_annotations(webhook, result.audit_annotations)
     context.warnings.extend(result.warnings)
-    return None if result.allowed else result.denial(webhook.name)
+    return None if result.allowed else denial(webhook.name, result.status)
 
 
 # The limit of all warnings in characters, and the limit of each warning if they exceed the first one (k8s.io/apiserver
@@ -247,3 +259,17 @@ def limit_warnings(texts: Iterable[str]) -> tuple[str, ...]:
         remaining -= len(text)
         found.append(text)
     return tuple(found)
+
+
+def build_refusal(refusals: Sequence[StatusError], audit: Audit, warnings: Sequence[str]) -> Response:
+    """Return a denial: the first reason is its status, the other reasons are its causes."""
+    status = refusals[0].status
+    if len(refusals) > 1:
+        others = (refusal.status for refusal in refusals[1:])
+        more = tuple(StatusCause(message=other.message, reason=other.reason) for other in others)
+        details = status.details or StatusDetails()
+        details = msgspec.structs.replace(details, causes=(*details.causes, *more))
+        status = msgspec.structs.replace(status, details=details)
+    return msgspec.structs.replace(
+        refusal(refusals[0]), warnings=limit_warnings(warnings), audit_annotations=audit.annotations, status=status
+    )

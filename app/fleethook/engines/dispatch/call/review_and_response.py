@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from fleethook.engines.dispatch.dispatch_errors import RejectedError, internal
+from fleethook.engines.dispatch.errors_and_deadline import internal
 from fleethook.engines.dispatch.match.equivalent_resources import is_builtin
 from fleethook.engines.dispatch.match.request_attributes import Attributes, WebhookInvocation
 from fleethook.model.admission import API_VERSIONS, KIND, Status
@@ -22,9 +22,6 @@ from fleethook.patch.pointer import LIMITS
 from fleethook.work.threads_and_gc import Worker
 from fleethook.workload_schema.defaults import add_defaults
 from fleethook.workload_schema.structural_schema import set_schema_defaults
-
-_MIN_ERROR_CODE: Final = 400
-
 
 _GROUP: Final = "admission.k8s.io"
 _KNOWN: Final = tuple(version.partition("/")[2] for version in API_VERSIONS)
@@ -45,10 +42,6 @@ class WebhookResponse(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     status: Status | None = None
     warnings: tuple[str, ...] = ()
     audit_annotations: dict[str, str] = {}
-
-    def denial(self, name: str) -> RejectedError:
-        """Return the denial of the webhook with that name."""
-        return denial(name, self.status)
 
 
 class _Response(msgspec.Struct, rename="camel"):
@@ -395,21 +388,3 @@ class Patcher:
         if size <= _SHORT_PATCH and count_values(document, limit=_SMALL_OBJECT) <= _SMALL_OBJECT:
             return function(*arguments)
         return await self._worker.run(self._cluster, function, *arguments)
-
-
-def denial(name: str, result: Status | None) -> RejectedError:
-    """Return the denial of a webhook (upstream: webhook/errors.ToStatusErr).
-
-    Args:
-        name: The name of the webhook.
-        result: ``response.status``, None without one.
-    """
-    given = Status() if result is None else result
-    denied = f'admission webhook "{name}" denied the request'
-    text = given.message or given.reason
-    message = f"{denied}: {text}" if text else f"{denied} without explanation"
-    code = given.code if given.code >= _MIN_ERROR_CODE else 400
-    error = RejectedError(code, given.reason, message, given.details)
-    if given.status not in ("", "Success"):
-        error.status = msgspec.structs.replace(error.status, status=given.status)
-    return error

@@ -20,8 +20,8 @@ from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutpu
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
 from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
 from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, read_schema, resolve_cluster
-from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.errors_and_deadline import StatusError
 from fleethook.engines.dispatch.explain_reasons import ExplainedWebhook, Explanation, explain_input, name_cluster
 from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
@@ -66,8 +66,7 @@ def explain(
         ),
     ] = "",
     cluster: Annotated[
-        str | None,
-        Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's)."),
+        str | None, Option(help="Logical cluster, by name or path; '' for a plain cluster (default: the object's).")
     ] = None,
     operation: Annotated[
         RequestOperation | None,

@@ -23,10 +23,10 @@ from fleethook.cluster.kubernetes.watched_resources import (
 from fleethook.cluster.manifests.manifest_files import name_source
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.review_and_response import ReviewError, check_patched
-from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, forbidden
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.errors_and_deadline import CallingError, Deadline, StatusError, denial, forbidden
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
     find_definition,
@@ -330,7 +330,7 @@ async def _try(
         )
         trial = trial._replace(warnings=answer.warnings)
         if not answer.allowed:
-            return trial._replace(outcome="refused", message=str(answer.denial(webhook.name)))
+            return trial._replace(outcome="refused", message=str(denial(webhook.name, answer.status)))
         before = versioned.attributes.object
         patched = await context.patching.patch(before, answer)
         check_patched(webhook.name, patched, attributes.resource, versioned.kind)

@@ -38,7 +38,6 @@ from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trial_report import Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.call.deadline_and_audit import BUDGET_SECONDS, Deadline
 from fleethook.engines.dispatch.commands.explain_inputs import (
     describe,
     read_reviews,
@@ -47,8 +46,8 @@ from fleethook.engines.dispatch.commands.explain_inputs import (
     stream_inputs,
     try_webhooks,
 )
-from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.errors_and_deadline import BUDGET_SECONDS, Deadline, StatusError
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
 from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (

@@ -19,7 +19,7 @@ from fleethook.cel.program import (
     compile_condition,
     compute_expanded_length,
 )
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
+from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MatchCondition, Webhook
 from fleethook.fair_limits import FairCache

@@ -6,7 +6,7 @@ Upstream: `Attributes` of k8s.io/apiserver pkg/admission, and pkg/admission/plug
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.dispatch.dispatch_errors import StatusError
+from fleethook.engines.dispatch.errors_and_deadline import StatusError
 from fleethook.engines.dispatch.match.equivalent_resources import SCALE, Equivalent
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.model.admission import AdmissionRequest, Kind, Resource

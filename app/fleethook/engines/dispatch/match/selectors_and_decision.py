@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, Protocol
 
 from fleethook.cel.program import Activation
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.call.deadline_and_audit import Audit, Deadline
 from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse
-from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, internal
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
+from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, forbidden, internal
 from fleethook.engines.dispatch.match.match_conditions import Budget, ConditionEvaluator, build_condition_request
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import GROUP, Webhook
@@ -187,7 +187,7 @@ Convert = Callable[[JSON, GroupVersionKind], Awaitable[JSON]]
 
 
 class CallWebhook(Protocol):
-    """Calls a webhook, as `fleethook.engines.dispatch.call.deadline_and_audit.WebhookCaller.call` does."""
+    """Calls a webhook, as `fleethook.engines.dispatch.call.webhook_call_and_audit.WebhookCaller.call` does."""
 
     async def __call__(
         self, relevant: RelevantWebhook, attributes: Attributes, *, kind: GroupVersionKind, seconds: float

@@ -77,10 +77,7 @@ class DispatchState(NamedTuple):
 
 def make_state(store: Store) -> DispatchState:
     """Return the values for a store. Each one is computed when a page first needs it."""
-    return DispatchState(
-        build_offline_dispatcher(store),
-        Watch(store, lambda: partial(find_all, store.copy(LINTED))),
-    )
+    return DispatchState(build_offline_dispatcher(store), Watch(store, lambda: partial(find_all, store.copy(LINTED))))
 
 
 DISPATCH: Final = KeptValue(lambda context: make_state(context.store))

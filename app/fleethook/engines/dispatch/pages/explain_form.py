@@ -9,8 +9,8 @@ import msgspec
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView
 from fleethook.console.forms_and_guard import FormFieldError, read_document
 from fleethook.console.page_frame import dump_yaml
-from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.errors_and_deadline import StatusError
 from fleethook.engines.dispatch.explain_reasons import Explanation, explain_input
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
@@ -85,9 +85,7 @@ async def explain_form(store: Store, dispatcher: Dispatcher, form: RequestForm) 
     except (StatusError, msgspec.DecodeError) as error:
         raise FormFieldError("document", str(error)) from None
     return VerdictTree(
-        subject=planned.subject,
-        explanation=explanation,
-        notes=tuple(_list_notes(store, planned, explanation)),
+        subject=planned.subject, explanation=explanation, notes=tuple(_list_notes(store, planned, explanation))
     )
 
 

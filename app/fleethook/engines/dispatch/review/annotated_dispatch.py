@@ -12,15 +12,9 @@ import msgspec
 from starlette.types import Scope
 
 from fleethook.cluster.registration.paths import DISPATCH_MUTATE, DISPATCH_VALIDATE
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline
-from fleethook.engines.dispatch.dispatch_errors import StatusError
 from fleethook.engines.dispatch.dispatcher import DispatchResult
-from fleethook.engines.dispatch.review.cluster_endpoint import (
-    DispatchContext,
-    DispatchEndpoint,
-    ReceivedReview,
-    refusal,
-)
+from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, refusal
+from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ReceivedReview
 from fleethook.model.admission import AdmissionRequest, cluster_conflict
 from fleethook.model.json import JSON
 from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of, is_cluster, is_path

@@ -14,9 +14,15 @@ from starlette.types import Receive, Scope
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.cluster.store import StoreView
 from fleethook.engines.dispatch.call.call_trace import note_refusal
-from fleethook.engines.dispatch.call.deadline_and_audit import Deadline, find_budget
-from fleethook.engines.dispatch.dispatch_errors import StatusError, forbidden, too_many_requests
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
+from fleethook.engines.dispatch.errors_and_deadline import (
+    Deadline,
+    StatusError,
+    find_budget,
+    forbidden,
+    refusal,
+    too_many_requests,
+)
 from fleethook.engines.dispatch.explain_reasons import explain
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.dispatch_metrics import DispatchMetrics
@@ -28,14 +34,19 @@ from fleethook.model.json import JSON
 from fleethook.model.kcp import is_cluster
 from fleethook.outbound.calls_and_retries import HEADER, was_dispatched
 from fleethook.server.log import ReviewLine
-from fleethook.server.metrics import find_outcome
 from fleethook.server.protocol.bodies import BodyCharge, ClientGoneError, Reply, RequestError, RequestQuota
 from fleethook.server.protocol.connections import CONNECTION, EXTENSION, ClientConnection
-from fleethook.server.reviews.admission_endpoint import classify, make_admission_line, to_response
 from fleethook.server.reviews.http_checks import CHARGE, MAX_ON_LOOP
-from fleethook.server.reviews.records_and_traces import AskedCall
-from fleethook.server.reviews.review_codec import Decoded, decode_review, encode_response
-from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint, ReviewProblem, explain_failure
+from fleethook.server.reviews.records_and_traces import AskedCall, classify, find_outcome, make_admission_line
+from fleethook.server.reviews.review_codec import (
+    Decoded,
+    ReviewProblem,
+    decode_review,
+    encode_response,
+    explain_failure,
+    to_response,
+)
+from fleethook.server.reviews.review_endpoint import Received, ReviewEndpoint
 from fleethook.work.threads_and_gc import Work, begin
 
 # kube-apiserver waits as long for webhook configurations (k8s.io/apiserver pkg/admission/handler.go,
@@ -173,7 +184,10 @@ class ClusterEndpoint(ReviewEndpoint[Decoded, AdmissionRequest, ClusterCall, Dis
 
     def _find_cluster(self, scope: Scope) -> str:
         """Return the logical cluster that the path of a request names; raises RequestError."""
-        return resolve_cluster(self._context.store, _parse_cluster(scope))
+        cluster = split_cluster_path(scope["path"])[1]
+        if not is_cluster(cluster):
+            raise RequestError(404, "NotFound", f"{cluster!r} is not the name or the path of a logical cluster")
+        return resolve_cluster(self._context.store, cluster)
 
     def _authorize(self, scope: Scope, cluster: str, deadline: Deadline) -> Work[str]:
         access, started = self._context.access, time.perf_counter()
@@ -293,13 +307,6 @@ def _find_connection(scope: Scope) -> ClientConnection | None:
     return connection
 
 
-def _parse_cluster(scope: Scope) -> str:
-    cluster = split_cluster_path(scope["path"])[1]
-    if not is_cluster(cluster):
-        raise RequestError(404, "NotFound", f"{cluster!r} is not the name or the path of a logical cluster")
-    return cluster
-
-
 def _answer(received: ReceivedReview, response: Response) -> tuple[DispatchResult, bytes]:
     review = received.review
     return DispatchResult(response, None), encode_response(response, uid=review.uid, api_version=review.api_version)
@@ -370,9 +377,3 @@ class ExplainEndpoint(ClusterEndpoint):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             text = explain_failure(error, route=self._path, uid=received.review.uid).message
             raise RequestError(400, "BadRequest", text) from error
-
-
-def refusal(error: StatusError) -> Response:
-    """Return the answer that refuses a request with a status."""
-    status = error.status
-    return Response(allowed=False, code=status.code, reason=status.reason, message=status.message, status=status)

@@ -3,13 +3,11 @@
 Upstream: k8s.io/apiserver pkg/admission/plugin/webhook.
 """
 
-import re
 import time
 import uuid
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Final, NamedTuple
-from urllib.parse import parse_qs
+from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -20,7 +18,7 @@ from fleethook.engines.dispatch.call.review_and_response import (
     choose_review_version,
     parse_response,
 )
-from fleethook.engines.dispatch.dispatch_errors import CallingError, StatusError, internal, timed_out, too_many_requests
+from fleethook.engines.dispatch.errors_and_deadline import CallingError, check_dry_run, internal, too_many_requests
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
@@ -37,66 +35,6 @@ from fleethook.work.threads_and_gc import Worker
 _SHORT_ANSWER: Final = 64 * 1024
 # The largest review, in bytes, that is encoded on the event loop: 5 ms if it consists of nested lists.
 _SMALL_REVIEW: Final = 256 * 1024
-# The sideEffects that support dry runs.
-_WITHOUT_EFFECTS: Final = ("None", "NoneOnDryRun")
-
-
-class Deadline(NamedTuple):
-    """The deadline of a request."""
-
-    at: float
-    """In seconds of the clock."""
-    clock: Callable[[], float] = time.monotonic
-
-    @property
-    def remaining(self) -> float:
-        """The remaining seconds, 0 or negative after the deadline."""
-        return self.at - self.clock()
-
-    def require_time(self) -> None:
-        """Raise StatusError after the deadline."""
-        if self.remaining <= 0:
-            raise timed_out()
-
-
-# kube-apiserver's default budget for admission plus storage: the longest any caller waits
-# (k8s.io/apiserver pkg/endpoints/handlers/rest.go, requestTimeoutUpperBound).
-BUDGET_SECONDS: Final = 34.0
-# Seconds before the caller's deadline that are reserved for sending the answer.
-_MARGIN_SECONDS: Final = 0.1
-_MARGIN_SHARE: Final = 0.1
-
-_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PART: Final = re.compile(r"(\d{1,9}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|ns)", re.ASCII)
-# Characters of a query whose seconds are cached.
-_MAX_CACHED_QUERY: Final = 64
-
-
-def parse_duration(duration: str) -> float | None:
-    """Return a duration in Go's format (``1m30s``, ``500ms``) in seconds, None if the text has another format."""
-    seconds, at = 0.0, 0
-    while at < len(duration):
-        part = _PART.match(duration, at)
-        if part is None:
-            return None
-        seconds += float(part[1]) * _UNITS[part[2]]
-        at = part.end()
-    return seconds if duration else None
-
-
-def find_budget(query: bytes) -> float:
-    """Return the seconds within which a request has to be answered."""
-    # An apiserver always sends the same few queries. Long queries are not cached.
-    return _cached_budget(query) if len(query) <= _MAX_CACHED_QUERY else _compute_budget(query)
-
-
-def _compute_budget(query: bytes) -> float:
-    asked = parse_duration(parse_qs(query.decode("latin-1")).get("timeout", [""])[-1]) if query else None
-    seconds = min(asked or BUDGET_SECONDS, BUDGET_SECONDS)
-    return seconds - min(_MARGIN_SECONDS, seconds * _MARGIN_SHARE)
-
-
-_cached_budget: Final = lru_cache(maxsize=256)(_compute_budget)
 
 
 Observe = Callable[..., None]
@@ -134,7 +72,7 @@ class WebhookCaller:
         """
         webhook = relevant.webhook
         if attributes.dry_run:
-            _check_dry_run(webhook)
+            check_dry_run(webhook.name, webhook.side_effects)
         uid = str(uuid.uuid4())
         try:
             version = choose_review_version(webhook.review_versions)
@@ -194,13 +132,6 @@ class WebhookCaller:
         finally:
             self._observe(webhook, outcome=outcome, code=code, seconds=time.perf_counter() - started)
         return text
-
-
-def _check_dry_run(webhook: Webhook) -> None:
-    if webhook.side_effects is None:
-        raise CallingError(webhook.name, "Webhook SideEffects is nil")
-    if webhook.side_effects not in _WITHOUT_EFFECTS:
-        raise StatusError(400, "BadRequest", f'admission webhook "{webhook.name}" does not support dry run')
 
 
 _MUTATION: Final = "mutation.webhook.admission.k8s.io"

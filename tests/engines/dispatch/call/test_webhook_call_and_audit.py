@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from fleethook.engines.dispatch.call.deadline_and_audit import BUDGET_SECONDS, Audit, find_budget, parse_duration
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, compile_webhooks
 from fleethook.outbound.calls_and_retries import HookClient
@@ -153,21 +153,3 @@ def test_audit_annotations_must_be_qualified_names(name: Any, key: Any, kept: An
     audit = Audit()
     audit.record_annotations(audited_hook(name), {key: "v"})
     assert audit.annotations == ({f"{name}/{key}": "v"} if kept else {})
-
-
-@pytest.mark.parametrize(
-    ("duration", "seconds"),
-    [("10s", 10), ("1m30s", 90), ("500ms", 0.5), ("1.5s", 1.5), ("0s", 0), ("", None), ("10", None), ("s", None),
-     ("1s ", None), ("-1s", None), ("9" * 10 + "s", None)],
-)  # fmt: skip
-def test_durations_are_parsed_in_gos_format(duration: str, seconds: float | None) -> None:
-    assert parse_duration(duration) == seconds
-
-
-@pytest.mark.parametrize(
-    ("query", "seconds"),
-    [(b"timeout=10s", 9.9), (b"timeout=500ms", 0.45), (b"timeout=90s", BUDGET_SECONDS - 0.1), (b"", BUDGET_SECONDS - 0.1),
-     (b"timeout=x", BUDGET_SECONDS - 0.1), (b"a=b&timeout=1s&timeout=2s", 1.9)],
-)  # fmt: skip
-def test_a_part_of_the_callers_time_is_reserved_for_the_answer(query: bytes, seconds: float) -> None:
-    assert find_budget(query) == pytest.approx(seconds)
