@@ -1,3 +1,5 @@
+import gc
+import weakref
 from typing import Any
 
 import msgspec
@@ -44,6 +46,23 @@ def test_a_rule_gets_the_parameters_that_it_names() -> None:
         "operation": "UPDATE", "name": "a", "namespace": "n", "kind": "Pod", "resource": "pods",
         "dry_run": True, "subresource": "",
     }  # fmt: skip
+
+
+def test_a_call_leaves_nothing_to_the_garbage_collector() -> None:
+    seen: list[weakref.ref[Request]] = []
+
+    @validate("v1", "Pod")
+    def reads(pod: Any, request: Request) -> None:
+        seen.append(weakref.ref(request))
+        if request.labels.get("app") == "web":
+            raise Denied(pod.metadata.name)
+
+    gc.disable()
+    try:
+        assert not reads.review(POD).allowed
+        assert [request() for request in seen] == [None]
+    finally:
+        gc.enable()
 
 
 def test_a_mutating_rule_may_return_the_object() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from fleethook.admission.attribute_access_and_json import to_plain, view
-from fleethook.admission.request_parameter import Request
+from fleethook.admission.request_parameter import Request, find_object
 from fleethook.admission.store_parameter import Lookup, Objects
 from fleethook.admission.typed_objects import PLAIN, Codec, carry_over, describe_misfit
 from fleethook.model.admission import AdmissionRequest, Response, allowed, patched, read_cluster
@@ -67,8 +67,6 @@ class Invocation:
         signature: The parameters of the function.
         review: The request.
         arguments: The arguments.
-        document: The object as the rule sees it; None before it reads the object.
-        before: The object as kube-apiserver sent it.
     """
 
     def __init__(
@@ -92,14 +90,14 @@ class Invocation:
         self.signature: Final = signature
         self.review: Final = review
         self._warnings: list[str] = []
+        # It has no reference to this object: a cycle would keep each decoded object until a garbage collection.
         self._request: Request | None = None
-        self.document: Any = None
+        self._viewed: Any = None
         self._typed: JSON = None
         self.arguments: dict[str, Any] = {}
-        self.before: JSON = None
         for name in signature.names:
             if name == "request":
-                self.arguments[name] = self._request = Request(review, self._read, lookup)
+                self.arguments[name] = self._request = Request(review, lookup)
             elif name == "warnings":
                 self.arguments[name] = self._warnings
             elif name == "store":
@@ -112,17 +110,23 @@ class Invocation:
         if signature.object_name:
             self.arguments[signature.object_name] = self._decode()
 
-    def _read(self) -> Any:
-        """Return the object with attribute access."""
-        review = self.review
-        self.before = review.old_object if review.operation == "DELETE" else review.object
-        self.document = view(self.before)
-        return self.document
+    @property
+    def before(self) -> JSON:
+        """The object as kube-apiserver sent it."""
+        return find_object(self.review)
+
+    @property
+    def document(self) -> Any:
+        """The object as the rule sees it; None before it reads the object."""
+        return self._viewed if self._request is None else vars(self._request).get("object")
 
     def _decode(self) -> Any:
         codec, review = self.signature.codec, self.review
         if codec is PLAIN:
-            return self._read() if self._request is None else self._request.object
+            if self._request is not None:
+                return self._request.object
+            self._viewed = view(self.before)
+            return self._viewed
         text = bytes(review.old_object_raw if review.operation == "DELETE" else review.object_raw)
         if text == _NULL:
             return None
@@ -154,10 +158,10 @@ class Invocation:
             TypeError: The result is no JSON object.
             ValueError: The rule changed a field that identifies the object.
         """
-        after = self._find_changed(result)
-        operations = diff(self.before, after)
+        found = self._find_changed(result)
+        operations = [] if found is None else diff(self.before, found)
         if operations:
-            before = as_object(self.before)
+            before, after = as_object(self.before), as_object(found)
             _check_identity(before, after)
             if self.review.sub_resource == "status":
                 _check_unchanged("spec", before, after, "declare no subresource")
@@ -171,24 +175,25 @@ class Invocation:
         return not self.review.sub_resource and is_built_in(self.review.kind.group)
 
     def _find_changed(self, result: Any) -> JSON:
-        codec = self.signature.codec
+        """Return the object with the changes of the rule; None if the rule has not read it."""
+        codec, document = self.signature.codec, self.document
         if codec.is_partial:
-            self.before = self.review.object
+            before = self.before
             given = self.arguments[self.signature.object_name]
             changed = given if result is None else result
             _require_type(changed, type(given))
-            if self.document is not None and to_plain(self.document, self.before) is not self.before:
+            if document is not None and to_plain(document, before) is not before:
                 raise TypeError(f"the rule changed request.object: change {self.signature.object_name!r} instead")
-            return self.before if changed is None else carry_over(self._typed, codec.encode(changed), self.before)
-        if result is not None and result is not self.document:
+            return before if changed is None else carry_over(self._typed, codec.encode(changed), before)
+        if result is not None and result is not document:
             _require_type(result, dict)
-            self.before = self.review.object
             return _keep_members(to_plain(result, self.before), self.before, self._keeps_status)
-        if self.document is None:
-            return self.before
-        changed = to_plain(self.document, self.before)
-        if changed is not self.before and _lacks_all(changed, self.before):
-            return _keep_members(changed, self.before, self._keeps_status)
+        if document is None:
+            return None
+        before = self.before
+        changed = to_plain(document, before)
+        if changed is not before and _lacks_all(changed, before):
+            return _keep_members(changed, before, self._keeps_status)
         return changed
 
 

@@ -1,6 +1,6 @@
 """The parameter `request` of rules: the request of a review. No I/O."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
@@ -9,7 +9,12 @@ from fleethook.admission.attribute_access_and_json import view
 from fleethook.admission.store_parameter import Lookup
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import as_object, as_text
+from fleethook.model.json import JSON, as_object, as_text
+
+
+def find_object(review: AdmissionRequest) -> JSON:
+    """Return the object that a rule decides about: for a DELETE, the object that is deleted."""
+    return review.old_object if review.operation == "DELETE" else review.object
 
 
 class Request:
@@ -26,12 +31,11 @@ class Request:
             administrator of the workspace can change it, so compare `cluster` where a rule trusts a workspace.
     """
 
-    def __init__(self, review: AdmissionRequest, read_object: Callable[[], Any], lookup: Any) -> None:
-        """Prepare; nothing is decoded before it is read. ``read_object`` returns the object."""
+    def __init__(self, review: AdmissionRequest, lookup: Any) -> None:
+        """Prepare; nothing is decoded before it is read."""
         self._review: Final = review
         self._lookup: Final[Lookup] = lookup
         self.workspace: Final = lookup.workspace
-        self._read_object: Final = read_object
         self.uid: Final = review.uid
         self.operation: Final[str] = review.operation
         self.namespace: Final = review.namespace
@@ -54,7 +58,7 @@ class Request:
     @cached_property
     def object(self) -> Any:
         """The object; for a DELETE, the object that is deleted."""
-        return self._read_object()
+        return view(find_object(self._review))
 
     @cached_property
     def old(self) -> Any:
