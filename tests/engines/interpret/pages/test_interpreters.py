@@ -1,7 +1,5 @@
-"""The pages of interpreters: the matrix and the playground."""
+"""The page of the matrix, which names the layer that `fleethook interpret run` reports."""
 
-import asyncio
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,26 +7,209 @@ from typing import Any
 import pytest
 import yaml
 
+from fleethook.cluster.manifests.manifest_files import read_documents
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
+from fleethook.cluster.store import Store
 from fleethook.console.console_server import ConsoleOptions, open_context
 from fleethook.engines.interpret.commands.interpret_inputs import build_chain
+from fleethook.engines.interpret.interpreter_chain import ChainError
 from fleethook.engines.interpret.lua.script_runner import Runner
-from fleethook.engines.interpret.pages.interpreter_matrix import LAYERS, OPERATIONS, build_interpreters, find_cell
-from fleethook.engines.interpret.pages.interpreters import make_state
-from fleethook.interpret.interpreter import Question
-from fleethook.model.karmada import ConventionsMode
+from fleethook.engines.interpret.pages.interpreters import (
+    LAYERS,
+    NONE,
+    OPERATIONS,
+    PAGE_ROWS,
+    Interpreters,
+    MatrixFilter,
+    build_interpreters,
+    build_matrix,
+    find_cell,
+    list_documents,
+    watch_interpreters,
+)
+from fleethook.interpret.interpreter import Question, load
+from fleethook.model.gvk import GroupVersionKind, parse_api_version
+from fleethook.model.karmada import ConventionsMode, Operation
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.settings import Settings
-from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION, run
-from tests.console.pages.reading import HOSTILE, Page, get, submit
-from tests.console.visits import console_of, make_context, visit
-from tests.engines.interpret.pages.test_interpreter_matrix import (
-    CUSTOMIZATION,
-    FILES,
-    find_answering_layer,
-    make_object,
-    read_all,
-)
+from tests.cli.interpreting import DATABASE, DIRECTORY, RETENTION
+from tests.console.pages.reading import HOSTILE, get, submit
+from tests.console.visits import console_of, make_context
+from tests.engines.interpret.pages.test_playground import CUSTOMIZATION, FORM, REVISE
 from tests.waiting import until
+
+FILES = (
+    DIRECTORY / "configuration.yaml",
+    DIRECTORY / "definitions.yaml",
+    RETENTION / "karmada-config.yaml",
+)
+NAMESPACE = "karmada-system"
+FOO = GroupVersionKind("foo.example.com", "v1alpha1", "Foo")
+BAR = GroupVersionKind("bar.example.com", "v1alpha1", "Bar")
+
+
+def read_all(*paths: Path) -> list[Document]:
+    return [one for path in paths for one in read_documents(path.read_text(), source=str(path))]
+
+
+def interpreters_of(
+    *documents: dict[str, Any], python: bool = False, conventions: ConventionsMode = ConventionsMode.OFF
+) -> Interpreters:
+    store = Store()
+    for document in documents:
+        store.put(document)
+    return build_interpreters(
+        list_documents(store),
+        interpreters=load(DATABASE) if python else (),
+        namespace=NAMESPACE,
+        conventions=conventions,
+    )
+
+
+@pytest.fixture(scope="module")
+def interpreters() -> Interpreters:
+    return interpreters_of(*(one.object for one in read_all(*FILES)), python=True, conventions=ConventionsMode.ALL)
+
+
+def layer_of_examples(interpreters: Interpreters, kind: GroupVersionKind, operation: Operation) -> str:
+    return find_cell(interpreters, kind, operation).layer
+
+
+def test_each_layer_answers_a_cell_of_the_examples(interpreters: Interpreters) -> None:
+    found = {cell.layer for row in _all_rows(interpreters) for cell in row.cells}
+    assert found == {*LAYERS, ""}
+
+
+def _all_rows(interpreters: Interpreters) -> list[Any]:
+    first = build_matrix(interpreters, MatrixFilter(shows_all=True))
+    wanted = [MatrixFilter(page=number, shows_all=True) for number in range(1, first.pages + 1)]
+    pages = [build_matrix(interpreters, one) for one in wanted]
+    return [row for page in pages for row in page.rows]
+
+
+def test_a_webhook_answers_only_what_its_rules_match(interpreters: Interpreters) -> None:
+    """Once, the matrix named the webhook for every kind, because there was any webhook."""
+    webhooks = {
+        (row.kind, cell.operation) for row in _all_rows(interpreters) for cell in row.cells if cell.layer == "webhook"
+    }
+    assert webhooks == {
+        (FOO, Operation.RETAIN), (FOO, Operation.HEALTH), (BAR, Operation.DEPENDENCY), (BAR, Operation.HEALTH),
+    }  # fmt: skip
+
+
+def make_object(kind: GroupVersionKind) -> dict[str, Any]:
+    return {
+        "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x", "namespace": "default"},
+        "spec": {"template": {"spec": {"containers": []}}, "credentials": "x"},
+    }  # fmt: skip
+
+
+async def find_answering_layer(chain: Any, question: Question) -> str:
+    """Return the layer that the chain of ``interpret run`` asks: it answered, or it failed."""
+    try:
+        explained = await chain.answer(question)
+    except ChainError as error:
+        return "" if all(one.outcome == "none" for one in error.steps) else error.steps[-1].layer
+    return str(explained.steps[-1].layer)
+
+
+def test_a_customization_answers_before_the_webhook_that_it_hides() -> None:
+    files = (one.object for one in read_all(*FILES))
+    found = interpreters_of(*files, yaml.safe_load(CUSTOMIZATION))
+    cell = find_cell(found, FOO, Operation.HEALTH)
+    assert (cell.layer, cell.interpreter, cell.later) == (
+        "lua", "ResourceInterpreterCustomization foo", ("webhook",),
+    )  # fmt: skip
+
+
+def test_an_invalid_customization_is_listed_and_not_used() -> None:
+    broken = yaml.safe_load(CUSTOMIZATION.replace("return true end", "return return"))
+    found = interpreters_of(broken)
+    assert [(one.about, one.kind) for one in found.refused] == [("ResourceInterpreterCustomization foo", FOO)]
+    (row,) = build_matrix(found, MatrixFilter(text=FOO.kind)).rows
+    assert "lua" not in {one.layer for one in row.cells}
+
+
+SHIPPED = {
+    "apiVersion": "config.karmada.io/v1alpha1",
+    "kind": "ResourceInterpreterWebhookConfiguration",
+    "metadata": {"name": "shipped"},
+    "webhooks": [
+        {
+            "name": "w.example.com",
+            "rules": [
+                {"operations": ["InterpretHealth"], "apiGroups": ["a.io"], "apiVersions": ["v1"], "kinds": ["Thing"]},
+                {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "kinds": ["Other"]},
+            ],
+            "clientConfig": {"url": "https://localhost/w"},
+            "interpreterContextVersions": ["v1alpha1"],
+        }
+    ],
+}
+
+
+def test_kinds_of_released_rules_are_rows() -> None:
+    found = interpreters_of(SHIPPED)
+    thing = GroupVersionKind("a.io", "v1", "Thing")
+    assert [one for one in found.kinds if one.kind in ("Thing", "Other")] == [thing]
+    assert find_cell(found, thing, Operation.HEALTH).layer == "webhook"
+    assert find_cell(found, thing, Operation.REPLICA).layer == ""
+
+
+def test_the_own_configuration_of_the_server_is_no_webhook() -> None:
+    own = {**SHIPPED, "metadata": {"name": "fleethook"}}
+    found = interpreters_of(own)
+    assert find_cell(found, GroupVersionKind("a.io", "v1", "Thing"), Operation.HEALTH).layer == ""
+
+
+def test_the_matrix_begins_with_the_kinds_that_concern_the_user(interpreters: Interpreters) -> None:
+    own = ["Deployment", "Bar", "Database", "Foo", "GameServer"]
+    assert [row.kind.kind for row in build_matrix(interpreters, MatrixFilter()).rows] == own
+    everything = build_matrix(interpreters, MatrixFilter(shows_all=True))
+    assert [row.kind.kind for row in everything.rows[:5]] == own
+    assert everything.found == everything.total > 300
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kinds"),
+    [
+        (MatrixFilter(text="EXAMPLE.COM/v1alpha1 foo"), ["Foo"]),
+        (MatrixFilter(layer="webhook"), ["Bar", "Foo"]),
+        (MatrixFilter(layer="webhook", operation="Retain"), ["Foo"]),
+        (MatrixFilter(layer="python"), ["Database"]),
+        (MatrixFilter(layer="lua"), ["Deployment", "GameServer"]),
+        (MatrixFilter(text="no such kind"), []),
+    ],
+)
+def test_filters_select_rows(interpreters: Interpreters, wanted: MatrixFilter, kinds: list[str]) -> None:
+    matrix = build_matrix(interpreters, wanted)
+    assert sorted(row.kind.kind for row in matrix.rows) == kinds
+    assert matrix.found == len(kinds)
+    assert matrix.total == len(interpreters.kinds)
+
+
+def test_cells_without_an_answer_can_be_selected(interpreters: Interpreters) -> None:
+    rows = build_matrix(interpreters, MatrixFilter(text="foo.example", layer=NONE, operation="InterpretReplica")).rows
+    assert [row.kind for row in rows] == [FOO]
+    assert [cell.operation for cell in rows[0].cells] == [Operation.REPLICA]
+    assert build_matrix(interpreters, MatrixFilter(text="foo.example", layer=NONE, operation="Retain")).rows == ()
+
+
+def test_long_matrices_have_pages() -> None:
+    def definition(number: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"things.g{number:03}.io"},
+            "spec": {
+                "group": f"g{number:03}.io", "names": {"kind": "Thing", "plural": "things"}, "scope": "Cluster",
+                "versions": [{"name": "v1", "served": True}, {"name": "v0", "served": False}],
+            },
+        }  # fmt: skip
+
+    found = interpreters_of(*map(definition, range(2 * PAGE_ROWS + 1)))
+    last = build_matrix(found, MatrixFilter(text=".io/v1 thing", page=9))
+    assert (last.found, last.page, last.pages, len(last.rows)) == (2 * PAGE_ROWS + 1, 3, 3, 1)
+    assert last.rows[0].kind == GroupVersionKind(*parse_api_version("g200.io/v1"), "Thing")
 
 
 async def test_the_script_of_an_invalid_customization_opens_in_the_playground() -> None:
@@ -52,7 +233,7 @@ async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_pa
         HookClient(allow_private=True) as client,
     ):
         await until(lambda: all(part.synced for part in context.parts()), what="the manifests are read")
-        interpreters = (await make_state(context).interpreters.get()).value
+        interpreters = (await watch_interpreters(context).get()).value
         chain, _ = build_chain(client, Runner(), [DATABASE], read_all(*FILES), conventions=ConventionsMode.HEALTH)
         for kind in interpreters.kinds:
             for operation in OPERATIONS:
@@ -67,7 +248,7 @@ async def test_every_cell_of_a_console_is_the_layer_that_the_command_asks(tmp_pa
 async def test_bundle_and_namespace_are_those_of_the_settings(tmp_path: Path) -> None:
     settings = Settings(manifests=tmp_path, bundle=False, karmada_namespace="other")
     async with open_context(settings, ConsoleOptions()) as context:
-        interpreters = (await make_state(context).interpreters.get()).value
+        interpreters = (await watch_interpreters(context).get()).value
     assert context.settings is settings
     layers = {find_cell(interpreters, kind, operation).layer for kind in interpreters.kinds for operation in OPERATIONS}
     assert layers == {"native", ""}
@@ -79,15 +260,10 @@ async def test_the_customizations_of_karmada_config_are_those_of_its_namespace()
     layers = {}
     for namespace in ("other", "karmada-system"):
         context = make_context(document, settings=Settings(karmada_namespace=namespace))
-        found = (await make_state(context).interpreters.get()).value
+        found = (await watch_interpreters(context).get()).value
         layers[namespace] = {find_cell(found, kind, one).layer for kind in found.kinds for one in OPERATIONS}
     assert "lua" in layers["other"]
     assert "lua" not in layers["karmada-system"]
-
-
-GAME = "apiVersion: games.example.com/v1\nkind: Game\nmetadata: {name: chess}\nspec: {players: 2}\n"
-CODE = "function ReviseReplica(obj, replicas)\n  obj.spec.players = replicas\n  return obj\nend\n"
-FORM = {"operation": "ReviseReplica", "code": CODE, "desired": GAME, "replicas": "5"}
 
 
 def examples() -> list[dict[str, Any]]:
@@ -112,46 +288,6 @@ async def test_the_matrix_follows_the_store() -> None:
     assert "1 of" in (await get(app, "/interpreters", "q=foo.example")).text
 
 
-async def test_the_playground_shows_result_changes_cost_and_export() -> None:
-    status, page = await submit(console_of(), "/interpreters/playground", FORM)
-    assert status == 200
-    assert "Instructions" in page.text
-    assert "- players: 2" in page.text
-    assert "+ players: 5" in page.text
-    assert "customization.yaml" in page.text
-
-
-async def test_the_shown_export_passes_interpret_test(tmp_path: Any) -> None:
-    """The files are taken from the page."""
-    app = console_of()
-    first = await visit(app, "/interpreters/playground")
-    assert first.status == 200
-    _, page = await submit(app, "/interpreters/playground", FORM)
-    files = read_files(page)
-    assert sorted(files) == ["customization.yaml", "testdata/playground-test.yaml"]
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    # The command runs its own event loop, so it needs a thread.
-    code, out, error = await asyncio.to_thread(run, "test", str(tmp_path))
-    assert (code, error) == (0, ""), out
-
-
-def read_files(page: Page) -> dict[str, str]:
-    """Return the exported files of a page: each path, and the text that follows the button."""
-    text = "".join(page.words)
-    parts = re.split(r"(customization\.yaml|testdata/playground-test\.yaml)Copy", text)
-    return {name: body.split("\n\n\n")[0] for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-async def test_an_error_is_shown_at_its_line() -> None:
-    code = CODE.replace("obj.spec.players", "obj.no.players")
-    status, page = await submit(console_of(), "/interpreters/playground", {**FORM, "code": code})
-    assert status == 422
-    assert "Line 2: game-games-example-com/replicaRevision:2:" in page.text
-    assert "2 obj.no.players = replicas" in page.text
-
-
 async def test_a_cell_leads_to_the_script_that_answers() -> None:
     customization = yaml.safe_load(CUSTOMIZATION)
     target, name = customization["spec"]["target"], customization["metadata"]["name"]
@@ -162,13 +298,6 @@ async def test_a_cell_leads_to_the_script_that_answers() -> None:
     shown = await get(app, *address.split("?"))
     assert "function InterpretHealth(obj) return true end" in shown.text
     assert f"kind: {target['kind']}" in shown.text
-
-
-@pytest.mark.parametrize("query", ["customization=nothing", "operation=InterpretStatus&customization=NAME"])
-async def test_a_script_that_is_not_stored_is_not_found(query: str) -> None:
-    customization = yaml.safe_load(CUSTOMIZATION)
-    query = query.replace("NAME", customization["metadata"]["name"])
-    assert (await visit(console_of(customization), "/interpreters/playground", query=query)).status == 404
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -186,7 +315,7 @@ async def test_hostile_texts_stay_texts(text: str) -> None:
     )
     fields = dict.fromkeys(("operation", "code", "desired", "observed", "items", "replicas"), text)
     await submit(app, "/interpreters/playground", fields)
-    await submit(app, "/interpreters/playground", {**FORM, "code": f"--[==[{text}]==] error([==[{text}]==])\n{CODE}"})
+    await submit(app, "/interpreters/playground", {**FORM, "code": f"--[==[{text}]==] error([==[{text}]==])\n{REVISE}"})
 
 
 def test_customizations_with_invalid_scripts_are_found_with_their_problem() -> None:

@@ -1,4 +1,6 @@
+import asyncio
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +26,22 @@ from fleethook.engines.interpret.pages.playground import (
 from fleethook.interpret.interpreter import Question
 from fleethook.model.json import JSONObject
 from tests.cli.interpreting import run as run_interpret
+from tests.console.pages.reading import Page, submit
+from tests.console.visits import console_of, visit
 
 GAME = "apiVersion: games.example.com/v1\nkind: Game\nmetadata: {name: chess}\nspec: {players: 2}\n"
 HEALTHY = "function InterpretHealth(obj)\n  print('asked')\n  return obj.spec.players == 2\nend\n"
 REVISE = "function ReviseReplica(obj, n)\n  obj.spec.players = n\n  return obj\nend\n"
+FORM = {"operation": "ReviseReplica", "code": REVISE, "desired": GAME, "replicas": "5"}
+CUSTOMIZATION = """
+apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: foo}
+spec:
+  target: {apiVersion: foo.example.com/v1alpha1, kind: Foo}
+  customizations:
+    healthInterpretation: {luaScript: "function InterpretHealth(obj) return true end"}
+"""
 
 
 def run(**members: Any) -> PlaygroundResult:
@@ -262,3 +276,50 @@ def test_a_large_result_is_refused() -> None:
 @pytest.mark.parametrize("spec", [None, [], {"customizations": []}, {"customizations": {"healthInterpretation": 1}}])
 def test_a_customization_of_another_shape_has_no_script(spec: Any) -> None:
     assert find_script({"spec": spec}, "InterpretHealth") is None
+
+
+async def test_the_playground_shows_result_changes_cost_and_export() -> None:
+    status, page = await submit(console_of(), "/interpreters/playground", FORM)
+    assert status == 200
+    assert "Instructions" in page.text
+    assert "- players: 2" in page.text
+    assert "+ players: 5" in page.text
+    assert "customization.yaml" in page.text
+
+
+async def test_the_shown_export_passes_interpret_test(tmp_path: Any) -> None:
+    """The files are taken from the page."""
+    app = console_of()
+    first = await visit(app, "/interpreters/playground")
+    assert first.status == 200
+    _, page = await submit(app, "/interpreters/playground", FORM)
+    files = read_files(page)
+    assert sorted(files) == ["customization.yaml", "testdata/playground-test.yaml"]
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    # The command runs its own event loop, so it needs a thread.
+    code, out, error = await asyncio.to_thread(run_interpret, "test", str(tmp_path))
+    assert (code, error) == (0, ""), out
+
+
+def read_files(page: Page) -> dict[str, str]:
+    """Return the exported files of a page: each path, and the text that follows the button."""
+    text = "".join(page.words)
+    parts = re.split(r"(customization\.yaml|testdata/playground-test\.yaml)Copy", text)
+    return {name: body.split("\n\n\n")[0] for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+async def test_an_error_is_shown_at_its_line() -> None:
+    code = REVISE.replace("obj.spec.players", "obj.no.players")
+    status, page = await submit(console_of(), "/interpreters/playground", {**FORM, "code": code})
+    assert status == 422
+    assert "Line 2: game-games-example-com/replicaRevision:2:" in page.text
+    assert "2 obj.no.players = n" in page.text
+
+
+@pytest.mark.parametrize("query", ["customization=nothing", "operation=InterpretStatus&customization=NAME"])
+async def test_a_script_that_is_not_stored_is_not_found(query: str) -> None:
+    customization = yaml.safe_load(CUSTOMIZATION)
+    query = query.replace("NAME", customization["metadata"]["name"])
+    assert (await visit(console_of(customization), "/interpreters/playground", query=query)).status == 404

@@ -1,8 +1,7 @@
-"""The section ``/interpreters``: the pages of the matrix and of the playground."""
+"""The section ``/interpreters`` with its matrix: the kinds, and the layer that answers each operation on them."""
 
-import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
@@ -12,52 +11,245 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from fleethook.cluster.store import ObjectKey, Store
+from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.attention_lines import Attention, AttentionLine
 from fleethook.console.context import ConsoleContext, ConsolePage, Section, has_kinds
-from fleethook.console.forms_and_guard import FormFields
-from fleethook.console.page_frame import Context, find_context, render
+from fleethook.console.page_frame import Context, find_context, render, take_page
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
-from fleethook.engines.interpret.pages.interpreter_matrix import (
-    LAYERS,
-    NONE,
-    OPERATIONS,
-    Cell,
-    Interpreters,
-    MatrixFilter,
-    build_interpreters,
-    build_matrix,
-    list_documents,
+from fleethook.engines.interpret.interpreter_chain import Chain
+from fleethook.engines.interpret.layer_order import assemble_chain
+from fleethook.engines.interpret.lua.customizations_and_configmap import FUNCTIONS, describe_object, read_target
+from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, Refused
+from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.pages import playground
+from fleethook.engines.interpret.pages.playground import make_run_command, playground_url
+from fleethook.engines.interpret.webhooks.webhook_configuration import (
+    CONFIGURATIONS,
+    DEFINITIONS_BY_KIND,
+    parse_webhooks,
 )
-from fleethook.engines.interpret.pages.playground import (
-    EXAMPLES,
-    PlaygroundForm,
-    PlaygroundResult,
-    fill_form,
-    find_script,
-    number_lines,
-    playground_url,
-    run_form,
-)
-from fleethook.engines.interpret.webhooks.webhook_configuration import CONFIGURATIONS
-from fleethook.interpret.interpreter import Interpreter, load
-from fleethook.model.json import as_object
-from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
+from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
+from fleethook.interpret.interpreter import Interpreter, Question, load
+from fleethook.model.gvk import DEFINITION, GroupVersionKind, list_served_kinds
+from fleethook.model.json import JSON, JSONObject, as_list, as_object
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, ConventionsMode, Operation
+from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.settings import Settings
-from fleethook.work.threads_and_gc import Worker
+
+LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions")
+"""The layers in the order in which they are asked."""
+NONE: Final = "none"
+"""The filter for cells that no layer answers."""
+OPERATIONS: Final = tuple(Operation)
+PAGE_ROWS: Final = 100
+
+_EVERY: Final = "*"
+INTERPRETED: Final = (*CONFIGURATIONS, CUSTOMIZATION, DEFINITION, CONFIG_MAP)
+"""The kinds that configure interpreters."""
 
 
-class InterpretersState(NamedTuple):
-    """The values that the pages of the section share.
+@dataclass(frozen=True)
+class Cell:
+    """The layer that answers an operation on a kind."""
+
+    operation: Operation
+    layer: str
+    """``""`` if no layer answers."""
+    interpreter: str
+    """The customization, webhook, function or bundled script that answers."""
+    later: tuple[str, ...]
+    """The later layers that could answer, too."""
+
+
+@dataclass(frozen=True)
+class KindRow:
+    """A kind, with a cell for each operation that the filter shows."""
+
+    kind: GroupVersionKind
+    cells: tuple[Cell, ...]
+
+
+class RefusedObject(NamedTuple):
+    """An object with invalid scripts.
 
     Attributes:
-        interpreters: The chain, the kinds, and the objects with invalid scripts.
-        playground: Runs scripts, so that neither the event loop nor the worker of the other pages waits for them.
+        about: Its kind and name.
+        text: Its problems.
+        kind: The kind that it customizes, None if it names none.
+        scripts: The addresses of its scripts in the playground, by operation.
     """
 
-    interpreters: Watch[Interpreters]
-    playground: Worker
+    about: str
+    text: str
+    kind: GroupVersionKind | None
+    scripts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MatrixFilter:
+    """The parameters of the matrix.
+
+    Attributes:
+        text: Part of apiVersion and kind, ignoring case; ``""`` for all.
+        layer: One of `LAYERS`, or `NONE`, that a cell must have; ``""`` for all.
+        operation: The only operation to show; ``""`` for all.
+        page: The page, from 1.
+        shows_all: Whether to show kinds for which the user has no interpreter. They are also shown for a text or a
+            layer.
+    """
+
+    text: str = ""
+    layer: str = ""
+    operation: str = ""
+    page: int = 1
+    shows_all: bool = False
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The rows of one page, and the numbers of the others."""
+
+    rows: tuple[KindRow, ...]
+    operations: tuple[Operation, ...]
+    found: int
+    """Kinds that match the filter."""
+    total: int
+    page: int
+    pages: int
+    refused: tuple[RefusedObject, ...]
+    """Objects that are invalid and therefore not used."""
+
+
+@dataclass(frozen=True)
+class Interpreters:
+    """The chain of a set of objects, and the kinds that it knows."""
+
+    chain: Chain
+    kinds: tuple[GroupVersionKind, ...]
+    own: frozenset[GroupVersionKind]
+    """Kinds of the user's own interpreters, also of invalid ones."""
+    refused: tuple[RefusedObject, ...]
+
+
+def build_interpreters(
+    documents: Iterable[JSONObject],
+    *,
+    interpreters: Sequence[Interpreter] = (),
+    namespace: str,
+    bundle: bool = True,
+    conventions: ConventionsMode = ConventionsMode.OFF,
+) -> Interpreters:
+    """Build the chain of objects. It only finds interpreters: none is called.
+
+    Args:
+        documents: Customizations, webhook configurations and CustomResourceDefinitions (`list_documents`).
+        interpreters: Interpreters in Python.
+        namespace: The namespace of ``karmada-config``.
+        bundle: Whether to include the bundle.
+        conventions: The operations to answer for kinds that nothing else interprets.
+    """
+    store = Store([DEFINITIONS_BY_KIND])
+    customizations = Customizations(store, namespace=namespace)
+    webhooks = WebhookLayer(store, HookClient(allow_private=False))
+    for document in documents:
+        store.put(document)
+    chain = assemble_chain(customizations, webhooks, interpreters, Runner(), bundle=bundle, conventions=conventions)
+    defined = {kind for document in store.each("", DEFINITION) for kind in list_served_kinds(document)}
+    refused, answers = tuple(map(_describe_refused, customizations.refused())), chain.answers()
+    own = {kind for name in ("lua", "python") for kind, _ in answers[name]} | set(_list_rule_kinds(store))
+    own |= {refused_object.kind for refused_object in refused if refused_object.kind}
+    own |= defined if webhooks.list_webhooks() else set()
+    kinds = {kind for pairs in answers.values() for kind, _ in pairs} | defined | own
+    return Interpreters(chain, tuple(sorted(kinds)), frozenset(own), refused)
+
+
+def _describe_refused(one: Refused) -> RefusedObject:
+    """Return an invalid object, whose fields may have any type."""
+    about, spec = describe_object(one.document), as_object(one.document.get("spec"))
+    name = str(as_object(one.document.get("metadata")).get("name"))
+    rules = as_object(spec.get("customizations"))
+    operations = [rule.operation.value for rule in FUNCTIONS if as_object(rules.get(rule.member)).get("luaScript")]
+    scripts = {operation: playground_url(operation, name) for operation in operations}
+    return RefusedObject(about, one.text.removeprefix(f"{about}: "), read_target(spec), scripts)
+
+
+def list_documents(view: StoreView) -> Iterator[JSONObject]:
+    """Yield the objects that configure interpreters, of the plain cluster."""
+    for group_kind in INTERPRETED:
+        for document in view.each("", group_kind):
+            if isinstance(document, dict) and (
+                group_kind != CONFIG_MAP or document["metadata"]["name"] == CONFIG_MAP_NAME
+            ):
+                yield document
+
+
+def _list_rule_kinds(view: StoreView) -> Iterator[GroupVersionKind]:
+    """Yield the kinds that rules of released configurations name without a wildcard."""
+    for group_kind in CONFIGURATIONS:
+        for configuration in view.each("", group_kind):
+            if isinstance(configuration, dict):
+                for rule in (rule for webhook in parse_webhooks(group_kind, configuration) for rule in webhook.rules):
+                    yield from (
+                        GroupVersionKind(group, version, kind)
+                        for group in _names(rule.get("apiGroups"))
+                        for version in _names(rule.get("apiVersions"))
+                        for kind in _names(rule.get("kinds"))
+                    )
+
+
+def _names(value: JSON) -> list[str]:
+    return [one for one in as_list(value) if isinstance(one, str) and one != _EVERY]
+
+
+def find_cell(interpreters: Interpreters, kind: GroupVersionKind, operation: Operation) -> Cell:
+    """Return the layer that answers an operation on a kind."""
+    metadata = {"name": "x", "namespace": "default"}
+    document: JSONObject = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    handlers = interpreters.chain.list_handlers(Question(operation, kind, document))
+    if not handlers:
+        return Cell(operation, "", "", ())
+    layer, handler = handlers[0]
+    return Cell(operation, layer, handler.hook, tuple(name for name, _ in handlers[1:]))
+
+
+def build_matrix(interpreters: Interpreters, selection: MatrixFilter) -> Matrix:
+    """Return a page of the matrix; cells outside the page are computed only for the filter by layer.
+
+    Args:
+        interpreters: The kinds and the layers.
+        selection: The kinds and operations to show. The kinds of the user's own interpreters come first.
+    """
+    operations = tuple(one for one in OPERATIONS if selection.operation in ("", one.value)) or OPERATIONS
+    text = selection.text.casefold()
+    kinds: Iterable[GroupVersionKind] = sorted(interpreters.kinds, key=lambda one: one not in interpreters.own)
+    if not (selection.text or selection.layer or selection.shows_all):
+        kinds = (kind for kind in kinds if kind in interpreters.own)
+    kinds = [kind for kind in kinds if text in _describe(kind).casefold()]
+    if selection.layer:
+        kinds = [row.kind for row in _fill(interpreters, kinds, operations) if _has_layer(row, selection.layer)]
+    matching = list(kinds)
+    shown, paging = take_page(matching, selection.page, PAGE_ROWS)
+    rows = tuple(_fill(interpreters, shown, operations))
+    return Matrix(
+        rows, operations, len(matching), len(interpreters.kinds), paging.page, paging.pages, interpreters.refused
+    )
+
+
+def _fill(
+    interpreters: Interpreters, kinds: Iterable[GroupVersionKind], operations: Sequence[Operation]
+) -> Iterator[KindRow]:
+    for kind in kinds:
+        cells = tuple(find_cell(interpreters, kind, operation) for operation in operations)
+        yield KindRow(kind, cells)
+
+
+def _has_layer(row: KindRow, layer: str) -> bool:
+    return any((cell.layer or NONE) == layer for cell in row.cells)
+
+
+def _describe(kind: GroupVersionKind) -> str:
+    return f"{kind.api_version} {kind.kind}"
 
 
 def load_interpreters(settings: Settings) -> Sequence[Interpreter]:
@@ -65,8 +257,8 @@ def load_interpreters(settings: Settings) -> Sequence[Interpreter]:
     return [interpreter for source in settings.section(InterpretSettings).interpreters for interpreter in load(source)]
 
 
-def make_state(context: ConsoleContext) -> InterpretersState:
-    """Return the values for the objects and interpreters of a console; nothing is computed before it is needed."""
+def watch_interpreters(context: ConsoleContext) -> Watch[Interpreters]:
+    """Return the chain of a console, its kinds and its invalid objects; nothing is computed before it is needed."""
     settings, interpreters = context.settings.section(InterpretSettings), load_interpreters(context.settings)
 
     def prepare() -> Callable[[], Interpreters]:
@@ -75,13 +267,14 @@ def make_state(context: ConsoleContext) -> InterpretersState:
             namespace=settings.karmada_namespace, bundle=settings.bundle, conventions=settings.interpret_conventions,
         )  # fmt: skip
 
-    return InterpretersState(Watch(context.store, prepare), Worker(name="playground"))
+    return Watch(context.store, prepare)
 
 
-INTERPRETERS: Final = KeptValue(make_state)
+INTERPRETERS: Final = KeptValue(watch_interpreters)
 
 
 router: Final = APIRouter(prefix="/interpreters")
+router.include_router(playground.router)
 
 
 async def find_attention(request: Request) -> Attention:
@@ -89,7 +282,7 @@ async def find_attention(request: Request) -> Attention:
     store = find_context(request).store
     if not store.has(CUSTOMIZATION) and not store.has(CONFIG_MAP):
         return Attention()
-    found = INTERPRETERS.find(request).interpreters.find()
+    found = INTERPRETERS.find(request).find()
     refused = found.value.refused if found.value else ()
     lines = [AttentionLine("failing", one.about, one.text, "/interpreters#refused") for one in refused]
     return Attention(lines, (), found.is_current, (found.problem,) if found.problem else ())
@@ -116,8 +309,6 @@ PAGE: Final = ConsolePage(
     check=load_interpreters,
 )
 
-_OPERATIONS: Final = tuple(one.value for one in OPERATIONS)
-
 
 @router.get("")
 async def show(
@@ -131,50 +322,25 @@ async def show(
 ) -> HTMLResponse:
     """Show the matrix."""
     matrix_filter = MatrixFilter(q.strip(), layer, operation, page, shows_all=kinds == "all")
-    found = await INTERPRETERS.find(request).interpreters.get()
+    found = await INTERPRETERS.find(request).get()
     if found.value is None or found.problem:
         raise HTTPException(500, found.problem)
     matrix = await context.worker.run("", build_matrix, found.value, matrix_filter)
-    asked = operation if operation in _OPERATIONS else Operation.HEALTH.value
+    asked = operation if operation in OPERATIONS else Operation.HEALTH.value
     return render(
         request,
         "interpreters/matrix.html",
-        command=_make_command(context, asked),
+        command=make_run_command(context, asked),
         command_title="One answer on the command line, with the object in object.yaml",
         fill_command=context.fill_command("resourceinterpretercustomizations"),
         matrix=matrix,
         wanted=matrix_filter,
         query={"q": q, "layer": layer, "operation": operation, "kinds": kinds},
         layers=(*LAYERS, NONE),
-        operations=_OPERATIONS,
+        operations=OPERATIONS,
         script_url=script_url,
         tab="matrix",
     )
-
-
-def _make_command(context: ConsoleContext, operation: str, *files: str) -> str:
-    python = [
-        word
-        for source in context.settings.section(InterpretSettings).interpreters
-        for word in ("--interpreters", source)
-    ]
-    options = shlex.join(["--operation", operation, *files, "--desired-file", "object.yaml", *python])
-    return f"fleethook interpret run {options} {context.command_source}".strip()
-
-
-@router.get("/playground")
-async def show_playground(
-    request: Request, context: Context, operation: str = Operation.HEALTH.value, customization: str = ""
-) -> HTMLResponse:
-    """Show the playground with the script of a customization for an operation, or with an example."""
-    form = fill_form(operation)
-    if not customization:
-        return await _render(request, context, form, None)
-    stored = context.store.get("", CUSTOMIZATION, "", customization)
-    script = find_script(stored, form.operation)
-    if script is None:
-        raise HTTPException(404, f"{CUSTOMIZATION.kind} {customization} has no script for {form.operation}")
-    return await _render(request, context, replace(form, code=script.code, desired=script.example), None)
 
 
 def script_url(cell: Cell) -> str:
@@ -183,36 +349,3 @@ def script_url(cell: Cell) -> str:
     if kind != CUSTOMIZATION.kind or " " in name:
         return ""
     return playground_url(cell.operation.value, name)
-
-
-@router.post("/playground")
-async def run_playground(request: Request, context: Context, fields: FormFields) -> HTMLResponse:
-    """Run the typed script, and show its result."""
-    form = _read_form(fields)
-    result = await INTERPRETERS.find(request).playground.run("", run_form, form)
-    return await _render(request, context, form, result)
-
-
-def _read_form(fields: Mapping[str, str]) -> PlaygroundForm:
-    known = asdict(PlaygroundForm())
-    return PlaygroundForm(**{name: fields.get(name, default) for name, default in known.items()})
-
-
-async def _render(
-    request: Request, context: ConsoleContext, form: PlaygroundForm, result: PlaygroundResult | None
-) -> HTMLResponse:
-    error = None if result is None else result.error
-    return render(
-        request,
-        "interpreters/playground.html",
-        command=_make_command(context, form.operation, "-f", "customization.yaml"),
-        command_title="The same on the command line, with the export and the object in files",
-        status=422 if error else 200,
-        form=form,
-        result=result,
-        error=error,
-        lines=number_lines(form.code, error.line) if error and error.field == "code" and error.line else (),
-        operations=_OPERATIONS,
-        examples=tuple(EXAMPLES),
-        tab="playground",
-    )

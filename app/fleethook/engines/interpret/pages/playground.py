@@ -1,12 +1,13 @@
-"""The playground: reads a form, asks its script as the server does, and shows result, changes, cost and export.
+"""The page of the playground: its form, a run of the script as on the server, and result, changes, cost and export.
 
 The export is a customization with a fixture, which ``fleethook interpret test`` runs.
 """
 
 import re
+import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from difflib import unified_diff
 from itertools import islice
 from typing import Final, NamedTuple
@@ -14,10 +15,25 @@ from urllib.parse import urlencode
 
 import msgspec
 import yaml
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
 
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper
 from fleethook.cluster.store import Stored
-from fleethook.console.forms_and_guard import FormError, FormFieldError, limit_text, read_documents, read_value
+from fleethook.console.context import ConsoleContext
+from fleethook.console.forms_and_guard import (
+    FormError,
+    FormFieldError,
+    FormFields,
+    limit_text,
+    read_documents,
+    read_value,
+)
+from fleethook.console.page_frame import Context, render
+from fleethook.console.shared_value import KeptValue
+from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, Explained
 from fleethook.engines.interpret.interpreter_fixtures import find_operation, name_results, read_fixture
 from fleethook.engines.interpret.lua.customizations_and_configmap import (
@@ -36,6 +52,7 @@ from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation
+from fleethook.work.threads_and_gc import Worker
 
 MAX_TEXT: Final = 512 << 10
 """Characters of one field. Objects of a real fleet rarely have more than 100 KiB."""
@@ -326,3 +343,68 @@ def find_line(message: str) -> int:
     """Return the line of the script that a message names first, 0 if it names none."""
     found = _LINE.search(message)
     return int(found[1]) if found else 0
+
+
+router: Final = APIRouter(prefix="/playground")
+
+_WORKER: Final = KeptValue(lambda _context: Worker(name="playground"))
+"""Runs scripts, so that neither the event loop nor the worker of the other pages waits for them."""
+
+
+def make_run_command(context: ConsoleContext, operation: str, *files: str) -> str:
+    """Return the command that asks the same question."""
+    python = [
+        word
+        for source in context.settings.section(InterpretSettings).interpreters
+        for word in ("--interpreters", source)
+    ]
+    options = shlex.join(["--operation", operation, *files, "--desired-file", "object.yaml", *python])
+    return f"fleethook interpret run {options} {context.command_source}".strip()
+
+
+@router.get("")
+async def show_playground(
+    request: Request, context: Context, operation: str = Operation.HEALTH.value, customization: str = ""
+) -> HTMLResponse:
+    """Show the playground with the script of a customization for an operation, or with an example."""
+    form = fill_form(operation)
+    if not customization:
+        return await _render(request, context, form, None)
+    stored = context.store.get("", CUSTOMIZATION, "", customization)
+    script = find_script(stored, form.operation)
+    if script is None:
+        raise HTTPException(404, f"{CUSTOMIZATION.kind} {customization} has no script for {form.operation}")
+    return await _render(request, context, replace(form, code=script.code, desired=script.example), None)
+
+
+@router.post("")
+async def run_playground(request: Request, context: Context, fields: FormFields) -> HTMLResponse:
+    """Run the typed script, and show its result."""
+    form = _read_form(fields)
+    result = await _WORKER.find(request).run("", run_form, form)
+    return await _render(request, context, form, result)
+
+
+def _read_form(fields: Mapping[str, str]) -> PlaygroundForm:
+    known = asdict(PlaygroundForm())
+    return PlaygroundForm(**{name: fields.get(name, default) for name, default in known.items()})
+
+
+async def _render(
+    request: Request, context: ConsoleContext, form: PlaygroundForm, result: PlaygroundResult | None
+) -> HTMLResponse:
+    error = None if result is None else result.error
+    return render(
+        request,
+        "interpreters/playground.html",
+        command=make_run_command(context, form.operation, "-f", "customization.yaml"),
+        command_title="The same on the command line, with the export and the object in files",
+        status=422 if error else 200,
+        form=form,
+        result=result,
+        error=error,
+        lines=number_lines(form.code, error.line) if error and error.field == "code" and error.line else (),
+        operations=tuple(Operation),
+        examples=tuple(EXAMPLES),
+        tab="playground",
+    )
