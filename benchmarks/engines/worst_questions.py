@@ -11,7 +11,7 @@ from benchmarks.harness import ROOT
 from benchmarks.reviews import deployment, explore_review
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
-from fleethook.engines.interpret.native import NATIVE
+from fleethook.engines.interpret.native.native_kinds import NATIVE
 from fleethook.fixture_format import FixtureError, is_fixture
 from fleethook.interpret.interpreter import Question
 from fleethook.model.karmada import (

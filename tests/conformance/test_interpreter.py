@@ -7,10 +7,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
+from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.lua_documents import expect_list, expect_object
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
 from fleethook.engines.interpret.lua.script_parser import parse_script
+from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.engines.interpret.native.retain_and_prune import prune
 from fleethook.engines.interpret.review.answer_validation import dependency_problems
 from fleethook.engines.interpret.webhooks.webhook_configuration import problems

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from fleethook.engines.interpret.native import NATIVE
+from fleethook.engines.interpret.native.native_kinds import NATIVE
 from fleethook.engines.interpret.native.retain_and_prune import prune
 from fleethook.model.karmada import Operation
 from tests.e2e.cluster import Api

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.interpret.native import NATIVE
+from fleethook.engines.interpret.native.native_kinds import NATIVE
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import OPERATIONS, ConventionsMode
 from fleethook.settings import Settings

@@ -12,9 +12,9 @@ from fleethook.engines.interpret.interpreter_chain import (
     Explained,
     Handler,
     IgnoredError,
-    NativeLayer,
     PythonLayer,
 )
+from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.interpret.interpreter import Answer, Interpreter, Question
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind

@@ -1,12 +1,10 @@
 """Asks the layers in order: the first layer with an interpreter for the kind and the operation answers."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
-from fleethook.engines.interpret.native import NATIVE, find_native
 from fleethook.engines.interpret.review.answer_validation import validate_answer
-from fleethook.interpret.interpreter import Answer, Interpreter, Question, ask, locate_function
+from fleethook.interpret.interpreter import Answer, Interpreter, Question, locate_function
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
@@ -217,21 +215,6 @@ def _final(found: Handler, question: Question, off_loop: OffLoop | None) -> Work
             raise
         raise InterpretError(f"{found.place}: {error}", code=error.code) from None
     return answer
-
-
-class NativeLayer:
-    """The native interpreters of Kubernetes' own kinds."""
-
-    name = "native"
-
-    def find(self, question: Question) -> Handler | None:
-        """Return the native interpreter for a kind and operation."""
-        function = find_native(question.kind, question.operation)
-        return None if function is None else Handler(function.__name__, partial(ask, function), in_thread=True)
-
-    def answers(self) -> Iterator[tuple[GroupVersionKind, Operation]]:
-        """Return Kubernetes' kinds with their operations, without the operations that are answered for any kind."""
-        return ((kind, operation) for kind, functions in NATIVE.items() for operation in functions)
 
 
 class PythonLayer:

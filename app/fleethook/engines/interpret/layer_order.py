@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from fleethook.engines.interpret.conventions.conventional_kinds import ConventionsLayer
-from fleethook.engines.interpret.interpreter_chain import Chain, Layer, NativeLayer, Observe, PythonLayer, ignore_call
+from fleethook.engines.interpret.interpreter_chain import Chain, Layer, Observe, PythonLayer, ignore_call
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, LuaLayer
 from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.interpret.interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode
 

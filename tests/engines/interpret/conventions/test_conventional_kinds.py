@@ -13,7 +13,8 @@ from fleethook.engines.interpret.conventions.conventional_kinds import (
     find_pod_templates,
     list_dependencies,
 )
-from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep, NativeLayer
+from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, ChainStep
+from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question
 from fleethook.interpret.typed_members import InterpretError

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.interpret.native import NATIVE
 from fleethook.engines.interpret.native import aggregate as native_aggregate
+from fleethook.engines.interpret.native.native_kinds import NATIVE
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.patch import diff

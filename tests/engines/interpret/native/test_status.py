@@ -1,6 +1,6 @@
 """Statuses that native interpreters report."""
 
-from fleethook.engines.interpret.native import NATIVE
+from fleethook.engines.interpret.native.native_kinds import NATIVE
 from fleethook.model.karmada import Operation
 
 

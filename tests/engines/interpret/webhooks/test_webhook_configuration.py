@@ -12,11 +12,11 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.manifests.manifest_files import read_documents
 from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.cluster.store import Store
-from fleethook.engines.interpret.interpreter_chain import Chain, NativeLayer
+from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.bundle import BundleLayer
 from fleethook.engines.interpret.lua.script_runner import Runner
-from fleethook.engines.interpret.native import NATIVE
+from fleethook.engines.interpret.native.native_kinds import NATIVE, NativeLayer
 from fleethook.engines.interpret.webhooks.webhook_configuration import (
     DEFINITIONS_BY_KIND,
     INDEXES,

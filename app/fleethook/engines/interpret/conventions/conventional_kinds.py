@@ -18,8 +18,8 @@ from fleethook.engines.interpret.conventions.health_and_status import (
     reflect_status,
 )
 from fleethook.engines.interpret.interpreter_chain import Handler
-from fleethook.engines.interpret.native import find_native
 from fleethook.engines.interpret.native.dependencies import list_template_dependencies
+from fleethook.engines.interpret.native.native_kinds import find_native
 from fleethook.engines.interpret.native.replicas import requirements
 from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Answer, Question
