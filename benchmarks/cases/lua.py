@@ -13,13 +13,13 @@ from benchmarks.engines.measure import Measured, cpu_us, go, pin_to_core, text
 from benchmarks.harness.goals import at_least
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
-from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine
 from fleethook.engines.interpret.lua.script_parser import parse_script
+from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
 
 MEASURED = ("app/fleethook/engines/interpret/lua", "app/fleethook/patch")
 
 
-LIMITS = ScriptLimits()
 HOSTILE_SECONDS = 0.5
 SLOW_CALLS = (8, 40)
 UNIT, CACHED, FRESH = "JSON", "fleethook", "fleethook, no cache"
@@ -81,9 +81,9 @@ def _ways(script: Script) -> dict[str, Callable[[], Any]]:
 
     def fresh() -> Any:
         made = LoadedScript(script.function, script.function, parse_script(script.source).runnable)
-        return Machine().call(made, script.function, documents, results=1, limits=LIMITS)[0]
+        return Machine().call(made, script.function, documents, results=1, limits=SCRIPT_LIMITS)[0]
 
-    cached = partial(machine.call, program, script.function, documents, results=1, limits=LIMITS)
+    cached = partial(machine.call, program, script.function, documents, results=1, limits=SCRIPT_LIMITS)
     assert cached()[0] == fresh()
     return {UNIT: unit, CACHED: cached, FRESH: fresh}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.engines.lua_scripts import deployment
-from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, ScriptLimits
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
+from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS, Runner, ScriptCall
 
 FOLDER = Path(__file__).parents[2] / "tests" / "engines" / "interpret" / "lua" / "hostile"
 AT_ONCE = 8
@@ -126,7 +126,7 @@ def _memory() -> float:
 async def beside(seconds: float) -> Found:
     """Measure with a deadline of ``seconds`` for each script."""
     scripts, ended = programs(), dict[str, int]()
-    runner = Runner(ScriptLimits(seconds=seconds))
+    runner = Runner(SCRIPT_LIMITS._replace(seconds=seconds))
     end = time.perf_counter() + ALONE_SECONDS
     alone = await _requests(runner, lambda: time.perf_counter() > end)
     feeding = asyncio.create_task(_feed(runner, scripts, ended))

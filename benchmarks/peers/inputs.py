@@ -13,8 +13,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds
 from benchmarks.engines.lua_scripts import SCRIPTS
-from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine
 from fleethook.engines.interpret.lua.script_parser import parse_script
+from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
 
 
 def lua_inputs():
@@ -23,7 +24,7 @@ def lua_inputs():
     for script in SCRIPTS:
         program = LoadedScript(script.function, script.function, parse_script(script.source).runnable)
         documents = json.loads(json.dumps(script.arguments))  # decoded, so that no value is shared
-        expected = machine.call(program, script.function, documents, results=1, limits=ScriptLimits())[0]
+        expected = machine.call(program, script.function, documents, results=1, limits=SCRIPT_LIMITS)[0]
         made.append({
             "name": script.title, "function": script.function, "script": script.source, "arguments": script.arguments,
             "expected": expected,

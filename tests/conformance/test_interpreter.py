@@ -9,8 +9,9 @@ import yaml
 
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.lua_documents import expect_list, expect_object
-from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
+from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine
 from fleethook.engines.interpret.lua.script_parser import parse_script
+from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.engines.interpret.native.retain_and_prune import prune
 from fleethook.engines.interpret.review.answer_validation import dependency_problems
@@ -242,7 +243,7 @@ def test_lua(case: dict[str, Any]) -> None:
         source = f"function F() return require('kube').{case['op'].removeprefix('kube.')}(unpack({lua_text(given['args'])})) end"
         documents = [{}]
     program = LoadedScript(case["id"], case["id"], parse_script(source).runnable)
-    [found] = Machine().call(program, "F", documents, results=1, limits=ScriptLimits(), references=documents)
+    [found] = Machine().call(program, "F", documents, results=1, limits=SCRIPT_LIMITS, references=documents)
     if given.get("target") == "list":
         found = expect_list(found, "F")
     elif given.get("target") == "object":

@@ -15,8 +15,8 @@ import pytest
 
 from fleethook.engines.interpret.lua.lua_documents import default_to_object
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, Machine, ScriptLimits
-from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
+from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError
 from tests.engines.interpret.lua.machines import CountingClock, program
 from tests.waiting import NET
 

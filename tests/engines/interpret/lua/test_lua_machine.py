@@ -16,6 +16,7 @@ from fleethook.engines.interpret.lua.lua_machine import (
     quantity_number,
     resource_add,
 )
+from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
 from fleethook.interpret.typed_members import InterpretError
 from tests.engines.interpret.lua.machines import SHORT, call, program, value
 from tests.waiting import NET
@@ -173,15 +174,15 @@ def test_nothing_survives_a_call(leak: str) -> None:
     call(f"{leak}\nfunction F(a) {leak} return a end", {}, machine=machine)
     assert call(look, {}, machine=machine) == expected
     with pytest.raises(LuaError):
-        machine.call(program("function F() error('x') end"), "F", [{}], results=1, limits=ScriptLimits())
+        machine.call(program("function F() error('x') end"), "F", [{}], results=1, limits=SCRIPT_LIMITS)
     assert call(look, {}, machine=machine) == expected
 
 
 def test_function_of_another_script_is_never_found() -> None:
     machine = Machine()
-    machine.call(program("function Retain(a) return a end"), "Retain", [{}], results=1, limits=ScriptLimits())
+    machine.call(program("function Retain(a) return a end"), "Retain", [{}], results=1, limits=SCRIPT_LIMITS)
     with pytest.raises(LuaError, match="there is no function Retain") as caught:
-        machine.call(program("function Other(a) return a end"), "Retain", [{}], results=1, limits=ScriptLimits())
+        machine.call(program("function Other(a) return a end"), "Retain", [{}], results=1, limits=SCRIPT_LIMITS)
     assert caught.value.kind == "missing"
 
 
@@ -227,9 +228,17 @@ def test_kinds_of_errors(source: str, kind: str, text: str) -> None:
 
 def test_instructions_are_limited() -> None:
     with pytest.raises(LuaError, match="took more than 100000 instructions") as caught:
-        call("function F() for i = 1, 1e9 do end end", {}, limits=ScriptLimits(10, 100_000))
+        call(
+            "function F() for i = 1, 1e9 do end end",
+            {},
+            limits=SCRIPT_LIMITS._replace(seconds=10, instructions=100_000),
+        )
     assert caught.value.kind == "instructions"
-    call("function F(a) for i = 1, 1e4 do end return a end", {}, limits=ScriptLimits(10, 100_000))
+    call(
+        "function F(a) for i = 1, 1e4 do end return a end",
+        {},
+        limits=SCRIPT_LIMITS._replace(seconds=10, instructions=100_000),
+    )
 
 
 @pytest.mark.parametrize(
@@ -282,7 +291,7 @@ def test_machine_is_spoiled_after_reaching_a_limit() -> None:
 @pytest.mark.parametrize("end", ["return o", "error('x')", "local ok = pcall(error) return o"])
 @pytest.mark.parametrize("run", ["call", "try"])
 def test_limit_after_the_end_of_a_script_fails_nothing(end: str, run: str) -> None:
-    answers, machine, limits, too_long = set(), Machine(), ScriptLimits(NET, 200), 0
+    answers, machine, limits, too_long = set(), Machine(), SCRIPT_LIMITS._replace(seconds=NET, instructions=200), 0
     for length in range(320):
         text = f"local x {'x = 1 ' * length}"
         try:
@@ -307,7 +316,7 @@ def test_pcall_catches_errors_but_not_limits() -> None:
     assert call(caught, {}) == [False, "mine", "attempt to call a nil value"]
     source = "function F() while true do pcall(function() while true do end end) end end"
     with pytest.raises(LuaError, match=r"took more than 0\.2 s"):
-        call(source, {}, limits=ScriptLimits(0.2, 10**9))
+        call(source, {}, limits=SCRIPT_LIMITS._replace(seconds=0.2, instructions=10**9))
 
 
 def test_printed_lines_are_kept_for_commands() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.engines.interpret.lua.script_parser import parse_script, wrap_body
-from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
+from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError
 from tests.engines.interpret.lua.machines import call
 
 

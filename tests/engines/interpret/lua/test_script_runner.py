@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.interpret.lua.lua_machine import FUNCTIONS, LuaError, Machine, ScriptLimits
-from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
+from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS, Runner, ScriptCall
 from fleethook.interpret.typed_members import InterpretError
 from tests.engines.interpret.lua.machines import program
 
@@ -24,7 +24,7 @@ def make_call(script: Any) -> ScriptCall:
 
 @pytest.fixture
 def runner() -> Any:
-    made = Runner(ScriptLimits(seconds=5))
+    made = Runner(SCRIPT_LIMITS._replace(seconds=5))
     yield made
     made.close()
 
@@ -52,7 +52,7 @@ async def test_slow_script_is_retried_on_the_event_loop() -> None:
             tried.append(limits)
             return super().call(*given, limits=limits, **rest)
 
-    runner = Runner(ScriptLimits(seconds=5), calls_until_retry=2, make_machine=Counting)
+    runner = Runner(SCRIPT_LIMITS._replace(seconds=5), calls_until_retry=2, make_machine=Counting)
     for _ in range(4):
         assert await runner.run(make_call(SLOW)) == [7]  # type: ignore[misc]
     runner.close()
@@ -62,7 +62,7 @@ async def test_slow_script_is_retried_on_the_event_loop() -> None:
 
 
 async def test_endless_script_fails_at_its_full_limits() -> None:
-    runner = Runner(ScriptLimits(seconds=0.2, instructions=10**9))
+    runner = Runner(SCRIPT_LIMITS._replace(seconds=0.2, instructions=10**9))
     with pytest.raises(LuaError, match=r"took more than 0\.2 s") as caught:
         await runner.run(make_call(ENDLESS))  # type: ignore[misc]
     assert caught.value.code == 504
@@ -72,7 +72,7 @@ async def test_endless_script_fails_at_its_full_limits() -> None:
 @pytest.mark.parametrize(("limit", "is_shared"), [("max_waiting", False), ("max_waiting_each", True)])
 async def test_too_many_calls_fail_with_503(limit: str, *, is_shared: bool) -> None:
     limits: dict[str, Any] = {limit: 2}
-    runner = Runner(ScriptLimits(seconds=5), **limits)
+    runner = Runner(SCRIPT_LIMITS._replace(seconds=5), **limits)
     runner._slow[SLOW.id] = 50
     tasks = [asyncio.ensure_future(runner.run(make_call(SLOW))) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)

@@ -116,11 +116,11 @@ _SLACK: Final = 16 << 20
 
 
 class ScriptLimits(NamedTuple):
-    """Limits of one call."""
+    """Limits of one call; `script_runner` has their values."""
 
-    seconds: float = 1.0
-    instructions: int = 20_000_000
-    memory: int = 32 << 20
+    seconds: float
+    instructions: int
+    memory: int
     """Bytes that the script allocates."""
 
 

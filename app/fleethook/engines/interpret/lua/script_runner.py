@@ -15,6 +15,8 @@ from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.json import JSON
 from fleethook.work.threads_and_gc import Worker
 
+SCRIPT_LIMITS: Final = ScriptLimits(seconds=1.0, instructions=20_000_000, memory=32 << 20)
+"""Limits of one call of a script."""
 _EVENT_LOOP_LIMITS: Final = ScriptLimits(seconds=0.005, instructions=100_000, memory=4 << 20)
 """Limits of a script on the event loop."""
 _LIMIT_ERRORS: Final = frozenset({"deadline", "instructions", "memory"})
@@ -49,7 +51,7 @@ class Runner:
 
     def __init__(
         self,
-        limits: ScriptLimits | None = None,
+        limits: ScriptLimits = SCRIPT_LIMITS,
         *,
         make_machine: Callable[[], Machine] = Machine,
         max_waiting: int = MAX_WAITING,
@@ -65,7 +67,7 @@ class Runner:
             max_waiting_each: The same for calls of one script.
             calls_until_retry: Calls of a slow script that start on a thread, before one starts on the event loop again.
         """
-        self.limits: Final = limits or ScriptLimits()
+        self.limits: Final = limits
         self._make_machine: Final = make_machine
         self._max_waiting: Final = max_waiting
         self._max_waiting_each: Final = max_waiting_each
