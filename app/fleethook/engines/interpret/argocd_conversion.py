@@ -29,7 +29,7 @@ from fleethook.engines.interpret.lua.customizations_and_configmap import (
 )
 from fleethook.engines.interpret.lua.karmada_portability import ScriptWarning
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script
-from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
+from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError
 from fleethook.engines.interpret.native.native_kinds import NATIVE
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject

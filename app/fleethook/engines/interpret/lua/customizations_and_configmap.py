@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError, read_values
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, Machine
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script, wrap_body
-from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError
+from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError
 from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object

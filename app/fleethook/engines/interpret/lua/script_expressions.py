@@ -7,10 +7,7 @@ import abc
 from typing import Final, Literal, NamedTuple
 
 from fleethook.engines.interpret.lua.karmada_portability import Portability
-from fleethook.engines.interpret.lua.script_rewriter import Cursor, LuaSyntaxError, Rewriter, Token
-
-MAX_DEPTH: Final = 150
-
+from fleethook.engines.interpret.lua.script_scanner_and_rewriter import Cursor, LuaSyntaxError, Rewriter, Token
 
 BINARY: Final = {
     "or": (1, 1), "and": (2, 2),
@@ -139,8 +136,9 @@ class FunctionScope(NamedTuple):
 class ExpressionParser(Cursor, abc.ABC):
     """Parses expressions, and collects edits, unportable code, and the globals that they read."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, max_depth: int) -> None:
         super().__init__(source)
+        self._max_depth: Final = max_depth
         self._edits: Final = Rewriter(source)
         self._portability: Final = Portability()
         self._reads: Final[list[tuple[int, str]]] = []
@@ -154,8 +152,8 @@ class ExpressionParser(Cursor, abc.ABC):
 
     def _enter(self) -> None:
         self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise LuaSyntaxError(f"nested more than {MAX_DEPTH} deep", self._now.line)
+        if self._depth > self._max_depth:
+            raise LuaSyntaxError(f"nested more than {self._max_depth} deep", self._now.line)
 
     def _expressions(self) -> None:
         self._expression()

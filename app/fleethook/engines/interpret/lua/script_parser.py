@@ -9,7 +9,10 @@ from typing import Final, NamedTuple
 
 from fleethook.engines.interpret.lua.karmada_portability import ScriptWarning
 from fleethook.engines.interpret.lua.script_expressions import ExpressionParser, FunctionInfo, FunctionScope, Scope
-from fleethook.engines.interpret.lua.script_rewriter import LuaSyntaxError, Token
+from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError, Token
+
+MAX_DEPTH: Final = 150
+"""Levels of nested blocks and expressions."""
 
 
 class Script(NamedTuple):
@@ -53,7 +56,7 @@ class _Parser(ExpressionParser):
     """A recursive descent parser that collects the functions and findings of a script."""
 
     def __init__(self, source: str, known: frozenset[str]) -> None:
-        super().__init__(source)
+        super().__init__(source, MAX_DEPTH)
         self._known: Final = known
         self._functions: Final[dict[str, FunctionInfo]] = {}
         self._assigned: Final[set[str]] = set()

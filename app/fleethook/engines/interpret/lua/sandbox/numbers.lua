@@ -1,5 +1,5 @@
 -- Numbers of scripts are doubles, as in gopher-lua. Only documents and lengths have integers of Lua 5.4; arithmetic converts
--- them to doubles (fleethook.engines.interpret.lua.script_rewriter).
+-- them to doubles (fleethook.engines.interpret.lua.script_scanner_and_rewriter).
 
 local parts = ...
 

@@ -1,4 +1,6 @@
-"""Rewrites a script of Lua 5.1, token by token, so that Lua 5.4 runs it as gopher-lua does. Line numbers do not change.
+"""Scans the tokens of a script of Lua 5.1, and rewrites them so that Lua 5.4 runs it as gopher-lua does.
+
+Line numbers do not change.
 
 - Table constructors create tables that remember the order of their keys, as gopher-lua's ``pairs`` does.
 - Arithmetic uses doubles, as in gopher-lua. Literals become doubles; if neither operand is known to be a double, the
