@@ -8,20 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fleethook.cel.evaluation import (
-    ABSENT,
-    COST,
-    CURRENT,
-    FIRST_LOCAL,
-    MAX_COST,
-    Evaluation,
-    EvaluationError,
-    ExpressionError,
-    LimitReachedError,
-)
+from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.cost_and_length_limits import CURRENT, MAX_COST, Evaluation, LimitReachedError
 from fleethook.cel.library.network import CIDR, IP, URL
 from fleethook.cel.library.quantities import QuantityValue, Semver
-from fleethook.cel.program import Activation, compile_condition, plan_expression
+from fleethook.cel.plan.calls_literals_loops import ABSENT, COST
+from fleethook.cel.plan.planner import FIRST_LOCAL
+from fleethook.cel.program import Activation, EvaluationError, compile_condition, plan_expression
 from fleethook.cel.values.times import SECOND, Duration, Timestamp
 from fleethook.cel.values.values import NONE, CelError, CelType, IdentityKey, Optional, Uint
 

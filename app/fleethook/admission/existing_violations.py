@@ -13,8 +13,7 @@ import msgspec
 
 from fleethook.admission.mismatch_and_pod_templates import find_mismatch
 from fleethook.admission.rule_scope_and_options import Declaration
-from fleethook.cel.evaluation import EvaluationError
-from fleethook.cel.program import Program
+from fleethook.cel.program import EvaluationError, Program
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.json import JSON, JSONObject, as_object, as_text
 from fleethook.patch.diff import identical

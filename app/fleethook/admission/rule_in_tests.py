@@ -19,7 +19,7 @@ from fleethook.admission.rule_call_and_exceptions import NO_SETTINGS, Decided, S
 from fleethook.admission.store_parameter import FIND_NOTHING, Lookup, find_among
 from fleethook.admission.typed_objects import PLAIN
 from fleethook.api_schema import NO_DEFINITIONS, Definitions, read_definitions
-from fleethook.cel.evaluation import EvaluationError
+from fleethook.cel.program import EvaluationError
 from fleethook.model.admission import AdmissionRequest, Kind, Operation, Resource, Response, StatusCause, allowed
 from fleethook.model.gvk import guess_resource, gvk_of
 from fleethook.model.json import JSONObject, as_object

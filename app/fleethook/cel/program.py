@@ -3,7 +3,6 @@
 After the type check, `validate` checks literals as kube-apiserver configures it (cel-go: cel/validator.go).
 """
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -18,25 +17,21 @@ from fleethook.cel.check.types_and_declarations import (
     is_dynamic,
     unwrap_optional,
 )
-from fleethook.cel.evaluation import (
-    ABSENT,
-    COST,
+from fleethook.cel.compile_errors import ExpressionError, SourceErrors
+from fleethook.cel.cost_and_length_limits import (
     CURRENT,
-    FIRST_LOCAL,
-    MAX_COST,
-    MAX_WORK,
-    CostError,
+    LIMITS,
     Evaluation,
-    EvaluationError,
-    ExpressionError,
-    Frame,
+    EvaluationLimits,
     LimitReachedError,
+    check_length,
 )
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.strings import compile_pattern
 from fleethook.cel.parse.parser import parse
-from fleethook.cel.parse.syntax_tree import Call, ListLiteral, Literal, MapLiteral, Node, SourceErrors, walk
-from fleethook.cel.plan.planner import ExpressionPlan, Planner
+from fleethook.cel.parse.syntax_tree import Call, ListLiteral, Literal, MapLiteral, Node, walk
+from fleethook.cel.plan.calls_literals_loops import ABSENT, COST, Frame
+from fleethook.cel.plan.planner import FIRST_LOCAL, ExpressionPlan, Planner
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, build_resolvers, can_parse
 from fleethook.model.json import JSON, JSONObject
 
@@ -139,7 +134,7 @@ class Activation:
 
     @cached_property
     def variables(self) -> tuple[Any, ...]:
-        """The values of `frame.VARIABLES`. No request has an ``authorizer``, as in kcp."""
+        """The values of `planner.VARIABLES`. No request has an ``authorizer``, as in kcp."""
         request = {
             member: self._request[member]
             for member in _MEMBERS
@@ -148,11 +143,31 @@ class Activation:
         return (self._object, self._old_object, self._namespace, request, ABSENT, ABSENT)
 
 
-class EvaluationLimits(NamedTuple):
-    """The limits of one evaluation: the cost in Kubernetes' units, and the work in elements (`evaluation.MAX_WORK`)."""
+# cel-go, interpreter/runtimecost.go: the error of an expression that exceeds its cost limit.
+COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
-    cost: int
-    work: int
+
+class EvaluationError(Exception):
+    """The evaluation of an expression ended in an error.
+
+    Attributes:
+        cause: The error without the expression.
+        cost: The cost until the error, for the budget of the webhook.
+        used: The usage until the error, for the budget of the request (`Evaluation.used`).
+    """
+
+    def __init__(self, expression: str, cause: str, *, cost: int = 0, used: int = 0) -> None:
+        super().__init__(f"expression '{expression}' resulted in error: {cause}")
+        self.cause: Final = cause
+        self.cost: Final = cost
+        self.used: Final = used
+
+
+class CostError(EvaluationError):
+    """An expression exceeded its limit for cost or for work."""
+
+    def __init__(self, expression: str, *, cost: int = 0, used: int = 0) -> None:
+        super().__init__(expression, COST_EXCEEDED, cost=cost, used=used)
 
 
 class Measurement(NamedTuple):
@@ -169,17 +184,7 @@ class Measurement(NamedTuple):
     used: int
 
 
-LIMITS: Final = EvaluationLimits(MAX_COST, MAX_WORK)
-# About 1 ms: a unit of cost takes about 0.5 us here. Only loops over large objects cost more.
-INLINE_LIMITS: Final = EvaluationLimits(cost=2_000, work=4_000)
-"""The limits on an event loop. An evaluation that needs more runs again in a thread, with its full limits."""
 _TOO_DEEP: Final = "the expression is nested too deeply for fleethook"
-# cel-go: parser/parser.go, expressionSizeCodePointLimit.
-MAX_LENGTH: Final = 100_000
-# The expansion of these macros repeats their receiver, so each macro in a chain doubles the expression before the type
-# check. cel-go has no limit for that either.
-_REPEATING_MACRO: Final = re.compile(r"\bopt(?:Flat)?Map\b")
-MAX_EXPANDED_LENGTH: Final = 2_000_000
 # As many characters count as one node: a string literal of any length is one node.
 _CHARACTERS_PER_NODE: Final = 500
 
@@ -263,16 +268,3 @@ def plan_expression(expression: str, *, must_be_bool: bool = False) -> Expressio
     if must_be_bool and found != BOOL:
         raise ExpressionError(f"must evaluate to bool but got {describe_type(found)}")
     return Planner(tree).plan()
-
-
-def check_length(expression: str) -> None:
-    """Raise ExpressionError if an expression is too long for the type checker."""
-    if len(expression) > MAX_LENGTH:
-        raise ExpressionError(f"compilation failed: the expression is longer than {MAX_LENGTH} characters")
-    if compute_expanded_length(expression) > MAX_EXPANDED_LENGTH:
-        raise ExpressionError("compilation failed: too many optMap and optFlatMap for an expression of this length")
-
-
-def compute_expanded_length(expression: str) -> int:
-    """Return the maximum length of an expression after the expansion of its macros."""
-    return len(expression) << min(len(_REPEATING_MACRO.findall(expression)), 64)

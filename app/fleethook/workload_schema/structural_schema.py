@@ -277,8 +277,13 @@ class _Rules:
 
 def _compile_rules(rules: JSON) -> Iterator[tuple[Callable[[JSON], bool], str]]:
     """Yield the checks of rules, with their messages."""
-    from fleethook.cel.evaluation import EvaluationError, ExpressionError  # noqa: PLC0415 - as above
-    from fleethook.cel.program import Activation, Program, compile_condition  # noqa: PLC0415 - as above
+    from fleethook.cel.compile_errors import ExpressionError  # noqa: PLC0415 - as above
+    from fleethook.cel.program import (  # noqa: PLC0415 - as above
+        Activation,
+        EvaluationError,
+        Program,
+        compile_condition,
+    )
 
     def is_valid(program: Program, value: JSON) -> bool:
         try:

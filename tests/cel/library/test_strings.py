@@ -1,6 +1,6 @@
 import pytest
 
-from fleethook.cel.evaluation import run_without_request
+from fleethook.cel.cost_and_length_limits import run_without_request
 from fleethook.cel.library.strings import format_list, measure_weight
 
 

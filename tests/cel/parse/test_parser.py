@@ -2,8 +2,9 @@
 
 import pytest
 
+from fleethook.cel.compile_errors import SourceErrors
 from fleethook.cel.parse.parser import MAX_DEPTH, parse
-from fleethook.cel.parse.syntax_tree import Call, Node, SourceErrors
+from fleethook.cel.parse.syntax_tree import Call, Node
 
 
 def read(expression: str) -> tuple[Node | None, str]:

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.cel.evaluation import CURRENT, CostError, Evaluation, LimitReachedError
+from fleethook.cel.cost_and_length_limits import CURRENT, Evaluation, LimitReachedError
+from fleethook.cel.program import CostError
 from fleethook.cel.values.operators import MAX_DEPTH, contains, is_equal
 from tests.cel.evaluating import evaluate
 

@@ -30,17 +30,8 @@ from fleethook.cel.check.types_and_declarations import (
     read_functions,
     unwrap_optional,
 )
-from fleethook.cel.parse.syntax_tree import (
-    Call,
-    Comprehension,
-    Ident,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Node,
-    Select,
-    SourceErrors,
-)
+from fleethook.cel.compile_errors import SourceErrors
+from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
 from fleethook.cel.values.values import Uint
 
 _LITERALS: Final = {

@@ -5,8 +5,9 @@ from functools import reduce
 from itertools import product
 from typing import Any, Final, Literal, NamedTuple
 
+from fleethook.cel.compile_errors import SourceErrors
 from fleethook.cel.parse.parser import parse
-from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Node, Select, SourceErrors
+from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Node, Select
 from fleethook.cel.parse.syntax_tree import Literal as Constant
 
 NULLS: Final[Mapping[str, tuple[str, ...]]] = {

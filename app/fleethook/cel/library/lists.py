@@ -8,7 +8,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any, Final
 
-from fleethook.cel.evaluation import spend
+from fleethook.cel.cost_and_length_limits import spend
 from fleethook.cel.values.operators import COMPARISONS, contains, is_equal
 from fleethook.cel.values.times import Duration, Timestamp, make_duration
 from fleethook.cel.values.values import (

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, Final
 
-from fleethook.cel.evaluation import spend
+from fleethook.cel.cost_and_length_limits import spend
 from fleethook.cel.library.standard import convert_to_string, format_duration, format_float
 from fleethook.cel.values.operators import MAX_DEPTH
 from fleethook.cel.values.times import Duration, Timestamp, format_timestamp

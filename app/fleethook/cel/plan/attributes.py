@@ -7,8 +7,7 @@ of ``c ? a : b`` it charges the members only.
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from fleethook.cel.evaluation import ABSENT, COST, Evaluate, Frame
-from fleethook.cel.plan.nodes import compile_conditional
+from fleethook.cel.plan.calls_literals_loops import ABSENT, COST, Evaluate, Frame, compile_conditional
 from fleethook.cel.values.values import NONE, CelError, Optional, Uint, get_kind, is_out_of_range, make_range_error
 
 _MISSING: Final = object()

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from fleethook.cel.evaluation import spend
+from fleethook.cel.cost_and_length_limits import spend
 from fleethook.cel.library.network import get_regex_size, measure_address
 from fleethook.cel.values.values import NONE, CelError, Foreign, Optional
 

@@ -7,16 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from fleethook.cel.check.types_and_declarations import TYPES
-from fleethook.cel.evaluation import (
-    FIRST_LOCAL,
-    FIRST_VARIABLE,
-    MAX_COST,
-    VARIABLES,
-    Evaluate,
-    ExpressionError,
-    Frame,
-    run_without_request,
-)
+from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.cost_and_length_limits import MAX_COST, run_without_request
 from fleethook.cel.library import FUNCTIONS
 from fleethook.cel.library.strings import compile_pattern
 from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
@@ -33,8 +25,9 @@ from fleethook.cel.plan.attributes import (
     compile_part,
     compile_variable,
 )
-from fleethook.cel.plan.costs import CallCost, find_call_cost
-from fleethook.cel.plan.nodes import (
+from fleethook.cel.plan.calls_literals_loops import (
+    Evaluate,
+    Frame,
     Loop,
     compile_accumulator,
     compile_call,
@@ -45,8 +38,20 @@ from fleethook.cel.plan.nodes import (
     compile_not_strictly_false,
     compile_optional_or,
 )
+from fleethook.cel.plan.costs import CallCost, find_call_cost
 from fleethook.cel.values.operators import OPERATORS, is_equal
 from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint, build_resolvers
+
+VARIABLES: Final = (
+    "object",
+    "oldObject",
+    "namespaceObject",
+    "request",
+    "authorizer",
+    "authorizer.requestResource",
+)
+FIRST_VARIABLE: Final = 2
+FIRST_LOCAL: Final = FIRST_VARIABLE + len(VARIABLES)
 
 
 class ExpressionPlan(NamedTuple):

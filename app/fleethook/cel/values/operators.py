@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from fleethook.cel.evaluation import spend
+from fleethook.cel.cost_and_length_limits import spend
 from fleethook.cel.values.times import Duration, Timestamp, add_duration, make_duration, subtract_times
 from fleethook.cel.values.values import (
     MAX_INT,

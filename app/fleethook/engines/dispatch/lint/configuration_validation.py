@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from fleethook.cel.evaluation import ExpressionError
+from fleethook.cel.compile_errors import ExpressionError
 from fleethook.cel.program import compile_condition
 from fleethook.cel.values.values import can_parse
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING

@@ -9,16 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from fleethook.cel.evaluation import CostError, EvaluationError, ExpressionError
-from fleethook.cel.program import (
-    INLINE_LIMITS,
-    LIMITS,
-    Activation,
-    EvaluationLimits,
-    Program,
-    compile_condition,
-    compute_expanded_length,
-)
+from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.cost_and_length_limits import INLINE_LIMITS, LIMITS, EvaluationLimits, compute_expanded_length
+from fleethook.cel.program import Activation, CostError, EvaluationError, Program, compile_condition
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MatchCondition, Webhook

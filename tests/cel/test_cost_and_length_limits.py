@@ -7,15 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.cel.program import Activation, compile_condition
+from fleethook.cel.compile_errors import ExpressionError
+from fleethook.cel.cost_and_length_limits import (
+    LIMITS,
+    MAX_EXPANDED_LENGTH,
+    MAX_LENGTH,
+    EvaluationLimits,
+    check_length,
+    compute_expanded_length,
+)
+from fleethook.cel.program import Activation, CostError, compile_condition
 from tests.cel.evaluating import bind
 from tests.waiting import NET
 
 PROGRAM = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
-from fleethook.cel.evaluation import EvaluationError
-from fleethook.cel.program import Activation, compile_condition
+from fleethook.cel.program import Activation, EvaluationError, compile_condition
 big = {
     "items": [{"a": i, "b": "x" * 20, "c": {"d": True, "e": None}} for i in range(45_000)],
     "text": "a" * 3_000_000,
@@ -122,3 +130,40 @@ def test_nested_comprehensions_count_each_element_once() -> None:
 
 def _bind(object_: object) -> Activation:
     return Activation(object_=object_, old_object=None, request={})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limits", [LIMITS._replace(cost=2), LIMITS._replace(work=399)])
+def test_either_limit_ends_the_evaluation(limits: EvaluationLimits) -> None:
+    condition, activation = (
+        compile_condition("object == oldObject"),
+        bind({"l": [1] * 400}, old_object={"l": [1] * 400}),
+    )
+    enough = EvaluationLimits(cost=3, work=401)
+
+    assert condition.measure(activation, enough).value
+    with pytest.raises(CostError) as failed:
+        condition.measure(activation, limits)
+    assert failed.value.cause == "operation cancelled: actual cost limit exceeded"
+    assert failed.value.cost > 0
+
+
+def test_work_counts_a_quarter_of_the_cost() -> None:
+    measurement = compile_condition("object.l == oldObject.l").measure(
+        bind({"l": [1] * 400}, old_object={"l": [1] * 400})
+    )
+
+    assert measurement.used == measurement.cost + 100
+
+
+def test_the_length_of_an_expression_is_limited() -> None:
+    check_length("x" * MAX_LENGTH)
+    with pytest.raises(ExpressionError, match="longer than 100000 characters"):
+        check_length("x" * (MAX_LENGTH + 1))
+    with pytest.raises(ExpressionError, match="too many optMap and optFlatMap"):
+        check_length("x.optMap(x, x)" * 20)
+
+
+def test_each_repeating_macro_doubles_the_length() -> None:
+    assert compute_expanded_length("a.optMap(x, x).optFlatMap(x, x)") == 31 * 4
+    assert compute_expanded_length("a.map(x, x)") == 11
+    assert compute_expanded_length(".optMap" * 1_000) > MAX_EXPANDED_LENGTH

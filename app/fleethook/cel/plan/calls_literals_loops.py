@@ -7,9 +7,9 @@ Comprehensions are the loops behind macros such as ``all`` and ``map``.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from fleethook.cel.evaluation import ABSENT, COST, LIMIT, Evaluate, Frame, LimitReachedError
+from fleethook.cel.cost_and_length_limits import LimitReachedError
 from fleethook.cel.plan.costs import COST_OF_LIST, COST_OF_MAP, CallCost
 from fleethook.cel.values.times import Duration, Timestamp
 from fleethook.cel.values.values import (
@@ -23,6 +23,22 @@ from fleethook.cel.values.values import (
     Uint,
     get_kind,
 )
+
+Frame: TypeAlias = list[Any]
+Evaluate: TypeAlias = Callable[[Frame], Any]
+"""The code of a part of an expression: returns its value. Errors are values, too: `CelError`."""
+
+COST: Final = 0
+LIMIT: Final = 1
+
+
+class _Absent:
+    """Marks a variable that does not exist, or an accumulator before its first read."""
+
+    __slots__ = ()
+
+
+ABSENT: Final = _Absent()
 
 _NO_SUCH_OVERLOAD: Final = CelError(NO_SUCH_OVERLOAD)
 # cel-go evaluates all arguments of a call with at most this many, even after an error.
