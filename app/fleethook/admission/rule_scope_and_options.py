@@ -300,6 +300,15 @@ def list_named_namespaces(selector: Mapping[str, Any]) -> set[str]:
     return names | {name for key, name in (selector.get("matchLabels") or {}).items() if key == NAMESPACE_LABEL}
 
 
+def selects_by_labels(declared: Declaration) -> bool:
+    """Return whether the labels of namespaces decide, and not their names alone."""
+    selector = declared.namespace_selector
+    keys = {expression["key"] for expression in selector.get("matchExpressions") or ()} | {
+        *(selector.get("matchLabels") or ())
+    }
+    return bool(keys - {NAMESPACE_LABEL})
+
+
 def _compile_conditions(conditions: Mapping[Any, str]) -> Mapping[str, Program]:
     if len(conditions) > _MAX_CONDITIONS:
         raise RuleError(f"match_conditions: {len(conditions)} conditions are more than {_MAX_CONDITIONS}")
