@@ -7,7 +7,7 @@ from fleethook.api_schema import CODES as OF_OBJECTS
 from fleethook.engines.dispatch.lint.configuration_validation import CODES, MEANINGS
 from fleethook.engines.interpret.commands.interpreter_finding_rows import MEANINGS as OF_INTERPRETERS
 from fleethook.engines.overrider.rules import finding
-from fleethook.engines.rules.commands.rule_findings import CODES as OF_RULES
+from fleethook.engines.rules.commands.rule_lint import CODES as OF_RULES
 
 _INTRODUCTION: Final = (
     "`fleethook lint` prints the code of a finding in brackets, and `--output json` as `code`. Each message names the "

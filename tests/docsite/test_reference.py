@@ -9,7 +9,7 @@ from fleethook.app import create_app
 from fleethook.engines.dispatch.lint.configuration_validation import CODES
 from fleethook.engines.interpret.commands.interpreter_finding_rows import MEANINGS
 from fleethook.engines.overrider.rules.finding import MEANINGS as OF_OVERRIDERS
-from fleethook.engines.rules.commands.rule_findings import CODES as OF_RULES
+from fleethook.engines.rules.commands.rule_lint import CODES as OF_RULES
 from fleethook.settings import Settings
 from tests.serving import EXAMPLES, ROOT
 

@@ -14,7 +14,7 @@ ENGINE: Final = Engine(
     resources=f"{_FOLDER}.rules_server:list_resources",
     settings=f"{_FOLDER}.rules_settings:RulesSettings",
     commands={"rules": CommandSpec(f"{_FOLDER}.commands.rules:rules", "Test and check admission rules in Python.")},
-    lint=f"{_FOLDER}.commands.rule_findings:lint_rules",
+    lint=f"{_FOLDER}.commands.rule_lint:lint_rules",
     page=f"{_FOLDER}.pages.rules:PAGE",
 )
 """All that the engine contributes."""

@@ -4,7 +4,7 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_files import read_python
 from fleethook.cluster.store import Store
-from fleethook.engines.rules.commands.rule_findings import CODES, lint_rules
+from fleethook.engines.rules.commands.rule_lint import CODES, lint_rules
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The findings about admission rules as rows of commands."""
+"""The checks of `fleethook lint` about admission rules in Python."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
