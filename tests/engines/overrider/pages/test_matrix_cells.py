@@ -8,6 +8,7 @@ from fleethook.cluster.manifests.manifest_files import read_documents
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.pages.matrix import CellState, MatrixQuery, find_cell
 from fleethook.engines.overrider.pages.matrix_cells import OverriderService, PoolDiff, ShownCell, compare_with_template
+from fleethook.engines.overrider.pages.overriders import select
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.pool_preview import CellKey, cells, preview
 from fleethook.model.json import JSONObject
@@ -48,7 +49,8 @@ async def test_a_cluster_gets_few_requests_at_once() -> None:
     pools = [f"pool-{number}" for number in range(20)]
     subject = yurt_app_set(pools=[pool(name) for name in pools])
     store = make_store(subject, NEW_IMAGE, *(workload(pool=name) for name in pools))
-    await OverriderService(store, read, Worker()).show_matrix(MatrixQuery())
+    service = OverriderService(store, read, Worker())
+    await service.show_rows(select(service.list_rows(), MatrixQuery()))
     assert most == 10
 
 

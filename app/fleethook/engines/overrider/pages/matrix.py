@@ -1,7 +1,4 @@
-"""Lists subjects, node pools and workloads, and selects the cells of a page.
-
-Lists, filters and paging need no rendering; the pages render the shown part only.
-"""
+"""The matrix of subjects and node pools: its rows, the states of its cells, and the addresses of its views."""
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -9,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, intern_text
-from fleethook.console.page_frame import Paging, paginate
+from fleethook.console.page_frame import Paging
 from fleethook.engines.overrider.controller.drift_and_action import detect_drift
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
@@ -175,11 +172,6 @@ def find_state(cell: PoolWorkload, running: Sequence[JSONObject], *, store: Stor
     return CellState("overridden" if changes else "unchanged", changes, "; ".join(texts))
 
 
-# A table of 40 rows and 30 columns fits a screen of 1440 x 900.
-ROWS_ON_A_PAGE: Final = 40
-COLUMNS_ON_A_PAGE: Final = 30
-
-
 class MatrixQuery(NamedTuple):
     """The parameters of the matrix, as the URL has them.
 
@@ -217,35 +209,6 @@ class MatrixPage(NamedTuple):
     cells: Sequence[CellKey]
     paging: Paging
     column_paging: Paging
-
-
-def select(rows: Sequence[SubjectRow], query: MatrixQuery) -> MatrixPage:
-    """Return the cells that a query shows; ``rows`` are all subjects, in order."""
-    subject_rows = filter_rows(rows, query)
-    paging = paginate(len(subject_rows), query.page, ROWS_ON_A_PAGE)
-    shown = subject_rows[paging.start : paging.start + ROWS_ON_A_PAGE]
-    names = sorted({pool for row in shown for pool in row.pools})
-    column_paging = paginate(len(names), query.columns, COLUMNS_ON_A_PAGE)
-    columns = names[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
-    shown_pools = frozenset(columns)
-    cells = [
-        CellKey(row.key, pool, kind) for row in shown for pool in row.pools if pool in shown_pools for kind in row.kinds
-    ]
-    return MatrixPage(shown, columns, cells, paging, column_paging)
-
-
-def filter_rows(rows: Sequence[SubjectRow], query: MatrixQuery) -> list[SubjectRow]:
-    """Return the rows whose subject matches, each with its matching node pools."""
-    text, pool_text = query.subject.casefold(), query.pool.casefold()
-    subject_rows = []
-    for row in rows:
-        if text and text not in row.title.casefold() and text not in row.overrider.casefold():
-            continue
-        pools = [pool for pool in row.pools if pool_text in pool.casefold()] if pool_text else row.pools
-        # A subject without node pools is shown, because that is usually a mistake.
-        if pools or not pool_text:
-            subject_rows.append(row._replace(pools=pools))
-    return subject_rows
 
 
 PREFIX: Final = "/overriders"

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -16,18 +16,18 @@ from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, Store
 from fleethook.console.context import ConsoleContext
 from fleethook.console.page_frame import YamlLine, list_lines
+from fleethook.console.pages.reviews import review_url
+from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.pages.matrix import (
     CellState,
     MatrixPage,
-    MatrixQuery,
     SubjectRow,
     find_cell,
     find_state,
     list_running,
     list_subject_keys,
     make_row,
-    select,
     workload_key,
 )
 from fleethook.engines.overrider.plan.plan_and_check import Plan
@@ -187,24 +187,6 @@ class ShownRow(NamedTuple):
     columns: Sequence[Sequence[ShownCell]]
 
 
-class MatrixView(NamedTuple):
-    """One page of the matrix.
-
-    Attributes:
-        query: The parameters, with an existing page.
-        selection: The shown part.
-        rows: The rows of the table.
-        subjects: The number of all subjects.
-        size: The number of all cells.
-    """
-
-    query: MatrixQuery
-    selection: MatrixPage
-    rows: Sequence[ShownRow]
-    subjects: int
-    size: int
-
-
 class CellView(NamedTuple):
     """One cell of the matrix.
 
@@ -247,19 +229,10 @@ class OverriderService:
         rows = (make_row(self._store, key) for key in list_subject_keys(self._store))
         return [row for row in rows if row is not None]
 
-    async def show_matrix(self, query: MatrixQuery) -> MatrixView:
-        """Return a page of the matrix, with the states of its cells."""
-        rows = self.list_rows()
-        selection = select(rows, query)
+    async def show_rows(self, selection: MatrixPage) -> list[ShownRow]:
+        """Return the rows of a page of the matrix, with the states of its cells."""
         states = await self._compute(selection.rows, selection.cells)
-        shown = [ShownRow(row, [_show(row, pool, states) for pool in selection.columns]) for row in selection.rows]
-        return MatrixView(
-            query._replace(page=selection.paging.page, columns=selection.column_paging.page),
-            selection,
-            shown,
-            subjects=len(rows),
-            size=sum(row.size for row in rows),
-        )
+        return [ShownRow(row, [_show(row, pool, states) for pool in selection.columns]) for row in selection.rows]
 
     async def _compute(self, rows: Sequence[SubjectRow], cells: Sequence[CellKey]) -> dict[CellKey, CellState]:
         """Return the states of cells, each compared with its running workloads."""
@@ -344,3 +317,20 @@ async def _read_workload(context: ConsoleContext, key: ObjectKey) -> JSONObject 
     except (APIError, UnreachableError):
         return None
     return found
+
+
+_MAX_REVIEWS: Final = 10
+
+
+async def find_last_reviews(context: ConsoleContext, view: CellView) -> list[tuple[str, ReviewSummary]] | None:
+    """Return the last reviews of a cell's workloads, with their addresses; None without recordings."""
+    if context.reviews is None:
+        return None
+    indexed = await context.reviews.find()
+    kind = view.shown.key.kind
+    found = (
+        review
+        for review in reversed(indexed.reviews)
+        if review.kind == kind and (review.namespace, review.name) in view.running
+    )
+    return [(review_url(indexed, summary), summary) for summary in islice(found, _MAX_REVIEWS)]

@@ -5,8 +5,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -27,14 +26,14 @@ from fleethook.console.attention_lines import (
     read_since,
 )
 from fleethook.console.context import ConsoleContext, ConsolePage, Hit, Section, has_kinds
-from fleethook.console.page_frame import Context, find_context, list_lines, render
-from fleethook.console.pages.reviews import review_url
-from fleethook.console.reviews.review_index import ReviewSummary
+from fleethook.console.page_frame import Context, find_context, list_lines, paginate, render
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.overrider.pages.matrix import (
     LINKS,
     MAX_TEXT,
+    MatrixPage,
     MatrixQuery,
+    SubjectRow,
     cell_url,
     find_overrider,
     link_pages,
@@ -47,7 +46,8 @@ from fleethook.engines.overrider.pages.matrix import (
     subject_url,
     workload_url,
 )
-from fleethook.engines.overrider.pages.matrix_cells import CellView, make_service
+from fleethook.engines.overrider.pages.matrix_cells import ShownRow, find_last_reviews, make_service
+from fleethook.engines.overrider.rollout.pool_preview import CellKey
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import (
@@ -58,6 +58,58 @@ from fleethook.engines.overrider.subject.owner_and_overrider import (
 )
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.openyurt import NODE_POOL, YURT_APP_DAEMON, YURT_APP_OVERRIDER, YURT_APP_SET
+
+# A table of 40 rows and 30 columns fits a screen of 1440 x 900.
+ROWS_ON_A_PAGE: Final = 40
+COLUMNS_ON_A_PAGE: Final = 30
+
+
+class MatrixView(NamedTuple):
+    """One page of the matrix.
+
+    Attributes:
+        query: The parameters, with an existing page.
+        selection: The shown part.
+        rows: The rows of the table.
+        subjects: The number of all subjects.
+        size: The number of all cells.
+    """
+
+    query: MatrixQuery
+    selection: MatrixPage
+    rows: Sequence[ShownRow]
+    subjects: int
+    size: int
+
+
+def select(rows: Sequence[SubjectRow], query: MatrixQuery) -> MatrixPage:
+    """Return the cells that a query shows; ``rows`` are all subjects, in order."""
+    subject_rows = filter_rows(rows, query)
+    paging = paginate(len(subject_rows), query.page, ROWS_ON_A_PAGE)
+    shown = subject_rows[paging.start : paging.start + ROWS_ON_A_PAGE]
+    names = sorted({pool for row in shown for pool in row.pools})
+    column_paging = paginate(len(names), query.columns, COLUMNS_ON_A_PAGE)
+    columns = names[column_paging.start : column_paging.start + COLUMNS_ON_A_PAGE]
+    shown_pools = frozenset(columns)
+    cells = [
+        CellKey(row.key, pool, kind) for row in shown for pool in row.pools if pool in shown_pools for kind in row.kinds
+    ]
+    return MatrixPage(shown, columns, cells, paging, column_paging)
+
+
+def filter_rows(rows: Sequence[SubjectRow], query: MatrixQuery) -> list[SubjectRow]:
+    """Return the rows whose subject matches, each with its matching node pools."""
+    text, pool_text = query.subject.casefold(), query.pool.casefold()
+    subject_rows = []
+    for row in rows:
+        if text and text not in row.title.casefold() and text not in row.overrider.casefold():
+            continue
+        pools = [pool for pool in row.pools if pool_text in pool.casefold()] if pool_text else row.pools
+        # A subject without node pools is shown, because that is usually a mistake.
+        if pools or not pool_text:
+            subject_rows.append(row._replace(pools=pools))
+    return subject_rows
+
 
 CLUSTER: Final = "cluster"
 """The source of objects that no file has."""
@@ -158,7 +210,6 @@ def _find_overrider_of(store: Store, key: ObjectKey) -> ObjectKey | None:
 
 _SUBJECTS: Final = (YURT_APP_SET, YURT_APP_DAEMON, NODE_POOL)
 
-_MAX_REVIEWS: Final = 10
 _SERVICE: Final = KeptValue(make_service)
 FINDINGS: Final = KeptValue(lambda context: Watch(context.store, lambda: partial(find_all, collect_documents(context))))
 """The findings of lint about the present objects."""
@@ -210,20 +261,23 @@ PAGE: Final = ConsolePage(
 @router.get("")
 async def show_matrix(request: Request, context: Context) -> HTMLResponse:
     """Show the matrix."""
-    view = await _SERVICE.find(request).show_matrix(parse_query(request.query_params))
-    shown, found = view.query, FINDINGS.find(request).find()
+    service, query = _SERVICE.find(request), parse_query(request.query_params)
+    rows = service.list_rows()
+    selection = select(rows, query)
+    shown = query._replace(page=selection.paging.page, columns=selection.column_paging.page)
+    table, found = await service.show_rows(selection), FINDINGS.find(request).find()
     return render(
         request,
         "overriders/matrix.html",
         command=_make_command(context),
         command_title="All workloads on the command line",
         fill_command=context.fill_command("yurtappsets,yurtappdaemons,yurtappoverriders,nodepools"),
-        view=view,
+        view=MatrixView(shown, selection, table, len(rows), sum(row.size for row in rows)),
         findings=found,
         find=partial(select_findings, found.value),
         here=matrix_url(shown),
-        page_urls=link_pages(view.selection.paging, lambda page: shown._replace(page=page)),
-        column_urls=link_pages(view.selection.column_paging, lambda page: shown._replace(columns=page)),
+        page_urls=link_pages(selection.paging, lambda page: shown._replace(page=page)),
+        column_urls=link_pages(selection.column_paging, lambda page: shown._replace(columns=page)),
         **LINKS,
     )
 
@@ -246,28 +300,13 @@ async def show_pool(request: Request, context: Context) -> HTMLResponse:
         shown=view.shown,
         findings=findings,
         found=select_findings(findings.value, key.subject, view.overrider),
-        reviews=await _find_last_reviews(request, view),
+        reviews=await find_last_reviews(context, view),
         here=cell_url(key, everything=everything),
         everything_url=cell_url(key, everything=True),
         row_url=subject_url(key.subject),
         reviews_url=f"/reviews?{urlencode({'text': f'{key.subject.namespace}/{key.subject.name}-'})}",
         **LINKS,
     )
-
-
-async def _find_last_reviews(request: Request, view: CellView) -> list[tuple[str, ReviewSummary]] | None:
-    """Return the last reviews of a cell's workloads, with their addresses; None without recordings."""
-    context = find_context(request)
-    if context.reviews is None:
-        return None
-    indexed = await context.reviews.find()
-    kind = view.shown.key.kind
-    found = (
-        review
-        for review in reversed(indexed.reviews)
-        if review.kind == kind and (review.namespace, review.name) in view.running
-    )
-    return [(review_url(indexed, summary), summary) for summary in islice(found, _MAX_REVIEWS)]
 
 
 @router.get("/overrider")
