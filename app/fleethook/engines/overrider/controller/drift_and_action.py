@@ -22,8 +22,10 @@ from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object, list_objects
 from fleethook.patch import apply
 
-# A status names three. Pointers may be long.
+# Pointers may be long.
 MAX_POINTERS: Final = 10
+MAX_NAMED_POINTERS: Final = 3
+"""Pointers in a message about a workload that still differs."""
 
 
 class Unstored(NamedTuple):

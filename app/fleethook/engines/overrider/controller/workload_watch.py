@@ -10,7 +10,13 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, Stored, StoreView
-from fleethook.engines.overrider.controller.drift_and_action import Drift, KnownDrift, Unstored, detect_drift
+from fleethook.engines.overrider.controller.drift_and_action import (
+    MAX_NAMED_POINTERS,
+    Drift,
+    KnownDrift,
+    Unstored,
+    detect_drift,
+)
 from fleethook.engines.overrider.controller.workload_writes_and_retries import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import (
@@ -141,7 +147,7 @@ class Workloads:
         if not identity or (unstored is not None and unstored.identity == identity):
             self._drifts.pop(key, None)
             return ""
-        self._drifts[key] = KnownDrift(identity, drift.pointers[:3], drift.scale, drift.error)
+        self._drifts[key] = KnownDrift(identity, drift.pointers[:MAX_NAMED_POINTERS], drift.scale, drift.error)
         return identity
 
     def get(self, key: ObjectKey) -> PartialObject | None:
@@ -206,7 +212,7 @@ class Workloads:
             kept = self.get(key)
             binding = None if kept is None else binding_of(kept, key.cluster)
             if binding is not None:
-                self._drifts[key] = KnownDrift(known.identity, known.lost[:3], "", "")
+                self._drifts[key] = KnownDrift(known.identity, known.lost[:MAX_NAMED_POINTERS], "", "")
                 yield binding
 
     def release(self) -> None:
