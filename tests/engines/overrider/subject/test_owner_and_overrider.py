@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner, overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_and_overrider import (
+    Binding,
+    Owner,
+    find_owner,
+    overriders_of,
+    subject_of,
+)
 from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
 from tests.builders import API, API_V1BETA1, UID, overrider, owner, store_of
 
@@ -54,7 +60,7 @@ def test_a_subject_is_of_any_version_of_openyurts_group(subject: Any, expected: 
 
 
 def bound(*documents: dict[str, Any]) -> list[str]:
-    found = overriders_of(store_of(*documents), cluster="", namespace="default", group_kind=YURT_APP_SET, name="demo")
+    found = overriders_of(store_of(*documents), Binding("", YURT_APP_SET, "default", "demo"))
     return [one["metadata"]["name"] for one in found]
 
 

@@ -34,7 +34,7 @@ from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilati
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, select_plan
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.render.workload_patch_and_replicas import has_template
-from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner, overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, find_owner, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.admission import AdmissionRequest
@@ -145,14 +145,9 @@ class Doubts:
         Raises:
             StaleError: The store lacks a kind that the answer depends on.
         """
-        workload = self.workload
-        overriders = overriders_of(
-            self._store,
-            cluster=workload.cluster,
-            namespace=workload.namespace,
-            group_kind=workload.owner.group_kind,
-            name=workload.owner.name,
-        )
+        workload, owner = self.workload, self.workload.owner
+        binding = Binding(workload.cluster, owner.group_kind, workload.namespace, owner.name)
+        overriders = overriders_of(self._store, binding)
         if not self._changes_template(overriders):
             return None
         if not overriders and YURT_APP_OVERRIDER not in self.settled:

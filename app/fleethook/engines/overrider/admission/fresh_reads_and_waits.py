@@ -175,9 +175,7 @@ async def read_overriders(subject: Binding, *, store: StoreView, live: LiveSourc
 
 
 def _find_names(subject: Binding, store: StoreView) -> list[str]:
-    cluster, group_kind, namespace, name = subject
-    found = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
-    return [one["metadata"]["name"] for one in found]
+    return [one["metadata"]["name"] for one in overriders_of(store, subject)]
 
 
 async def ensure_fresh_overrider(request: AdmissionRequest, *, store: StoreView, live: LiveSource) -> None:

@@ -60,7 +60,7 @@ def validate_subject(request: AdmissionRequest, *, store: StoreView) -> Response
     if is_unchanged or not is_known_version or not isinstance(document.get("spec"), dict):
         return admission.allowed()
     key = key_of_subject(request)
-    bound = overriders_of(store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
+    bound = overriders_of(store, key)
     if not bound:
         return admission.allowed()
     stored = store.get(*key)
@@ -265,9 +265,8 @@ class LiveAdmission(NamedTuple):
         is_unchanged = request.operation == "UPDATE" and as_object(old).get("spec") == parts.get("spec")
         if is_unchanged or not all(isinstance(parts.get(name), dict) for name in ("metadata", "spec")):
             return None
-        kind = GroupKind(request.kind.group, request.kind.kind)
         key = key_of_subject(request)
-        bound = overriders_of(self.store, cluster=key.cluster, namespace=key.namespace, group_kind=kind, name=key.name)
+        bound = overriders_of(self.store, key)
         node_pools = NodePools(self.store, key.cluster)
         edited = read_subject(key, document, node_pools, bound[0]) if bound else None
         if edited is None:

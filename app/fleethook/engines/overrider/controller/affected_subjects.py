@@ -6,9 +6,8 @@ from typing import Final
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
 from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import is_behind
-from fleethook.engines.overrider.controller.subject_state import find_overriders
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding, find_binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding, find_binding, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import depends_on_node_pools, same_input
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
@@ -80,7 +79,7 @@ class InputKinds:
         return (binding for binding in bindings if kind in self._list_kinds(binding))
 
     def _list_kinds(self, binding: Binding) -> frozenset[GroupKind]:
-        return input_kinds(binding.group_kind, self._store.get(*binding), find_overriders(self._store, binding))
+        return input_kinds(binding.group_kind, self._store.get(*binding), overriders_of(self._store, binding))
 
 
 # OpenYurt's controller writes a changed template to every workload, and admission renders these writes. After this time
@@ -147,7 +146,7 @@ class EventHandlers:
         """Handle a change of a workload."""
         if change.drifted:
             self._queue.add(change.binding)
-        elif change.other_hash and (change.rendered or find_overriders(self._objects, change.binding)):
+        elif change.other_hash and (change.rendered or overriders_of(self._objects, change.binding)):
             self._queue.add_after(change.binding, _COALESCE_SECONDS)
 
     def _overrider_changed(self, cluster: str, before: JSONObject | None, after: JSONObject | None) -> None:
@@ -169,7 +168,7 @@ class EventHandlers:
         for binding in self.bindings():
             subject = self._objects.get(*binding)
             if subject is not None and depends_on_node_pools(
-                binding.group_kind, subject, find_overriders(self._objects, binding)
+                binding.group_kind, subject, overriders_of(self._objects, binding)
             ):
                 self._queue.add(binding)
 

@@ -44,7 +44,7 @@ from fleethook.engines.overrider.controller.overrider_conditions import (
 )
 from fleethook.engines.overrider.controller.status_and_events import StatusReporter
 from fleethook.engines.overrider.controller.subject_convergence import Converger, ConvergeResult
-from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state, find_overriders
+from fleethook.engines.overrider.controller.subject_state import SubjectState, collect_state
 from fleethook.engines.overrider.controller.workload_watch import WorkloadEvent, Workloads
 from fleethook.engines.overrider.controller.workload_writes_and_retries import (
     WRITES_PER_SECOND,
@@ -52,7 +52,7 @@ from fleethook.engines.overrider.controller.workload_writes_and_retries import (
     RequiredVersions,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.subject.owner_and_overrider import Binding
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import same_input
 from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSONObject
@@ -288,7 +288,7 @@ class OverriderController:
                 "cannot read %s before its workloads are written, using the watched version: %s", at.name, error
             )
             return False
-        now = find_overriders(self._objects, at.binding)
+        now = overriders_of(self._objects, at.binding)
         return not (
             same_input(at.subject, self._objects.get(*at.binding))
             and len(now) == len(at.overriders)

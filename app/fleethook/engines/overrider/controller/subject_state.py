@@ -89,12 +89,6 @@ class SubjectState(NamedTuple):
         )
 
 
-def find_overriders(store: StoreView, binding: Binding) -> tuple[JSONObject, ...]:
-    """Return the overriders of a subject, the effective one first."""
-    cluster, group_kind, namespace, name = binding
-    return overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
-
-
 async def collect_state(binding: Binding, *, store: StoreView, workloads: Workloads) -> SubjectState:
     """Return the state of a subject.
 
@@ -105,7 +99,7 @@ async def collect_state(binding: Binding, *, store: StoreView, workloads: Worklo
         store: Overriders, subjects and node pools.
         workloads: The workloads.
     """
-    overriders, subject = find_overriders(store, binding), store.get(*binding)
+    overriders, subject = overriders_of(store, binding), store.get(*binding)
     owned = await _sort_by_owner(workloads.of(binding), subject, workloads)
     keys = [key for key, _ in owned.current]
     if subject is None or not (overriders or any(hash_of(workload) for _, workload in owned.current)):

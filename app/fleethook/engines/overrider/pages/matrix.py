@@ -75,8 +75,7 @@ def make_row(store: StoreView, key: ObjectKey) -> SubjectRow | None:
 
 def find_overrider(store: StoreView, subject: ObjectKey) -> JSONObject | None:
     """Return the overrider in effect for a subject, None without one."""
-    cluster, group_kind, namespace, name = subject
-    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+    bound = overriders_of(store, subject)
     return bound[0] if bound else None
 
 

@@ -10,7 +10,12 @@ from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.render.workload_patch_and_replicas import compute_patch, has_template
-from fleethook.engines.overrider.subject.owner_and_overrider import Owner, describe_other_version, overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import (
+    Binding,
+    Owner,
+    describe_other_version,
+    overriders_of,
+)
 from fleethook.engines.overrider.subject.subject_and_pools import (
     decode_tweaks,
     has_no_daemon_controller,
@@ -97,9 +102,7 @@ def select_plan(
     """
     cluster = cluster_of(workload)
     kind, namespace, owner, _ = target
-    overriders = overriders_of(
-        store, cluster=cluster, namespace=namespace, group_kind=owner.group_kind, name=owner.name
-    )
+    overriders = overriders_of(store, Binding(cluster, owner.group_kind, namespace, owner.name))
     if not overriders and last_render is None:
         return None
     pool = as_object(workload["metadata"].get("labels")).get(POOL_NAME_LABEL)

@@ -93,8 +93,7 @@ class World:
 
     def overriders(self, subject: ObjectKey) -> tuple[JSONObject, ...]:
         """Return the overriders of a subject, the effective one first."""
-        cluster, group_kind, namespace, name = subject
-        return overriders_of(self.store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
+        return overriders_of(self.store, subject)
 
     def pools(self, subject: ObjectKey, document: JSONObject) -> list[str]:
         """Return the node pools of a subject."""
@@ -132,9 +131,7 @@ def _find_dependents(cluster: str, store: StoreView) -> Iterator[ObjectKey]:
     for group_kind in SUBJECT_KINDS:
         for subject in store.each(cluster, group_kind):
             key = key_of(subject)._replace(cluster=cluster)
-            namespace, name = key.namespace, key.name
-            bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=group_kind, name=name)
-            if depends_on_node_pools(group_kind, subject, bound[:1]):
+            if depends_on_node_pools(group_kind, subject, overriders_of(store, key)[:1]):
                 yield key
 
 

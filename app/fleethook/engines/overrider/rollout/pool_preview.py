@@ -13,7 +13,7 @@ from fleethook.engines.overrider.render.undo_and_annotations import (
     set_last_render,
 )
 from fleethook.engines.overrider.render.workload_patch_and_replicas import render_with
-from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of
+from fleethook.engines.overrider.subject.owner_and_overrider import Binding, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject, workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
@@ -79,7 +79,7 @@ def _read_name(document: JSONObject) -> tuple[str, str]:
 
 def _list_cells(store: StoreView, subject: Subject) -> Iterator[PoolWorkload]:
     namespace, name = _read_name(subject.document)
-    bound = overriders_of(store, cluster=subject.cluster, namespace=namespace, group_kind=subject.group_kind, name=name)
+    bound = overriders_of(store, Binding(subject.cluster, subject.group_kind, namespace, name))
     for pool in pools_of_subject(subject.group_kind, subject.document, cluster=subject.cluster, store=store):
         for kind in workload_kinds(subject.document):
             yield PoolWorkload(subject, bound[0] if bound else None, pool, kind)

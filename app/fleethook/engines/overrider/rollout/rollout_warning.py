@@ -16,15 +16,13 @@ from fleethook.engines.overrider.rollout.diff_prediction_and_totals import Total
 from fleethook.engines.overrider.rollout.workload_effect import Effect, compare
 from fleethook.engines.overrider.rules.missing_pools import known_pools
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
-from fleethook.engines.overrider.subject.owner_and_overrider import effective_overrider, overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_and_overrider import effective_overrider, find_binding, overriders_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, find_subject, templates_of, workload_kinds
 from fleethook.engines.overrider.template.pool_template_and_placement import CREATE_ONLY, SubjectError
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.text import list_names
-from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.kcp import cluster_of
-from fleethook.model.openyurt import GROUP
 
 WARNING_MINIMUM: Final = 10
 """Edits that roll fewer workloads get no warning."""
@@ -96,17 +94,14 @@ def read_edit(before: JSONObject | None, after: JSONObject | None, *, namespace:
         store: The other overriders, the subject and the NodePools.
     """
     document = after if after is not None else before
-    named = None if document is None else subject_of(document)
-    if document is None or named is None:
+    binding = None if document is None else find_binding(cluster_of(document), document, namespace=namespace)
+    if document is None or binding is None:
         return None
-    cluster = cluster_of(document)
-    subject = find_subject(document, cluster=cluster, namespace=namespace, store=store)
+    subject = find_subject(document, cluster=binding.cluster, namespace=namespace, store=store)
     if subject is None or subject.document["metadata"].get("deletionTimestamp"):
         return None
-    kind, name = named
-    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=GroupKind(GROUP, kind), name=name)
     own_names = {one["metadata"].get("name") for one in (before, after) if one is not None}
-    others = [one for one in bound if one["metadata"]["name"] not in own_names]
+    others = [one for one in overriders_of(store, binding) if one["metadata"]["name"] not in own_names]
     effective = [effective_overrider([*others, *([] if one is None else [one])]) for one in (before, after)]
     pools = known_pools(subject, store, overriders=effective)
     return Edit(subject, effective[0], effective[1], pools.names, pools.node_pools)

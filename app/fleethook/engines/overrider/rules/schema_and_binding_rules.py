@@ -27,7 +27,7 @@ from fleethook.engines.overrider.rules.missing_pools import (
 )
 from fleethook.engines.overrider.rules.subject_template_rules import check_template
 from fleethook.engines.overrider.rules.trial_render import dry_run_overrider
-from fleethook.engines.overrider.subject.owner_and_overrider import overriders_of, subject_of
+from fleethook.engines.overrider.subject.owner_and_overrider import find_binding, overriders_of, subject_of
 from fleethook.engines.overrider.subject.subject_and_pools import NodePoolView, Subject, find_subject
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import GroupKind
@@ -217,17 +217,16 @@ def _list_names(group_kind: GroupKind, *, cluster: str, namespace: str, store: S
 
 
 def _check_binding(overrider: JSONObject, *, cluster: str, namespace: str, store: StoreView) -> Iterator[Finding]:
-    subject = subject_of(overrider)
-    if subject is None:
+    binding = find_binding(cluster, overrider, namespace=namespace)
+    if binding is None:
         return
-    kind, name = subject
-    bound = overriders_of(store, cluster=cluster, namespace=namespace, group_kind=GroupKind(GROUP, kind), name=name)
+    bound = overriders_of(store, binding)
     own_name = overrider["metadata"].get("name")
     others = [other["metadata"]["name"] for other in bound if other["metadata"]["name"] != own_name]
     if others:
         message = (
-            f"unable to bind multiple yurtappoverriders to one subject resource {name} in namespace {namespace}, "
-            f"{others[0]} already exists"
+            f"unable to bind multiple yurtappoverriders to one subject resource {binding.name} in namespace "
+            f"{namespace}, {others[0]} already exists"
         )
         yield Finding("duplicate", "subject.name", message)
 

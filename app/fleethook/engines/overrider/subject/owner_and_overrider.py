@@ -133,14 +133,13 @@ def select_overriders(namespace: str, kind: str, name: str) -> FieldSelection:
     return FieldSelection(OVERRIDERS_BY_SUBJECT, (namespace, kind, name), namespace, fields)
 
 
-def overriders_of(
-    store: StoreView, *, cluster: str, namespace: str, group_kind: GroupKind, name: str
-) -> tuple[JSONObject, ...]:
+def overriders_of(store: StoreView, binding: Binding) -> tuple[JSONObject, ...]:
     """Return the overriders that are bound to a subject, the effective one first.
 
     Validation admits one overrider for each subject, but two concurrent creates can pass it. Then the older overrider
     stays in effect, so the later one changes nothing. The name decides between overriders of the same age.
     """
+    cluster, group_kind, namespace, name = binding
     overriders = store.find(OVERRIDERS_BY_SUBJECT, cluster, (namespace, group_kind.kind, name))
     return overriders if len(overriders) < 2 else tuple(sorted(overriders, key=_sort_by_age))
 
