@@ -40,12 +40,6 @@ async def test_the_openapi_document_has_the_review_routes() -> None:
     assert {MUTATE, "/clusters/{cluster}/mutate", "/healthz"} <= document["paths"].keys()
 
 
-def test_a_server_without_objects_is_ready_and_names_the_lack() -> None:
-    checks = {check.name: check for check in create().checks()}
-    assert checks["manifests"].ok
-    assert "no source of objects" in checks["manifests"].detail
-
-
 async def test_a_draining_server_is_not_ready_and_closes_connections() -> None:
     app = create()
     app.draining = True

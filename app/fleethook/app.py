@@ -16,12 +16,11 @@ from fleethook import __version__
 from fleethook.cluster.followed_objects import Cluster, Followed, follow_cluster, follow_manifests, run_in_background
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.registration.paths import find_route, split_consumer_path
-from fleethook.cluster.stale_objects import PartState
 from fleethook.cluster.store import Index, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference
 from fleethook.outbound.call_errors_and_failure_log import log_loop_error
 from fleethook.server.engine_server import EngineServer, ServerContext
-from fleethook.server.health import Check, health_routes
+from fleethook.server.health import Check, check_server, health_routes
 from fleethook.server.log import LogSink, write_line
 from fleethook.server.metrics import Metrics, store_gauges
 from fleethook.server.openapi import describe_reviews
@@ -166,18 +165,9 @@ class Fleethook(FastAPI):
         return describe_reviews(super().openapi(), self.routes_of_reviews)
 
     def checks(self) -> Iterator[Check]:
-        """Yield the checks of ``/readyz``."""
-        yield Check("draining", not self.draining, "shutting down" if self.draining else "")
-        if self.parts.source is None:
-            yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
-        if self.cluster is not None and self.cluster.source.finds_nothing:
-            yield Check("apiserver", ok=False, detail=self.cluster.lack)
-        for engine in self.engines.values():
-            yield from engine.checks()
-        for part in () if self.parts.source is None else self.parts.source.parts():
-            # A kind that no answer needs is reported only if it cannot be read.
-            if part.needed or part.failing:
-                yield self._check_part(part)
+        """Return the checks of ``/readyz``."""
+        of_engines = [check for engine in self.engines.values() for check in engine.checks()]
+        return check_server(of_engines, source=self.parts.source, cluster=self.cluster, is_draining=self.draining)
 
     async def check_manifests(self) -> None:
         """Tell the engines that the manifests were loaded or have changed."""
@@ -189,12 +179,6 @@ class Fleethook(FastAPI):
         """End the threads and the clients of the engines."""
         for engine in self.engines.values():
             await engine.close()
-
-    def _check_part(self, part: PartState) -> Check:
-        """Return the check of one resource. A stale resource is ready: the last known objects are better than none."""
-        if self.cluster is None or not part.is_stale:
-            return Check(part.name, part.synced, part.detail, degraded=part.refused)
-        return Check(part.name, part.synced, part.stale_detail)
 
 
 def find_followed(settings: Settings, names: Collection[str]) -> list[Followed]:

@@ -1,4 +1,4 @@
-"""The routes of kubelets and Prometheus beyond the limit of connections."""
+"""The routes of kubelets and Prometheus: the checks, and requests beyond the limit of connections."""
 
 from fleethook.app import create_app
 from fleethook.server.health import HealthOnly, join_findings
@@ -22,3 +22,9 @@ async def test_connections_beyond_the_limit_get_nothing_else() -> None:
 def test_of_many_findings_the_first_are_shown() -> None:
     assert join_findings(["a", "b"]) == "a; b"
     assert join_findings(["a"] * 22) == f"{'; '.join(['a'] * 20)}; and 2 more"
+
+
+def test_a_server_without_objects_is_ready_and_names_the_lack() -> None:
+    checks = {check.name: check for check in create_app(Settings(), log=None).checks()}
+    assert checks["manifests"].ok
+    assert "no source of objects" in checks["manifests"].detail

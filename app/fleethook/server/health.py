@@ -1,6 +1,6 @@
 """The routes of kubelets and Prometheus: ``/healthz``, ``/readyz`` with its checks, and ``/metrics``."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -9,6 +9,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fleethook.cluster.followed_objects import Cluster
+from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.store import Source
 from fleethook.server.protocol.bodies import RETRY_AFTER, Reply, close_after_answer, send_reply
 from fleethook.server.reviews.review_codec import encode_error
 
@@ -42,6 +45,36 @@ def join_findings(findings: Sequence[str]) -> str:
     more = len(findings) - _MAX_FINDINGS
     shown = "; ".join(findings[:_MAX_FINDINGS])
     return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def check_server(
+    of_engines: Iterable[Check], *, source: Source | None, cluster: Cluster | None, is_draining: bool
+) -> Iterator[Check]:
+    """Yield the checks of a server.
+
+    Args:
+        of_engines: The checks of its engines.
+        source: The source of its objects, None without one.
+        cluster: The cluster of the source, None without one.
+        is_draining: Whether the server is shutting down.
+    """
+    yield Check("draining", not is_draining, "shutting down" if is_draining else "")
+    if source is None:
+        yield Check("manifests", ok=True, detail="no source of objects is configured; the store is empty")
+    if cluster is not None and cluster.source.finds_nothing:
+        yield Check("apiserver", ok=False, detail=cluster.lack)
+    yield from of_engines
+    for part in () if source is None else source.parts():
+        # A kind that no answer needs is reported only if it cannot be read.
+        if part.needed or part.failing:
+            yield _check_part(part, is_followed=cluster is not None)
+
+
+def _check_part(part: PartState, *, is_followed: bool) -> Check:
+    """Return the check of one resource. A stale resource is ready: the last known objects are better than none."""
+    if not (is_followed and part.is_stale):
+        return Check(part.name, part.synced, part.detail, degraded=part.refused)
+    return Check(part.name, part.synced, part.stale_detail)
 
 
 class Health(BaseModel):
