@@ -17,9 +17,8 @@ from fleethook.cluster.registration.registrar import (
     Registrar,
     Registration,
     RegistrationError,
-    delete_registered,
+    end_registration,
     owns_fields,
-    read_registered,
     release_fields,
 )
 from fleethook.cluster.registration.webhook_configurations import LABELS, MUTATING, ServiceReference, configuration_path
@@ -319,9 +318,8 @@ REGISTERED: dict[str, Any] = {
 async def test_only_the_configurations_of_a_server_are_its_own(metadata: dict[str, Any], number: int) -> None:
     server, path = ObjectServer(), configuration_path("ValidatingWebhookConfiguration", "n")
     server.store(path, {**REGISTERED, "metadata": REGISTERED["metadata"] | metadata})
-    found = await read_registered(server, [REGISTERED])  # type: ignore[arg-type]
-    assert len(found) == number
-    await delete_registered(server, found)  # type: ignore[arg-type]
+    assert len(await end_registration(server, [REGISTERED], deletes=False)) == number  # type: ignore[arg-type]
+    assert await end_registration(server, [REGISTERED], deletes=True) == []  # type: ignore[arg-type]
     assert (path in server.objects) == (number == 0)
 
 

@@ -4,15 +4,12 @@ A server without a cluster does not import this module (see `fleethook.cluster`)
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final
 
 from prometheus_client.registry import Collector
 
 from fleethook.app import Fleethook
-from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.leader_election import (
     NAME,
@@ -26,8 +23,7 @@ from fleethook.cluster.registration.registrar import (
     ChangingConfigurations,
     Registrar,
     Registration,
-    delete_registered,
-    read_registered,
+    end_registration,
 )
 from fleethook.cluster.registration.webhook_configurations import (
     find_exempt_namespaces,
@@ -38,8 +34,6 @@ from fleethook.model.json import JSONObject
 from fleethook.server.engine_server import Leadership
 from fleethook.server.metrics import leader_gauges
 
-_log: Final = logging.getLogger(__name__)
-
 
 def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Collector]:
     """Return the metrics of a candidate for the Lease; ``is_leading`` tells whether it holds the Lease."""
@@ -47,13 +41,11 @@ def candidate_metrics(app: Fleethook, is_leading: Callable[[], bool]) -> list[Co
     return [*gauges, *(collector for engine in app.engines.values() for collector in engine.leader_collectors())]
 
 
-_END_SECONDS: Final = 10.0
-"""For the requests about the registration when the server stops."""
+TakeConfigurations = Callable[[Sequence[JSONObject]], None]
+"""Takes configurations."""
 
 
-async def lead(
-    app: Fleethook, bundle: Callable[[], bytes], *, ended: Callable[[list[JSONObject]], None] = lambda _: None
-) -> None:
+async def lead(app: Fleethook, bundle: Callable[[], bytes], *, ended: TakeConfigurations = lambda _: None) -> None:
     """Compete for the Lease until cancelled, and do the leader's work while this replica holds it.
 
     Args:
@@ -77,7 +69,7 @@ async def lead(
 
 
 async def _lead_once(
-    app: Fleethook, connection: Connection, *, bundle: Callable[[], bytes], ended: Callable[[list[JSONObject]], None]
+    app: Fleethook, connection: Connection, *, bundle: Callable[[], bytes], ended: TakeConfigurations
 ) -> None:
     """Run each task that the settings ask for."""
     settings = app.settings
@@ -98,23 +90,14 @@ async def _lead_once(
     finally:
         # In a cluster, other replicas answer, or the next Pod does.
         if app.draining and (settings.unregister_on_exit or not settings.in_cluster):
-            ended(await _end_registration(app, connection))
+            ended(await end_registration(connection, _list_own(app), deletes=settings.unregister_on_exit))
 
 
-async def _end_registration(app: Fleethook, connection: Connection) -> list[JSONObject]:
-    """Delete the configurations of this server if the settings ask for that; return those that stay."""
+def _list_own(app: Fleethook) -> list[JSONObject]:
+    """Return the configurations of this server."""
     registration = _make_registration(app)
-    remaining = [] if registration is None else webhook_configurations(**registration._asdict())
-    remaining += [one for engine in app.engines.values() if engine.registers for one in engine.configurations()]
-    try:
-        async with asyncio.timeout(_END_SECONDS):
-            remaining = await read_registered(connection, remaining)
-            if app.settings.unregister_on_exit:
-                await delete_registered(connection, remaining)
-                return []
-    except (APIError, UnreachableError, TimeoutError) as error:
-        _log.error("the webhooks may stay registered: %s", str(error) or "the apiserver does not answer")
-    return remaining
+    own = [] if registration is None else webhook_configurations(**registration._asdict())
+    return own + [one for engine in app.engines.values() if engine.registers for one in engine.configurations()]
 
 
 def _make_registrar(app: Fleethook, connection: Connection, bundle: Callable[[], bytes]) -> Registrar:

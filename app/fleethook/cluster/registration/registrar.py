@@ -349,7 +349,26 @@ def _check_owner(present: JSONObject, wanted: JSONObject) -> None:
         )
 
 
-async def read_registered(connection: Connection, configurations: Sequence[JSONObject]) -> list[JSONObject]:
+END_SECONDS: Final = 10.0
+"""For the requests about the registration when the server stops."""
+
+
+async def end_registration(
+    connection: Connection, configurations: Sequence[JSONObject], *, deletes: bool
+) -> Sequence[JSONObject]:
+    """Return those configurations of a stopping server that stay registered: none if ``deletes``, unless that fails."""
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            configurations = await _read_registered(connection, configurations)
+            if deletes:
+                await _delete_registered(connection, configurations)
+                return []
+    except (APIError, UnreachableError, TimeoutError) as error:
+        _log.error("the webhooks may stay registered: %s", str(error) or "the apiserver does not answer")
+    return configurations
+
+
+async def _read_registered(connection: Connection, configurations: Sequence[JSONObject]) -> list[JSONObject]:
     """Return those configurations of a server that the apiserver has; raises APIError and UnreachableError."""
     found = []
     for configuration in configurations:
@@ -368,7 +387,7 @@ def _is_same(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return LABELS.items() <= as_object(present.get("labels")).items() and servers[0] == servers[1]
 
 
-async def delete_registered(connection: Connection, registered: Iterable[JSONObject]) -> None:
+async def _delete_registered(connection: Connection, registered: Iterable[JSONObject]) -> None:
     """Delete configurations; raises APIError and UnreachableError."""
     for one in registered:
         path = configuration_path(one["kind"], one["metadata"]["name"], one["apiVersion"])
