@@ -1,20 +1,15 @@
-"""Options that several commands share, and the settings that flags, the environment and the file of --config give."""
+"""Options that several commands share, and the settings of a command."""
 
 # ruff: noqa: PLC0415 - commands without the settings of a server start faster
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-import yaml
 
 from fleethook.cli.command_line import Argument, Option
 from fleethook.cli.exit_codes import fail
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
     from fleethook.settings import Settings
 
 FilesArgument = Annotated[list[Path] | None, Argument(help="The same as --filename.")]
@@ -107,44 +102,10 @@ class InputOptions(NamedTuple):
 
 
 def load_settings(flags: dict[str, Any], config: Path | None) -> "Settings":
-    """Return the settings. Exits with a message if one of them is invalid.
+    """Return the settings of `fleethook.settings.read_settings`. Exits with a message if one of them is invalid."""
+    from fleethook.settings import InvalidSettingsError, read_settings
 
-    Args:
-        flags: Settings that override the environment and the file.
-        config: The file; None for the one that ``FLEETHOOK_CONFIG`` names, if any.
-    """
-    from pydantic import ValidationError
-    from pydantic_settings import SettingsError
-
-    from fleethook.server_settings import CONFIG_VARIABLE
-    from fleethook.settings import Settings
-
-    if config is not None:
-        # `Settings` takes the file from there.
-        os.environ[CONFIG_VARIABLE] = str(config)
-    file = os.environ.get(CONFIG_VARIABLE)
-    if file and not Path(file).is_file():
-        fail(f"{f'${CONFIG_VARIABLE}' if config is None else '--config'}: {file} is not a file")
     try:
-        return Settings(**flags)
-    except ValidationError as error:
-        fail("; ".join(_describe(details, flags) for details in error.errors()))
-    except SettingsError as error:
-        fail(f"settings: {error}: write lists and mappings as JSON")
-    # Errors of YAML and of its encoding, and of a file that is no mapping.
-    except (yaml.YAMLError, ValueError, TypeError) as error:
-        is_readable = not isinstance(error, yaml.YAMLError | UnicodeError)
-        reason = "give a mapping of names and values" if is_readable else " ".join(str(error).split())
-        fail(f"--config: {file}: not YAML with settings: {reason}")
-
-
-def _describe(error: "ErrorDetails", flags: dict[str, Any]) -> str:
-    """Return the reason why settings are invalid, after the flag or the name of the setting."""
-    name, reason = ".".join(map(str, error["loc"])), error["msg"].removeprefix("Value error, ")
-    if not name:
-        return f"settings: {reason}"
-    if error["type"] == "extra_forbidden":
-        reason = "there is no such setting"
-    elif error["type"] == "string_pattern_mismatch":
-        reason = f"{error['input']!r} does not match {error['ctx']['pattern']}"
-    return f"--{name.replace('_', '-')}: {reason}" if name in flags else f"settings: {name}: {reason}"
+        return read_settings(flags, config)
+    except InvalidSettingsError as error:
+        fail(str(error))
