@@ -20,17 +20,8 @@ from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import counted
 from fleethook.model.json import JSONObject
 from fleethook.recordings.recording_format import FILE_SUFFIX, Record, RecordEntry, RecordProblem, read_entries
-from fleethook.recordings.replay.decision_changes import ChangedDecision
-from fleethook.recordings.replay.review_replay import (
-    OFFLINE,
-    ChangeGroup,
-    Replayed,
-    Report,
-    batch,
-    describe_change,
-    describe_patch,
-    replay_reviews,
-)
+from fleethook.recordings.replay.decision_changes import ChangedDecision, describe_change, describe_patch
+from fleethook.recordings.replay.review_replay import OFFLINE, ChangeGroup, Replayed, Report, batch, replay_reviews
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import settle_garbage_collector
 

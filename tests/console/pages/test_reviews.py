@@ -12,14 +12,13 @@ from fleethook.app import list_indexes
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import create_console
 from fleethook.console.context import ConsoleContext
-from fleethook.console.pages import reviews
 from fleethook.console.pages.reviews import describe_outcome, describe_review, find_state, list_changes
 from fleethook.console.reviews import review_search_and_replay
 from fleethook.console.reviews.review_index import ReviewIndex
 from fleethook.console.reviews.review_search_and_replay import ReviewReplay
 from fleethook.recordings.recording_format import CallName, RecordedCall
-from fleethook.recordings.replay.decision_changes import OutcomeDifference, RecordPlace, make_change
-from fleethook.recordings.replay.review_replay import DiffLine, Replayed
+from fleethook.recordings.replay.decision_changes import DiffLine, OutcomeDifference, RecordPlace, make_change
+from fleethook.recordings.replay.review_replay import Replayed
 from tests.builders import workload
 from tests.console.recorded import objects, record_workloads, review
 from tests.console.reviews.test_review_index import asked, entry_of
@@ -244,7 +243,7 @@ async def test_each_changed_review_has_a_link(tmp_path: Path) -> None:
 
 
 async def test_the_largest_groups_of_changes_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reviews, "MAX_GROUPS", 1)
+    monkeypatch.setattr(review_search_and_replay, "MAX_GROUPS", 1)
     await record_workloads(tmp_path, workload())
     answer = {"kind": "AdmissionReview", "response": {"allowed": False, "status": {"code": 403, "message": "no"}}}
     write(tmp_path / "a.jsonl", *(line(review(workload(), f"d-{number}"), answer) for number in range(3)))

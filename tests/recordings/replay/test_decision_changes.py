@@ -9,16 +9,17 @@ import pytest
 
 from fleethook.recordings.recording_format import CallName, Record
 from fleethook.recordings.replay.decision_changes import (
+    MAX_LINES,
     UNDECIDABLE,
     ChangedDecision,
     OutcomeDifference,
     RecordPlace,
     ReviewedObject,
     compare_outcomes,
+    describe_change,
     make_change,
     read_outcome,
 )
-from fleethook.recordings.replay.review_replay import MAX_LINES, describe_change
 from tests.recordings.recordings import MUTATE, TIME, line
 
 OBJECT = {"metadata": {"name": "a"}, "spec": {"replicas": 1, "list": [1, 2]}}

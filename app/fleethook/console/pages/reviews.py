@@ -40,14 +40,18 @@ from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSON, as_object
 from fleethook.patch import PatchError, apply
 from fleethook.recordings.recording_format import BodyError, RecordedCall, RecordEntry, unwrap_body
-from fleethook.recordings.replay.decision_changes import UNDECIDABLE, OutcomeDifference
-from fleethook.recordings.replay.review_replay import DiffLine, Replayed, describe_change, describe_difference
+from fleethook.recordings.replay.decision_changes import (
+    UNDECIDABLE,
+    DiffLine,
+    OutcomeDifference,
+    describe_change,
+    describe_difference,
+)
+from fleethook.recordings.replay.review_replay import Replayed
 
 MAX_CHARACTERS: Final = 100_000
 """Characters of the shown review."""
 _MAX_ANSWER: Final = 20_000
-MAX_GROUPS: Final = 50
-"""Groups of changes that the page of a job shows."""
 MAX_DEPTH: Final = 12
 """Levels of a value that a page shows as a structure. An explanation has five."""
 
@@ -341,7 +345,7 @@ async def show_replay(request: Request, context: Context, resume: bool = False) 
     if job is None:
         job = await _begin(request, context, query, index=index, replay=replay)
     await job.advance(replay, context.worker)
-    groups = sorted(job.report.groups.values(), key=lambda one: -one.count)
+    groups = job.list_groups()
     return render(
         request,
         "reviews/replay.html",
@@ -351,8 +355,8 @@ async def show_replay(request: Request, context: Context, resume: bool = False) 
         selects_more=_selects_more(query),
         job=job,
         are_objects_changed=job.version != replay.version,
-        rows=[(one, describe_change(one.example)) for one in groups[:MAX_GROUPS]],
-        groups_left_out=len(groups[MAX_GROUPS:]),
+        rows=[(one, describe_change(one.example)) for one in groups],
+        groups_left_out=len(job.report.groups) - len(groups),
         here=here,
         resume_url=f"/reviews/replay?{encode_query(query)}&resume=1",
         list_url=f"/reviews?{encode_query(query)}",

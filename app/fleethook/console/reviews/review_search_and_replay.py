@@ -14,7 +14,7 @@ from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
 from fleethook.console.page_frame import take_page
 from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 from fleethook.recordings.recording_format import RecordEntry
-from fleethook.recordings.replay.review_replay import OFFLINE, Replayed, Report, batch, replay_reviews
+from fleethook.recordings.replay.review_replay import OFFLINE, ChangeGroup, Replayed, Report, batch, replay_reviews
 from fleethook.settings import Settings
 from fleethook.work.threads_and_gc import Worker
 
@@ -226,6 +226,8 @@ class ChangedReview(NamedTuple):
 
 MAX_CHANGED: Final = 1_000
 """Changed reviews of a job that have a link; further ones are counted."""
+MAX_GROUPS: Final = 50
+"""Groups of changes of a job that its page shows."""
 REVIEWS_IN_A_REQUEST: Final = 512
 _BYTES_IN_A_REQUEST: Final = 32 << 20
 
@@ -268,6 +270,10 @@ class ReplayJob:
     def gone(self) -> int:
         """The number of reviews that are not in the files any more."""
         return len(self.reviews) - self.report.reviews if self.is_done else 0
+
+    def list_groups(self) -> list[ChangeGroup]:
+        """Return the largest groups of changes, `MAX_GROUPS` at most."""
+        return sorted(self.report.groups.values(), key=lambda one: -one.count)[:MAX_GROUPS]
 
     async def advance(self, replay: ReviewReplay, worker: Worker) -> None:
         """Ask the next reviews."""

@@ -1,20 +1,21 @@
-"""The outcome of a review, how two outcomes differ, and the change: a review that is decided differently."""
+"""The outcome of a review, and the change of one that is decided differently: its differences, and lines about them."""
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from fleethook.cluster.registration.paths import CLUSTERS, DISPATCH_MUTATE, DISPATCH_VALIDATE
 from fleethook.model.admission import KIND as ADMISSION_REVIEW
-from fleethook.model.formats.text import list_names
+from fleethook.model.formats.text import list_names, shorten
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.karmada import EXPLORE_REVIEW, INTERPRETER_CONTEXT
-from fleethook.patch import PatchError, apply
+from fleethook.patch import PatchError, apply, diff, resolve_pointer
 from fleethook.patch.diff import identical
 from fleethook.recordings.recording_format import CallName, Record
 
@@ -316,3 +317,81 @@ def _name_cause(
 def _list_texts(difference: OutcomeDifference) -> Iterator[str]:
     for side in (difference.before, difference.after):
         yield from map(str, side)
+
+
+MAX_LINES: Final = 40
+"""Lines about one change."""
+_MAX_LENGTH: Final = 200
+_TREES: Final = ("object", "result")
+
+Sign = Literal[" ", "-", "+"]
+
+
+class DiffLine(NamedTuple):
+    """One line: ``-`` for the record, ``+`` for the answer now, and a blank for the place of the difference.
+
+    Attributes:
+        sign: The sign.
+        text: The text, one line.
+    """
+
+    sign: Sign
+    text: str
+
+
+def describe_change(change: ChangedDecision) -> list[DiffLine]:
+    """Return the lines about a change, `MAX_LINES` at most."""
+    lines = [DiffLine(" ", f"{call}: {reason}") for call, reason in change.missing]
+    for difference in change.differences:
+        lines += describe_difference(difference)
+        if len(lines) > MAX_LINES:
+            break
+    if len(lines) <= MAX_LINES:
+        return lines
+    return [*lines[: MAX_LINES - 1], DiffLine(" ", "further lines are left out; --output json has all of them")]
+
+
+def describe_patch(difference: OutcomeDifference) -> list[JSONObject]:
+    """Return the RFC 6902 patch that turns the recorded object or result into that of the replay."""
+    return diff(difference.before, difference.after)
+
+
+def describe_difference(difference: OutcomeDifference) -> Iterator[DiffLine]:
+    """Yield the lines about one difference; about an object or a result, at most `MAX_LINES` places."""
+    aspect, before, after = difference
+    if aspect in _TREES:
+        yield from _describe_trees(difference)
+        return
+    yield DiffLine(" ", aspect)
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        yield from (_make_line("-", one) for one in before if one not in after)
+        yield from (_make_line("+", one) for one in after if one not in before)
+        if set(before) == set(after):
+            yield DiffLine(" ", f"the numbers differ: {len(before)} recorded, {len(after)} now")
+        return
+    yield _make_line("-", before)
+    yield _make_line("+", after)
+
+
+def _describe_trees(difference: OutcomeDifference) -> Iterator[DiffLine]:
+    current = difference.before
+    for operation in describe_patch(difference)[:MAX_LINES]:
+        path = operation["path"]
+        yield DiffLine(" ", shorten(f"{difference.aspect} {path}".rstrip(), _MAX_LENGTH))
+        if operation["op"] != "add":
+            yield _make_line("-", resolve_pointer(current, path))
+        if operation["op"] != "remove":
+            yield _make_line("+", operation["value"])
+        try:
+            current = apply(current, [operation])
+        except PatchError:  # a difference of the type itself, such as an object that is now text
+            return
+
+
+def _make_line(sign: Sign, value: JSON) -> DiffLine:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_encode)
+    return DiffLine(sign, shorten(text or '""', _MAX_LENGTH))
+
+
+def _encode(value: object) -> JSON:
+    return msgspec.to_builtins(value)
