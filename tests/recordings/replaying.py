@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fleethook.app import Fleethook, create_app
-from fleethook.recordings.recorder import encode_line, make_redactor
+from fleethook.recordings.recorder import encode_line
 from fleethook.recordings.recording_format import RecordEntry, read_entries
+from fleethook.recordings.redaction import make_redactor
 from fleethook.recordings.replay.review_replay import Replayed, replay_reviews
 from fleethook.server.reviews.records_and_traces import AnsweredReview
 from fleethook.settings import Settings

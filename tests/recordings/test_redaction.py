@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleethook.recordings.recorder import encode_line
-from fleethook.recordings.redaction import Redactor, SecretError, parse_field
-from fleethook.server.reviews.records_and_traces import AskedCall
+from fleethook.recordings.redaction import Redactor, SecretError, make_redactor, parse_field
+from fleethook.server.reviews.records_and_traces import AskedCall, RecordSettingError
 from tests.recordings.builders import answered, to_base64, to_bytes, to_patch
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -152,3 +152,9 @@ def test_no_generated_value_of_a_named_field_is_in_a_line(value: str, fields: st
     document = {"kind": "Foo", "a": [{"token": value}, {"token": {"x": value}}]}
     body = json.dumps(review(document), ensure_ascii=ascii_only).encode()
     assert value not in json.dumps(encode(body, None, fields), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("text", ["", "/", "Secret:", "a b"])
+def test_a_field_that_cannot_be_read_names_the_setting(text: str) -> None:
+    with pytest.raises(RecordSettingError, match="record_redact: "):
+        make_redactor(["password", text])

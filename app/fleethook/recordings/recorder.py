@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from fleethook import __version__
 from fleethook.model.formats.text import describe_os_error
 from fleethook.recordings.recording_format import FILE_NAME, FORMAT, Header, Record, RecordedCall, name_file, wrap_body
-from fleethook.recordings.redaction import Redactor, SecretError, parse_field
+from fleethook.recordings.redaction import Redactor, SecretError, make_redactor
 from fleethook.server.metrics import Counts
 from fleethook.server.reviews.records_and_traces import AnsweredReview, AskedCall, RecordSettingError
 from fleethook.settings import Settings
@@ -326,25 +326,6 @@ def _make_call(call: AskedCall) -> RecordedCall:
         error=call.error,
         failure=None if call.failure is None else dict(call.failure),
     )
-
-
-_KEY_BYTES: Final = 32
-
-
-def make_redactor(redact: list[str]) -> Redactor:
-    """Return a redactor with a new random key.
-
-    Args:
-        redact: The fields to hash, as `fleethook.recordings.redaction.parse_field` reads them.
-
-    Raises:
-        RecordSettingError: A text names no field.
-    """
-    try:
-        fields = [parse_field(text) for text in redact]
-    except ValueError as error:
-        raise RecordSettingError(f"record_redact: {error}") from error
-    return Redactor(secrets.token_bytes(_KEY_BYTES), fields)
 
 
 def make_recorder(settings: Settings, directory: Path, metrics: RecordMetrics) -> Recorder:

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ import msgspec
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.pointer import parse
 from fleethook.recordings.recording_format import Record, RecordedCall, unwrap_body
+from fleethook.server.reviews.records_and_traces import RecordSettingError
 
 PREFIX: Final = "hmac-sha256:"
 _DIGITS: Final = 32
@@ -172,6 +174,25 @@ class Redactor:
             return value
         text = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else msgspec.json.encode(value)
         return PREFIX + hmac.new(self._key, text, hashlib.sha256).hexdigest()[:_DIGITS]
+
+
+_KEY_BYTES: Final = 32
+
+
+def make_redactor(redact: list[str]) -> Redactor:
+    """Return a redactor with a new random key.
+
+    Args:
+        redact: The fields to hash, as `parse_field` reads them.
+
+    Raises:
+        RecordSettingError: A text names no field.
+    """
+    try:
+        fields = [parse_field(text) for text in redact]
+    except ValueError as error:
+        raise RecordSettingError(f"record_redact: {error}") from error
+    return Redactor(secrets.token_bytes(_KEY_BYTES), fields)
 
 
 def _replace_at(value: JSON, tokens: Sequence[str], replace: Callable[[JSON], JSON]) -> JSON:
