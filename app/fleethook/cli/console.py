@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -31,6 +30,7 @@ from fleethook.cli.serve.uvicorn_server import bind
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.manifests.manifest_files import STANDARD_INPUT
 from fleethook.console.console_server import ConsoleOptions, run_console
+from fleethook.console.forms_and_guard import build_address, create_token
 from fleethook.console.metrics_and_lease import MetricsTarget, check_target
 from fleethook.interpret.interpreter import LoadError
 from fleethook.model.formats.text import describe_os_error
@@ -93,7 +93,7 @@ def console(
     _check_files("-f", given.files)
     _check_files("--rules", rules or ())
     metrics = _read_target(metrics_url, metrics_ca_file)
-    secret = secrets.token_urlsafe(32) if token else ""
+    secret = create_token() if token else ""
     options = ConsoleOptions(tuple(given.files), records, crd_cache, secret, metrics, tuple(rules or ()))
     configure_logging(LogLines(convert=choose_format(settings.log_format)))
     try:
@@ -123,5 +123,5 @@ def _read_target(url: str | None, ca_file: Path | None) -> MetricsTarget | None:
 
 
 def _announce(token: str, port: int) -> None:
-    write(f"fleethook console: http://{_HOST}:{port}/{f'login?token={token}' if token else ''}")
+    write(f"fleethook console: {build_address(_HOST, port, token)}")
     flush()

@@ -5,6 +5,7 @@ site makes in the user's browser (CSRF).
 """
 
 import hmac
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -45,6 +46,16 @@ _NO_SESSION: Final = (
     "printed (fleethook console: http://…/login?token=TOKEN); or start the console with --no-token to let every "
     "account of this host read its pages\n"
 )
+
+
+def create_token() -> str:
+    """Return the token of a console until its end."""
+    return secrets.token_urlsafe(32)
+
+
+def build_address(host: str, port: int, token: str) -> str:
+    """Return the address that a browser needs: with the token, unless it is ``""``."""
+    return f"http://{host}:{port}/{f'login?token={token}' if token else ''}"
 
 
 class RequestGuard:
