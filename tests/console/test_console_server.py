@@ -17,7 +17,8 @@ from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import RESOURCES
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import console_indexes, create_console
-from fleethook.console.context import ConsoleContext, list_sections
+from fleethook.console.context import ConsoleContext
+from fleethook.console.page_frame import list_sections
 from tests.builders import yurt_app_set
 from tests.cli.interpreting import DATABASE
 from tests.cluster.kubernetes.scripted import GADGETS, Script, bookmark, page

@@ -6,7 +6,9 @@ import pytest
 from fleethook.console.review_rates import (
     MAX_BINS,
     Increase,
+    Rates,
     Sample,
+    build_charts,
     estimate_quantile,
     measure_increase,
     rate_increases,
@@ -96,3 +98,14 @@ def test_recordings_give_the_series_before_the_newest_review() -> None:
     assert (rates.per_second[0], rates.median[0]) == (0.0, None)
     assert sum(rates.per_second) == pytest.approx(0.4)
     assert rates.verdicts["denied"][-1] == pytest.approx(0.1)
+
+
+RATES = Rates([0.0, 60.0], [1.0, 12345.6], [0.001, None], [0.01234, None], {"allowed": [1.0, 0.5]})
+
+
+def test_charts_have_durations_in_milliseconds() -> None:
+    charts = build_charts(RATES)
+    assert [one["title"] for one in charts] == ["Reviews per second", "Duration", "Verdicts per second"]
+    assert all(one["times"] == [0.0, 60.0] for one in charts)
+    assert charts[1]["lines"] == [{"name": "median", "values": [1.0, None]}, {"name": "99 %", "values": [12.34, None]}]
+    assert charts[2]["lines"] == [{"name": "allowed", "values": [1.0, 0.5]}]

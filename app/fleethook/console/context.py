@@ -1,4 +1,4 @@
-"""The objects and options that all pages of a console share, and its sections with their addresses and titles."""
+"""The objects and options that all pages of a console share, and the record of the pages of an engine."""
 
 import functools
 import shlex
@@ -224,23 +224,3 @@ def find_address(store: Store, key: ObjectKey) -> str:
 def list_addresses() -> Mapping[GroupKind, FindAddress]:
     """Return the kinds that have pages, each with the function that returns the page of an object."""
     return {kind: find for page in engine_pages() for kind, find in page.addresses.items()}
-
-
-@functools.cache
-def list_sections() -> tuple[Section, ...]:
-    """Return the sections in the order of the navigation."""
-    reviews = Section("/reviews", "Reviews", lambda context: context.reviews is not None)
-    return Section("/", "Overview"), *(page.section for page in engine_pages()), reviews
-
-
-def divide_sections(context: ConsoleContext) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
-    """Return the sections that are used, and the others. With an empty source, all are shown."""
-    sections = list_sections()
-    used = tuple(section for section in sections if section.is_used(context))
-    return (used, tuple(section for section in sections if section not in used)) if len(used) > 1 else (sections, ())
-
-
-def find_section(path: str) -> Section | None:
-    """Return the section of a path, None for a path of the frame such as ``/static/…``."""
-    first = "/" + path.lstrip("/").partition("/")[0]
-    return next((section for section in list_sections() if section.path == first), None)

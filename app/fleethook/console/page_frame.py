@@ -1,5 +1,6 @@
 """Renders a template within the frame: navigation, freshness of the data, equivalent command, long lists, YAML."""
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -17,7 +18,7 @@ from fleethook.cluster.conditions_and_events import parse_time
 from fleethook.cluster.manifests.yaml_decoding_and_lines import compose
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.cluster.stale_objects import PartState
-from fleethook.console.context import ConsoleContext, Section, divide_sections, find_section
+from fleethook.console.context import ConsoleContext, Section, engine_pages
 from fleethook.engine import installed_engines
 from fleethook.model.formats.text import counted
 from fleethook.model.json import JSON
@@ -130,6 +131,26 @@ _environment: Final = Environment(
     lstrip_blocks=True,
 )
 _environment.filters.update(age=describe_age, breakable=make_breakable, time=show_time, counted=counted)
+
+
+@functools.cache
+def list_sections() -> tuple[Section, ...]:
+    """Return the sections in the order of the navigation."""
+    reviews = Section("/reviews", "Reviews", lambda context: context.reviews is not None)
+    return Section("/", "Overview"), *(page.section for page in engine_pages()), reviews
+
+
+def divide_sections(context: ConsoleContext) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
+    """Return the sections that are used, and the others. With an empty source, all are shown."""
+    sections = list_sections()
+    used = tuple(section for section in sections if section.is_used(context))
+    return (used, tuple(section for section in sections if section not in used)) if len(used) > 1 else (sections, ())
+
+
+def find_section(path: str) -> Section | None:
+    """Return the section of a path, None for a path of the frame such as ``/static/…``."""
+    first = "/" + path.lstrip("/").partition("/")[0]
+    return next((section for section in list_sections() if section.path == first), None)
 
 
 SAME: Final = "The same on the command line"

@@ -1,4 +1,4 @@
-"""Series of reviews per second, latency and verdicts, from samples of a server's metrics or from recorded reviews.
+"""Series of reviews per second, latency and verdicts, from samples of metrics or from recordings: charts and a table.
 
 The series have at most `MAX_BINS` + 1 points. A point is the average of its time span, so a chart of a day is as small
 as one of a quarter of an hour. A duration is None where nothing was measured.
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from fleethook.cluster.conditions_and_events import parse_time
 from fleethook.console.reviews.review_index import ReviewSummary
+from fleethook.model.json import JSONObject
 
 _K = TypeVar("_K", bound=Hashable)
 
@@ -202,3 +203,61 @@ def _split_verdicts(rows: Sequence[tuple[float, Mapping[str, float]]]) -> dict[s
     """Return the reviews per second of each verdict."""
     names = sorted({name for _, totals in rows for name, total in totals.items() if total > 0})
     return {name: [totals.get(name, 0.0) / seconds for seconds, totals in rows] for name in names}
+
+
+MISSING: Final = "-"
+"""The text of a figure that was not measured."""
+
+
+class RateRow(NamedTuple):
+    """One time span of the table: texts, `MISSING` where nothing was measured."""
+
+    time: str
+    per_second: str
+    median: str
+    tail: str
+    verdicts: tuple[str, ...]
+
+
+def build_charts(rates: Rates) -> list[JSONObject]:
+    """Return the charts: ``title``, ``unit``, ``times`` in seconds, ``lines`` (name, values), ``is_empty``."""
+    median = [None if one is None else one * 1000 for one in rates.median]
+    tail = [None if one is None else one * 1000 for one in rates.tail]
+    return [
+        _build_chart("Reviews per second", "/s", rates, {"all": list(rates.per_second)}),
+        _build_chart("Duration", "ms", rates, {"median": median, "99 %": tail}),
+        _build_chart("Verdicts per second", "/s", rates, rates.verdicts),
+    ]
+
+
+def _build_chart(title: str, unit: str, rates: Rates, lines: Mapping[str, Sequence[float | None]]) -> JSONObject:
+    named = [{"name": name, "values": list(values)} for name, values in lines.items()]
+    return {
+        "title": title,
+        "unit": unit,
+        "times": list(rates.times),
+        "lines": named,
+        "is_empty": not any(map(any, lines.values())),
+    }
+
+
+def list_rate_rows(rates: Rates) -> list[RateRow]:
+    """Return the rows of the table, newest first."""
+    rows = [
+        RateRow(
+            f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}",
+            _format(rates.per_second[index]),
+            _format(rates.median[index], factor=1000),
+            _format(rates.tail[index], factor=1000),
+            tuple(_format(values[index]) for values in rates.verdicts.values()),
+        )
+        for index, time in enumerate(rates.times)
+    ]
+    return rows[::-1]
+
+
+def _format(value: float | None, *, factor: float = 1) -> str:
+    """Return a figure with three significant digits."""
+    if value is None:
+        return MISSING
+    return f"{value * factor:.3g}" if value * factor < 1000 else f"{value * factor:.0f}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.console.context import list_sections
+from fleethook.console.page_frame import list_sections
 from tests.console.printed_addresses import console_with_token
 from tests.serving import EXAMPLES
 

@@ -11,8 +11,6 @@ from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.leader_election import Leader, describe_lease
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler, MetricsTarget
-from fleethook.console.pages.overview import build_charts
-from fleethook.console.review_rates import Rates
 from fleethook.console.reviews.review_index import ReviewIndex
 from tests.console.metrics_server import serving_metrics
 from tests.console.pages.reading import HOSTILE, get
@@ -52,17 +50,6 @@ def test_the_state_follows_holder_and_renewal(changes: dict[str, Any], state: st
 
 def test_without_a_lease_there_is_no_leader() -> None:
     assert describe_lease(None, now=NOW) == Leader("absent")
-
-
-RATES = Rates([0.0, 60.0], [1.0, 12345.6], [0.001, None], [0.01234, None], {"allowed": [1.0, 0.5]})
-
-
-def test_charts_have_durations_in_milliseconds() -> None:
-    charts = build_charts(RATES)
-    assert [one["title"] for one in charts] == ["Reviews per second", "Duration", "Verdicts per second"]
-    assert all(one["times"] == [0.0, 60.0] for one in charts)
-    assert charts[1]["lines"] == [{"name": "median", "values": [1.0, None]}, {"name": "99 %", "values": [12.34, None]}]
-    assert charts[2]["lines"] == [{"name": "allowed", "values": [1.0, 0.5]}]
 
 
 async def test_the_overview_shows_sources_counts_and_the_equivalent_command(tmp_path: Path) -> None:

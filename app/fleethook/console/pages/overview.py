@@ -2,7 +2,6 @@
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -27,7 +26,15 @@ from fleethook.console.attention_lines import (
 )
 from fleethook.console.context import ConsoleContext, engine_pages
 from fleethook.console.page_frame import Context, find_context, render
-from fleethook.console.review_rates import DEFAULT_WINDOW, WINDOWS, Rates, rate_increases, rate_recordings
+from fleethook.console.review_rates import (
+    DEFAULT_WINDOW,
+    WINDOWS,
+    Rates,
+    build_charts,
+    list_rate_rows,
+    rate_increases,
+    rate_recordings,
+)
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 
@@ -63,64 +70,6 @@ def count_objects(store: Store) -> list[KindCount]:
     """Return the numbers of objects, by kind and group."""
     counts = (KindCount(kind, total) for kind, total in store.counts().items() if total)
     return sorted(counts, key=lambda one: (one.group_kind.kind, one.group_kind.group))
-
-
-MISSING: Final = "-"
-"""The text of a figure that was not measured."""
-
-
-class RateRow(NamedTuple):
-    """One time span of the table: texts, `MISSING` where nothing was measured."""
-
-    time: str
-    per_second: str
-    median: str
-    tail: str
-    verdicts: tuple[str, ...]
-
-
-def build_charts(rates: Rates) -> list[JSONObject]:
-    """Return the charts: ``title``, ``unit``, ``times`` in seconds, ``lines`` (name, values), ``is_empty``."""
-    median = [None if one is None else one * 1000 for one in rates.median]
-    tail = [None if one is None else one * 1000 for one in rates.tail]
-    return [
-        _build_chart("Reviews per second", "/s", rates, {"all": list(rates.per_second)}),
-        _build_chart("Duration", "ms", rates, {"median": median, "99 %": tail}),
-        _build_chart("Verdicts per second", "/s", rates, rates.verdicts),
-    ]
-
-
-def _build_chart(title: str, unit: str, rates: Rates, lines: Mapping[str, Sequence[float | None]]) -> JSONObject:
-    named = [{"name": name, "values": list(values)} for name, values in lines.items()]
-    return {
-        "title": title,
-        "unit": unit,
-        "times": list(rates.times),
-        "lines": named,
-        "is_empty": not any(map(any, lines.values())),
-    }
-
-
-def list_rows(rates: Rates) -> list[RateRow]:
-    """Return the rows of the table, newest first."""
-    rows = [
-        RateRow(
-            f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M:%S}",
-            _format(rates.per_second[index]),
-            _format(rates.median[index], factor=1000),
-            _format(rates.tail[index], factor=1000),
-            tuple(_format(values[index]) for values in rates.verdicts.values()),
-        )
-        for index, time in enumerate(rates.times)
-    ]
-    return rows[::-1]
-
-
-def _format(value: float | None, *, factor: float = 1) -> str:
-    """Return a figure with three significant digits."""
-    if value is None:
-        return MISSING
-    return f"{value * factor:.3g}" if value * factor < 1000 else f"{value * factor:.0f}"
 
 
 router: Final = APIRouter()
@@ -205,7 +154,7 @@ async def _find_rates(request: Request) -> dict[str, Any]:
         indexed = await context.reviews.find()
         rates = await context.worker.run("", partial(rate_recordings, indexed.reviews, window=WINDOWS[window]))
         values["source"] = "recordings"
-    return {**values, "rates": rates, "charts": build_charts(rates), "rows": list_rows(rates)}
+    return {**values, "rates": rates, "charts": build_charts(rates), "rows": list_rate_rows(rates)}
 
 
 async def _find_leader(context: ConsoleContext) -> dict[str, Any]:
