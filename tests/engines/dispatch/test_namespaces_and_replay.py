@@ -17,7 +17,8 @@ from fleethook.engines.dispatch.namespaces_and_replay import (
     build_offline_dispatcher,
     read_namespace,
 )
-from fleethook.recordings.recording_format import CallName, RecordedCall, ReviewCalls, current_calls, find_current
+from fleethook.recordings.recording_format import CallName, RecordedCall
+from fleethook.recordings.replay.review_replay import ReviewCalls, current_calls, find_current
 from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import WIDGETS, configuration, request_of, review, store_of, webhook
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fleethook.app import Fleethook
-from fleethook.recordings.recording_format import CallName, RecordEntry, read_entries
+from fleethook.recordings.recording_format import CallName, RecordedCall, RecordEntry, read_entries
 from fleethook.recordings.replay.decision_changes import ChangedDecision, ReviewedObject
-from fleethook.recordings.replay.review_replay import Replayed, Report, replay_reviews
+from fleethook.recordings.replay.review_replay import Replayed, Report, ReviewCalls, replay_reviews
 from fleethook.settings import Settings
 from tests.builders import entry, image, overrider, patch, workload, yurt_app_set
 from tests.engines.dispatch.builders import binding, configuration, export, namespace, review, webhook, widget
@@ -353,3 +353,26 @@ def test_webhooks_that_are_not_asked_are_no_change() -> None:
 def test_a_route_that_is_unknown_is_a_problem_of_its_record() -> None:
     report = report_of(Replayed(RecordEntry("file", 7, ENTRY.record), unknown_route=True))
     assert [one.place for one in report.problems] == ["file:7"]
+
+
+CALL = RecordedCall(kind="webhook", name="w", key="k", configuration="c", cluster="ws1")
+NAME = CallName("webhook", "c", "w")
+
+
+def take(calls: ReviewCalls, name: str = "w", key: str = "k", cluster: str = "ws1") -> RecordedCall | None:
+    return calls.take("webhook", name, key, cluster=cluster, configuration="c")
+
+
+def test_answers_with_one_key_are_taken_in_their_order() -> None:
+    second = RecordedCall(kind="webhook", name="w", key="k", configuration="c", cluster="ws1", error="timeout")
+    calls = ReviewCalls([CALL, second])
+    assert (take(calls), take(calls)) == (CALL, second)
+    assert calls.missing == {}
+
+
+def test_a_call_that_was_recorded_less_often_says_so_and_keeps_the_first_reason() -> None:
+    calls = ReviewCalls([CALL])
+    take(calls)
+    assert take(calls) is None
+    calls.note_missing(NAME, "later")
+    assert calls.missing == {NAME: "too few recorded answers"}

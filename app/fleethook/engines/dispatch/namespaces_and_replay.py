@@ -24,7 +24,8 @@ from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.outbound.calls_and_retries import HookClient, Parties
-from fleethook.recordings.recording_format import UNRECORDED, CallName, RecordedCall, find_current, read_answer
+from fleethook.recordings.recording_format import CallName, RecordedCall
+from fleethook.recordings.replay.review_replay import UNRECORDED, find_current, read_answer
 
 
 class NamespaceSource(Protocol):

@@ -20,7 +20,8 @@ from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLa
 from fleethook.interpret.typed_members import InterpretError
 from fleethook.model.karmada import Operation
 from fleethook.outbound.calls_and_retries import HookClient
-from fleethook.recordings.recording_format import RecordedCall, ReviewCalls, current_calls, find_current
+from fleethook.recordings.recording_format import RecordedCall
+from fleethook.recordings.replay.review_replay import ReviewCalls, current_calls, find_current
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.hook_server import Hook, run_hook

@@ -38,7 +38,8 @@ from fleethook.outbound.call_errors_and_failure_log import CallError
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.patch import PatchError, apply
 from fleethook.patch.pointer import LIMITS
-from fleethook.recordings.recording_format import UNRECORDED, CallName, find_current, read_answer
+from fleethook.recordings.recording_format import CallName
+from fleethook.recordings.replay.review_replay import UNRECORDED, find_current, read_answer
 from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.tracing.spans import child_span
 from fleethook.work.threads_and_gc import Worker
