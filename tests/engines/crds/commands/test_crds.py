@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from fleethook.cluster.certificates.issuing_and_files import new_authority
-from fleethook.engines.crds.commands.crds import parse_age, parse_size
 from fleethook.engines.crds.instance.instance_validation import find_problems
 from fleethook.engines.crds.redaction_and_exit_codes import TarballSource
 from tests.engines.crds.origin import Origin, endless, serving, tarball
@@ -189,23 +188,6 @@ def test_verify_refuses_a_tarball_that_cannot_be_rendered(run: Any, tmp_path: Pa
     file = tmp_path / "crds.tar.gz"
     file.write_bytes(build({**small(), "crds/patches/webhook_in_works.yaml": b"a: '{{other}}'"}))
     assert "has the placeholder {{other}}" in run("verify", file, code=24).stderr
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("90s", 90), ("1W", 604_800)])
-def test_ages_are_read_as_people_write_them(text: str, seconds: int) -> None:
-    assert parse_age(text) == seconds
-
-
-@pytest.mark.parametrize(("text", "size"), [("200MiB", 200 * 2**20), ("1kb", 1000), ("7", 7), ("3 GB", 3 * 10**9)])
-def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1d", "1.5h", "9 fortnights"])
-def test_a_text_that_is_neither_age_nor_size_is_refused(text: str) -> None:
-    for read in (parse_age, parse_size):
-        with pytest.raises(ValueError, match="is not"):
-            read(text)
 
 
 def test_entries_are_listed_and_removed(run: Any, origin: Origin, tmp_path: Path) -> None:

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.commands.crds_options import DownloadOptions, exit_on_error, select_sources
+from fleethook.engines.crds.commands.crds_options import (
+    DownloadOptions,
+    exit_on_error,
+    parse_age,
+    parse_size,
+    select_sources,
+)
 from fleethook.engines.crds.instance.source_and_secrets import SelectedSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy
 from tests.cli.conftest import WriteYAML
@@ -47,3 +53,20 @@ def test_a_url_a_release_or_each_instance_is_a_source(write_yaml: WriteYAML) -> 
     path = Path(write_yaml("k.yaml", DEMO, other, DEMO))
     assert [one.source.url for one in select(None, [path], None)] == ["https://instance/crds.tar.gz"] * 2
     assert select(URL, None, "v1.17.0")[0].source.url == URL
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("90s", 90), ("1W", 604_800)])
+def test_ages_are_read_as_people_write_them(text: str, seconds: int) -> None:
+    assert parse_age(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "size"), [("200MiB", 200 * 2**20), ("1kb", 1000), ("7", 7), ("3 GB", 3 * 10**9)])
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1d", "1.5h", "9 fortnights"])
+def test_a_text_that_is_neither_age_nor_size_is_refused(text: str) -> None:
+    for read in (parse_age, parse_size):
+        with pytest.raises(ValueError, match="is not"):
+            read(text)

@@ -1,6 +1,5 @@
 """``fleethook crds``: fetch, verify and cache CRD tarballs of Karmada."""
 
-import re
 import tempfile
 from datetime import timedelta
 from pathlib import Path
@@ -31,6 +30,8 @@ from fleethook.engines.crds.commands.crds_options import (
     exit_on_error,
     fetch_chosen,
     open_cache,
+    parse_age,
+    parse_size,
     read_file,
     select_sources,
     show,
@@ -161,31 +162,6 @@ def _print_manifest(manifest: TarballManifest, output: Output) -> None:
     verdict = "Karmada's operator can use it" if not problems else "Karmada's operator cannot use it:"
     lines = [f"sha256:{manifest.sha256} {manifest.size:,} bytes, {len(files)} files", f"  {layout}", f"  {verdict}"]
     show(output, [*lines, *(f"    {problem}" for problem in problems)], document)
-
-
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_BYTES: Final = {
-    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30,
-}  # fmt: skip
-_NUMBER: Final = re.compile(r"(\d{1,15})\s*([A-Za-z]*)", re.ASCII)
-
-
-def parse_age(text: str) -> int:
-    """Return an age in seconds; raises ValueError."""
-    return _parse(text, _SECONDS, "an age such as 30d or 12h")
-
-
-def parse_size(text: str) -> int:
-    """Return a size in bytes; raises ValueError."""
-    return _parse(text, _BYTES, "a size such as 200MiB")
-
-
-def _parse(text: str, units: dict[str, int], form: str) -> int:
-    match = _NUMBER.fullmatch(text.strip())
-    unit = None if match is None else units.get(match[2].lower())
-    if match is None or unit is None:
-        raise ValueError(f"{text!r} is not {form}")
-    return int(match[1]) * unit
 
 
 _EntryArgument = Annotated[str, Argument(metavar="URL|KEY", help="URL of a tarball, or the key of its entry.")]

@@ -1,4 +1,4 @@
-"""Options, output and exit codes of several commands of ``fleethook crds``, and their fetches."""
+"""Options, output and exit codes of the commands of ``fleethook crds``, values of options, and fetches."""
 
 import contextlib
 import re
@@ -142,6 +142,31 @@ def check_version(text: str) -> str:
         return text
     hint = f"; did you mean v{text}?" if is_release(f"v{text}") else ""
     raise CRDsError(Exit.USAGE, f"--version {text}: must be a release such as v1.18.0{hint}")
+
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_BYTES: Final = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30,
+}  # fmt: skip
+_NUMBER: Final = re.compile(r"(\d{1,15})\s*([A-Za-z]*)", re.ASCII)
+
+
+def parse_age(text: str) -> int:
+    """Return an age in seconds; raises ValueError."""
+    return _parse(text, _SECONDS, "an age such as 30d or 12h")
+
+
+def parse_size(text: str) -> int:
+    """Return a size in bytes; raises ValueError."""
+    return _parse(text, _BYTES, "a size such as 200MiB")
+
+
+def _parse(text: str, units: dict[str, int], form: str) -> int:
+    match = _NUMBER.fullmatch(text.strip())
+    unit = None if match is None else units.get(match[2].lower())
+    if match is None or unit is None:
+        raise ValueError(f"{text!r} is not {form}")
+    return int(match[1]) * unit
 
 
 def fetch_chosen(
