@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.conditions_and_events import Condition
-from fleethook.engines.crds.controller.instance_status_and_retries import (
+from fleethook.engines.crds.controller.instance_conditions_and_events import (
     report_deletion,
     report_download,
     report_failed,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.controller.instance_status_and_retries import (
+from fleethook.engines.crds.controller.instance_conditions_and_events import (
     report_deletion,
     report_download,
     report_failed,

@@ -17,8 +17,8 @@ from fleethook.cluster.conditions_and_events import Condition
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
+from fleethook.engines.crds.controller.instance_conditions_and_events import status_patch
 from fleethook.engines.crds.controller.instance_fetches import FetchOptions, SharedCall
-from fleethook.engines.crds.controller.instance_status_and_retries import status_patch
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
 from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.model.crd_tarball import KARMADA

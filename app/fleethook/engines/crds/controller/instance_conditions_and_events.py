@@ -1,8 +1,7 @@
-"""The conditions, event and retry that follow from fetching the tarball of an instance.
+"""The conditions and the event that follow from fetching the tarball of an instance, and whether to fetch it again.
 
 ``Ready`` has the reasons and messages of Karmada's operator (upstream: operator/pkg/apis/operator/v1alpha1 and
-operator/pkg/controller/karmada, v1.17.1). ``CRDsPrepared`` is a condition of
-fleethook.
+operator/pkg/controller/karmada, v1.17.1). ``CRDsPrepared`` is a condition of fleethook.
 """
 
 from collections.abc import Sequence
@@ -17,13 +16,13 @@ from fleethook.model.json import JSONObject, as_list, as_object
 
 READY: Final = "Ready"
 PREPARED: Final = "CRDsPrepared"
+COMPONENT: Final = "karmada-operator-controller"
+"""The source of events, with the name that Karmada's operator uses."""
 
 Retry = Literal["never", "soon", "slowly"]
 """``never``: only a change of the spec helps. ``soon``: with backoff from 1 s. ``slowly``: every 5 minutes, because the
 error does not go away by itself."""
 
-BACKOFF_SECONDS: Final = (1.0, 300.0)
-SLOWLY_SECONDS: Final = 300.0
 _MAX_MESSAGE: Final = 4096
 _SUCCEEDED: Final[dict[Result, str]] = {
     "downloaded": "Downloaded", "revalidated": "Revalidated", "cached": "Cached", "stale": "Stale",

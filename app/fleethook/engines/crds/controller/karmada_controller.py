@@ -31,12 +31,10 @@ from fleethook.cluster.kubernetes.watched_resources import KARMADAS
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.controller.instance_fetches import Fetcher, FetchOptions
-from fleethook.engines.crds.controller.instance_status_and_retries import (
-    BACKOFF_SECONDS,
+from fleethook.engines.crds.controller.instance_conditions_and_events import (
+    COMPONENT,
     PREPARED,
     READY,
-    SLOWLY_SECONDS,
     Event,
     FetchOutcome,
     needs_event,
@@ -47,6 +45,7 @@ from fleethook.engines.crds.controller.instance_status_and_retries import (
     report_prepared,
     status_patch,
 )
+from fleethook.engines.crds.controller.instance_fetches import Fetcher, FetchOptions
 from fleethook.engines.crds.instance.karmada_instance import (
     build_ownership_patch,
     build_release_patch,
@@ -66,11 +65,12 @@ from fleethook.work.threads_and_gc import DaemonThreads
 
 _log: Final = logging.getLogger(__name__)
 
-COMPONENT: Final = "karmada-operator-controller"
-"""The source of events, with the name that Karmada's operator uses."""
 WORKERS: Final = 256
 """A single namespace has half of them, so instances that wait for a slow origin do not delay other namespaces."""
 _CONFLICTS: Final = 5
+_BACKOFF_SECONDS: Final = (1.0, 300.0)
+_SLOWLY_SECONDS: Final = 300.0
+"""The pause after an error that does not go away by itself."""
 
 
 class _Reconciled(NamedTuple):
@@ -107,7 +107,7 @@ class KarmadaController:
             now: Returns the time for conditions and events.
         """
         self.queue: Final[WorkQueue[ObjectKey]] = WorkQueue(
-            backoff=BACKOFF_SECONDS, consumer=lambda key: key.namespace, workers=WORKERS
+            backoff=_BACKOFF_SECONDS, consumer=lambda key: key.namespace, workers=WORKERS
         )
         self._store: Final = Store()
         self.source: Final = KubernetesSource((KARMADAS,), connection, self._store)
@@ -211,7 +211,7 @@ class KarmadaController:
         await self._write_conditions(key, found, generation=generation)
         retry = outcome.retry
         if retry == "slowly":
-            self.queue.add_after(key, SLOWLY_SECONDS)
+            self.queue.add_after(key, _SLOWLY_SECONDS)
         return retry != "soon"
 
     async def _fetch(self, key: ObjectKey, karmada: JSONObject) -> FetchOutcome:
