@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.engines.crds.download.retries_and_mirrors import Downloaded
+from fleethook.engines.crds.download.download_and_mirrors import Downloaded
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.downloading import BODY, fetched
 from tests.engines.crds.origin import Answer, Origin, proxying, says, serving

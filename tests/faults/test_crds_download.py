@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.download import connections_and_timeouts
-from fleethook.engines.crds.download.retries_and_mirrors import download
+from fleethook.engines.crds.download.download_and_mirrors import download
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import (

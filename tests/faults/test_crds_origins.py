@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleethook.cluster.certificates.issuing_and_files import new_authority
-from fleethook.engines.crds.download.retries_and_mirrors import download
+from fleethook.engines.crds.download.download_and_mirrors import download
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import head, proxying, redirects, serving, tarball

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.download.retries_and_mirrors import Downloaded, download
+from fleethook.engines.crds.download.download_and_mirrors import Downloaded, download
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource
 from tests.engines.crds.origin import Origin
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.download.retries_and_mirrors import download
+from fleethook.engines.crds.download.download_and_mirrors import download
 from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.redaction_and_exit_codes import Policy, TarballSource
 from tests.engines.crds.origin import serving, tarball

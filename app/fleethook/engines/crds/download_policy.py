@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
 from fleethook.engines.crds.download.connections_and_timeouts import Validators
-from fleethook.engines.crds.download.retries_and_mirrors import Downloaded, Downloader, Progress, download
+from fleethook.engines.crds.download.download_and_mirrors import Downloaded, Downloader, Progress, download
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy, TarballSource, redact
 
 Result = Literal["downloaded", "revalidated", "cached", "stale", "imported"]

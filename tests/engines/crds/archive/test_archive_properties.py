@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.archive.names_content_limits import ArchiveLimits
-from fleethook.engines.crds.archive.tarball_unpacking import TarballManifest, unpack, verify
+from fleethook.engines.crds.archive.names_content_limits import ArchiveLimits, TarballManifest
+from fleethook.engines.crds.archive.tarball_unpacking import unpack, verify
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, pack, small, tar
 from tests.hypothesis_profiles import examples

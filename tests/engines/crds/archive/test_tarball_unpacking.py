@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.archive import tarball_unpacking
-from fleethook.engines.crds.archive.names_content_limits import LIMITS, ArchiveLimits
-from fleethook.engines.crds.archive.tarball_unpacking import FileDigest, TarballManifest, _inflate, unpack, verify
+from fleethook.engines.crds.archive.names_content_limits import LIMITS, ArchiveLimits, FileDigest, TarballManifest
+from fleethook.engines.crds.archive.tarball_unpacking import SNIFFED_BYTES, _inflate, describe_format, unpack, verify
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.tarballs import build, crd, member, members, pack, release, small, tar
 
@@ -370,3 +370,17 @@ def test_tars_of_gnu_tar_are_read_in_each_format(tmp_path: Path, tarball: Put, f
     command = ["tar", f"--format={form}", "--owner=2000000", "--group=2000000", "-czf", "again.tar.gz", "crds"]
     subprocess.run(command, cwd=tmp_path, check=True)
     assert verify(tmp_path / "again.tar.gz").files == before.files
+
+
+@pytest.mark.parametrize(
+    ("beginning", "text"),
+    [
+        (build(small()), ""),
+        (b"", "it is empty"),
+        (b"\xef\xbb\xbf <!DOCTYPE html>", "it looks like an HTML page, perhaps a login or an error page"),
+        (tar([(member("crds/"), b"")]), "it looks like a plain tar, perhaps decompressed by a proxy"),
+        (b"PK\x03\x04\x14", "it begins with 50 4b 03 04"),
+    ],
+)
+def test_the_likely_format_of_other_files_is_named(beginning: bytes, text: str) -> None:
+    assert describe_format(beginning[:SNIFFED_BYTES]) == text

@@ -22,7 +22,7 @@ from fleethook.engines.crds.download.connections_and_timeouts import (
     parse_address,
     send_request,
 )
-from fleethook.engines.crds.download.download_errors import AttemptError
+from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving

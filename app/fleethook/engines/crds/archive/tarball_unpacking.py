@@ -13,6 +13,7 @@ import hashlib
 import io
 import os
 import posixpath
+import re
 import stat
 import tarfile
 import zlib
@@ -39,6 +40,24 @@ from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 _PIECE: Final = 64 * 1024
 _GZIP_ONLY: Final = 31  # zlib: 15 bits of window, and 16 for "a gzip header and trailer, nothing else"
 _MAGIC: Final = b"\x1f\x8b"
+SNIFFED_BYTES: Final = 512
+# Offset and value of a tar header's magic (POSIX.1 ustar, also in GNU tar).
+_USTAR: Final = (257, b"ustar")
+_HTML: Final = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|script|\?xml)", re.IGNORECASE)
+
+
+def describe_format(beginning: bytes) -> str:
+    """Return the likely format of a file that is not gzip, from its first `SNIFFED_BYTES`; ``""`` for gzip."""
+    offset, magic = _USTAR
+    if beginning.startswith(_MAGIC):
+        return ""
+    if not beginning:
+        return "it is empty"
+    if _HTML.match(beginning.removeprefix(b"\xef\xbb\xbf").lstrip()):
+        return "it looks like an HTML page, perhaps a login or an error page"
+    if beginning[offset : offset + len(magic)] == magic:
+        return "it looks like a plain tar, perhaps decompressed by a proxy"
+    return f"it begins with {beginning[:4].hex(' ')}"
 
 
 def read_regular(path: Path, *, most: int, follow: bool = False) -> bytes:
@@ -224,8 +243,6 @@ class OperatorRules:
 
 
 # --- Tarballs ---------------------------------------------------------------------------------------------------------
-
-__all__ = ["FileDigest", "TarballManifest", "list_files", "load", "read_regular", "read_tree", "unpack", "verify"]
 
 Tarball = bytes | Path
 """A tarball in memory, or a regular file."""

@@ -37,7 +37,7 @@ from fleethook.engines.crds.commands.crds_options import (
     show,
     warn,
 )
-from fleethook.engines.crds.download.retries_and_mirrors import download
+from fleethook.engines.crds.download.download_and_mirrors import download
 from fleethook.engines.crds.download_policy import Fetched, import_file
 from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact

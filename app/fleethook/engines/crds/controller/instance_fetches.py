@@ -20,7 +20,7 @@ from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.download.connections_and_timeouts import Validators
-from fleethook.engines.crds.download.retries_and_mirrors import Downloaded, Downloader, Progress, TarballFile, download
+from fleethook.engines.crds.download.download_and_mirrors import Downloaded, Downloader, Progress, TarballFile, download
 from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.source_and_secrets import (
     ReadSecret,

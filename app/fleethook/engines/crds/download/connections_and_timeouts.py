@@ -25,7 +25,7 @@ from urllib3.exceptions import ConnectTimeoutError, LocationParseError, NameReso
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers, parse_url
 
-from fleethook.engines.crds.download.download_errors import AttemptError
+from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
 from fleethook.outbound.certificate_trust import TrustError, create_context
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError, is_private, refuse_private_number
@@ -201,6 +201,12 @@ def refuse_private_literal(host: str) -> None:
         raise PrivateAddressError(host)
 
 
+_HEADERS: Final = {
+    "User-Agent": "fleethook",
+    "Accept": "*/*",
+    # Some origins send a .tar.gz with `Content-Encoding: gzip`; decoding would remove the file's own gzip.
+    "Accept-Encoding": "identity",
+}
 MAX_REDIRECTS: Final = 5
 _REDIRECTING: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -256,36 +262,6 @@ class Hop(NamedTuple):
     """Whether the source's credentials may be sent to it."""
 
 
-_Answer = TypeVar("_Answer")
-
-
-def follow_redirects(
-    source: TarballSource, address: RequestAddress, headers: Mapping[str, str], send: Callable[[Hop], _Answer | str]
-) -> _Answer:
-    """Return the answer of an address after its redirects; raises AttemptError if they are too many.
-
-    Args:
-        source: The source, whose credentials go only to its own origin.
-        address: The address of the first request.
-        headers: The headers of each request beside the credentials.
-        send: Sends a request, and returns its answer, or the target of a redirect as `find_redirect` does.
-    """
-    own_origin = parse_address(source.url)
-    own = own_origin is not None and address.origin == own_origin.origin
-    hop = Hop(address.url, {**build_credential_headers(source, address, own=own), **headers}, own)
-    for _ in range(MAX_REDIRECTS + 1):
-        answer = send(hop)
-        if not isinstance(answer, str):
-            return answer
-        before, after = parse_address(hop.url), parse_address(answer)
-        if before is not None and after is not None and before.origin == after.origin:
-            hop = hop._replace(url=answer)
-        else:
-            # A redirect back to the first origin does not restore the credentials.
-            hop = Hop(answer, headers, trusted=False)
-    raise AttemptError(Exit.HTTP, f"{redact(address.url)}: more than {MAX_REDIRECTS} redirects")
-
-
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Visible Latin-1 and blanks (RFC 9110, 5.5): a line break in a value would inject another header.
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
@@ -310,6 +286,36 @@ class Validators(NamedTuple):
 
 def _is_sendable(value: str) -> bool:
     return len(value) <= _MAX_VALIDATOR and _VALUE.fullmatch(value) is not None
+
+
+_Answer = TypeVar("_Answer")
+
+
+def follow_redirects(
+    source: TarballSource, address: RequestAddress, validators: Validators, send: Callable[[Hop], _Answer | str]
+) -> _Answer:
+    """Return the answer of an address after its redirects; raises AttemptError if they are too many.
+
+    Args:
+        source: The source, whose credentials go only to its own origin.
+        address: The address of the first request.
+        validators: The validators for a conditional request.
+        send: Sends a request, and returns its answer, or the target of a redirect as `find_redirect` does.
+    """
+    headers, own_origin = _HEADERS | validators.headers(), parse_address(source.url)
+    own = own_origin is not None and address.origin == own_origin.origin
+    hop = Hop(address.url, {**build_credential_headers(source, address, own=own), **headers}, own)
+    for _ in range(MAX_REDIRECTS + 1):
+        answer = send(hop)
+        if not isinstance(answer, str):
+            return answer
+        before, after = parse_address(hop.url), parse_address(answer)
+        if before is not None and after is not None and before.origin == after.origin:
+            hop = hop._replace(url=answer)
+        else:
+            # A redirect back to the first origin does not restore the credentials.
+            hop = Hop(answer, headers, trusted=False)
+    raise AttemptError(Exit.HTTP, f"{redact(address.url)}: more than {MAX_REDIRECTS} redirects")
 
 
 def check_credentials(source: TarballSource) -> None:

@@ -1,4 +1,4 @@
-"""The errors of an attempt to download, with texts of fleethook, also about a body that is no tarball.
+"""The errors of an attempt to download, with texts of fleethook, and which of them are followed by another attempt.
 
 The messages of urllib3 and http.client are not shown: they have queries of URLs and values of headers, which may be
 secrets.
@@ -8,16 +8,22 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Final
 
 from urllib3 import exceptions
+from urllib3.response import BaseHTTPResponse
+from urllib3.util import Retry
 
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.outbound.certificate_trust import UNKNOWN_AUTHORITY
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+ATTEMPTS: Final = 4
+"""Attempts for one URL before the next mirror."""
+# The jitter keeps a fleet of operators from retrying at the same moment.
+RETRY: Final = Retry(total=ATTEMPTS - 1, backoff_factor=1, backoff_max=30, backoff_jitter=1, retry_after_max=120)
 _PROXY_CREDENTIALS: Final = 407
 
 
@@ -154,34 +160,33 @@ def _describe(cause: BaseException) -> str:
             return ""
 
 
-_GZIP: Final = b"\x1f\x8b"
-# Offset and value of a tar header's magic (POSIX.1 ustar, also in GNU tar).
-_USTAR: Final = (257, b"ustar")
-SNIFFED_BYTES: Final = 512
-_HTML: Final = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|script|\?xml)", re.IGNORECASE)
+def read_retry_after(response: BaseHTTPResponse) -> float | None:
+    """Return the seconds of an origin's Retry-After; None without a valid one."""
+    try:
+        return RETRY.get_retry_after(response)
+    except (exceptions.InvalidHeader, ValueError, OverflowError):
+        return None
 
 
-def check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
-    """Check that a body is gzip, regardless of its Content-Encoding.
+def wait_before_retry(
+    failure: AttemptError, retry: Retry, *, left: float, sleep: Callable[[float], object]
+) -> Retry | None:
+    """Wait before another attempt and return the rest of the retries; None, without waiting, to stop.
 
-    An origin that sends ``Content-Encoding: gzip`` with a ``.tar.gz`` means the gzip of the file itself. The request
-    allows no encoding, so other encodings are not decoded.
-
-    Raises:
-        AttemptError: The body has another format; the message names a likely one.
+    Args:
+        failure: The failure of an attempt.
+        retry: The retries that are left.
+        left: The seconds until the end of the download.
+        sleep: Waits some seconds.
     """
-    if beginning.startswith(_GZIP):
-        return
-    offset, magic = _USTAR
-    encoding = headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
-        what = "it has a Content-Encoding, although the request allows only identity"
-    elif not beginning:
-        what = "it is empty"
-    elif _HTML.match(beginning.removeprefix(b"\xef\xbb\xbf").lstrip()):
-        what = "it looks like an HTML page, perhaps a login or an error page"
-    elif beginning[offset : offset + len(magic)] == magic:
-        what = "it looks like a plain tar, perhaps decompressed by a proxy"
-    else:
-        what = f"it begins with {beginning[:4].hex(' ')}"
-    raise AttemptError(Exit.ARCHIVE, f"the body is not gzip: {what}")
+    if not failure.again:
+        return None
+    try:
+        rest = retry.increment("GET", error=exceptions.HTTPError())
+    except exceptions.MaxRetryError:
+        return None
+    delay = rest.get_backoff_time() if failure.after is None else failure.after
+    if delay >= left:
+        return None
+    sleep(delay)
+    return rest

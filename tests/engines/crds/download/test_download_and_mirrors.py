@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.download.connections_and_timeouts import DownloadDeadline, Validators, parse_address
-from fleethook.engines.crds.download.download_errors import AttemptError
-from fleethook.engines.crds.download.retries_and_mirrors import Job, TarballFile, TransferResult, download, transfer
+from fleethook.engines.crds.download.download_and_mirrors import Job, TarballFile, TransferResult, download, transfer
+from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
 from tests.engines.crds.downloading import BODY, fetched, refused
 from tests.engines.crds.origin import Origin, chunked, proxying, redirects, says, serving, tarball

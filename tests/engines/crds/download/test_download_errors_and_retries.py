@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from urllib3 import exceptions
 
-from fleethook.engines.crds.download.download_errors import classify_error, make_status_error, make_timeout_error
+from fleethook.engines.crds.download.download_errors_and_retries import (
+    classify_error,
+    make_status_error,
+    make_timeout_error,
+)
 from fleethook.engines.crds.redaction_and_exit_codes import Exit
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
 

@@ -1,4 +1,4 @@
-"""Downloads a tarball from its URL or a mirror, with retries; its file is complete or does not exist."""
+"""Downloads a tarball from its URL or a mirror; its file is complete or does not exist."""
 
 import errno
 import hashlib
@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self
 from urllib.parse import urlsplit
 
-from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
+from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
-from urllib3.util import Retry
 
+from fleethook.engines.crds.archive.tarball_unpacking import SNIFFED_BYTES, describe_format
 from fleethook.engines.crds.download.connections_and_timeouts import (
     DownloadDeadline,
     DownloadRequest,
@@ -30,14 +30,15 @@ from fleethook.engines.crds.download.connections_and_timeouts import (
     refuse_private_literal,
     send_request,
 )
-from fleethook.engines.crds.download.download_errors import (
-    SNIFFED_BYTES,
+from fleethook.engines.crds.download.download_errors_and_retries import (
+    RETRY,
     AttemptError,
-    check_beginning,
     classify_error,
     make_retryable,
     make_status_error,
     make_timeout_error,
+    read_retry_after,
+    wait_before_retry,
 )
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
 from fleethook.outbound.private_addresses_and_proxies import choose_proxy
@@ -45,17 +46,7 @@ from fleethook.tracing.spans import child_span
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""
-ATTEMPTS: Final = 4
-"""Attempts for one URL before the next mirror."""
-# The jitter keeps a fleet of operators from retrying at the same moment.
-RETRY: Final = Retry(total=ATTEMPTS - 1, backoff_factor=1, backoff_max=30, backoff_jitter=1, retry_after_max=120)
 _CHUNK: Final = 65536
-_HEADERS: Final = {
-    "User-Agent": "fleethook",
-    "Accept": "*/*",
-    # Some origins send a .tar.gz with `Content-Encoding: gzip`; decoding would remove the file's own gzip.
-    "Accept-Encoding": "identity",
-}
 
 
 class TarballFile:
@@ -156,9 +147,7 @@ class TransferResult(NamedTuple):
 
 def transfer(job: Job, address: RequestAddress, validators: Validators) -> TransferResult:
     """Send a request to an address, follow its redirects, and write the body to the file; raises AttemptError."""
-    return follow_redirects(
-        job.source, address, _HEADERS | validators.headers(), lambda hop: _send(job, hop, validators)
-    )
+    return follow_redirects(job.source, address, validators, lambda hop: _send(job, hop, validators))
 
 
 def _send(job: Job, hop: Hop, validators: Validators) -> TransferResult | str:
@@ -210,7 +199,7 @@ def _receive(job: Job, hop: Hop, response: BaseHTTPResponse, known: Validators) 
         merged = Validators(validators.etag or known.etag, validators.last_modified or known.last_modified)
         return TransferResult(changed=False, validators=merged, url=hop.url)
     if status != 200:
-        raise make_status_error(status, _read_retry_after(response))
+        raise make_status_error(status, read_retry_after(response))
     total = response.length_remaining
     job.file.restart(total)
     _copy_body(job, response, total)
@@ -222,13 +211,6 @@ def _receive(job: Job, hop: Hop, response: BaseHTTPResponse, known: Validators) 
     return TransferResult(changed=True, validators=validators, url=hop.url)
 
 
-def _read_retry_after(response: BaseHTTPResponse) -> float | None:
-    try:
-        return RETRY.get_retry_after(response)
-    except (InvalidHeader, ValueError, OverflowError):
-        return None
-
-
 def _copy_body(job: Job, response: BaseHTTPResponse, total: int | None) -> None:
     beginning = b""
     checked = False
@@ -238,11 +220,24 @@ def _copy_body(job: Job, response: BaseHTTPResponse, total: int | None) -> None:
             beginning += data[:SNIFFED_BYTES]
             checked = len(beginning) >= SNIFFED_BYTES
             if checked:
-                check_beginning(beginning, response.headers)
+                _check_beginning(beginning, response.headers)
         if job.progress is not None:
             job.progress(job.file.size, total)
     if not checked:
-        check_beginning(beginning, response.headers)
+        _check_beginning(beginning, response.headers)
+
+
+def _check_beginning(beginning: bytes, headers: Mapping[str, str]) -> None:
+    """Check that a body is gzip, regardless of its Content-Encoding; raises AttemptError.
+
+    An origin that sends ``Content-Encoding: gzip`` with a ``.tar.gz`` means the gzip of the file itself. The request
+    allows no encoding, so other encodings are not decoded.
+    """
+    what = describe_format(beginning)
+    if what and headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+        what = "it has a Content-Encoding, although the request allows only identity"
+    if what:
+        raise AttemptError(Exit.ARCHIVE, f"the body is not gzip: {what}")
 
 
 class Downloaded(NamedTuple):
@@ -314,7 +309,7 @@ def _download_from_any(job: Job, addresses: list[RequestAddress], validators: Va
                     received = _check_digest(job, transfer(job, address, known))
                 return _finish(job.file, received, attempts=attempts, own=not place)
             except AttemptError as failure:
-                following = _wait_before_retry(job, failure, retry)
+                following = wait_before_retry(failure, retry, left=job.deadline.left, sleep=job.sleep)
                 if following is None:
                     failures.append(failure)
                     break
@@ -327,21 +322,6 @@ def _check_digest(job: Job, received: TransferResult) -> TransferResult:
     if received.changed and expected and expected != found:
         raise AttemptError(Exit.INTEGRITY, f"{redact(received.url)}: its sha256 is {found}, but should be {expected}")
     return received
-
-
-def _wait_before_retry(job: Job, failure: AttemptError, retry: Retry) -> Retry | None:
-    """Wait before another attempt and return the rest of the retries; None, without waiting, to stop."""
-    if not failure.again:
-        return None
-    try:
-        rest = retry.increment("GET", error=HTTPError())
-    except MaxRetryError:
-        return None
-    delay = rest.get_backoff_time() if failure.after is None else failure.after
-    if delay >= job.deadline.left:
-        return None
-    job.sleep(delay)
-    return rest
 
 
 def _finish(file: TarballFile, received: TransferResult, *, attempts: int, own: bool) -> Downloaded:
