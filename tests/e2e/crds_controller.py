@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleethook.engines.crds.redaction_and_exit_codes import TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from schemas.definitions import FOREIGN_RESOURCES, custom_resource_definition
 from tests.e2e.cluster import CRDS, Api, ControlPlane, is_established
 from tests.e2e.fleet import grant, token

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Policy, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError
+from fleethook.model.crd_tarball import Policy
 from tests.engines.crds.fetching import bring
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.redaction_and_exit_codes import Policy
+from fleethook.model.crd_tarball import Policy
 from tests.engines.crds.fetching import bring
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.fetching import ALWAYS, NEVER, bring
 from tests.engines.crds.origin import Answer, Asked, Connection, serving, tarball
 from tests.engines.crds.tarballs import build, members, release, small

@@ -10,7 +10,8 @@ import pytest
 
 from fleethook.engines.crds.download import connections_and_timeouts
 from fleethook.engines.crds.download.download_and_mirrors import download
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import Credentials, TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import (
     Answer,

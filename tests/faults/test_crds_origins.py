@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleethook.cluster.certificates.issuing_and_files import new_authority
 from fleethook.engines.crds.download.download_and_mirrors import download
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import Credentials, TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.downloading import BODY, Waits, fetched, refused
 from tests.engines.crds.origin import head, proxying, redirects, serving, tarball
 from tests.hook_server import Certificate

@@ -4,6 +4,7 @@ The fields are those of karmada-io/karmada (operator/pkg/apis/operator/v1alpha1)
 their descriptions mark. All other fields belong to Karmada's operator; fleethook neither describes nor changes them.
 """
 
+import enum
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -24,14 +25,22 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 KARMADA: Final = GroupKind(GROUP, "Karmada")
 
-POLICIES: Final = ("Always", "IfNotPresent", "Never")
-
 MAX_TIMEOUT_SECONDS: Final = 3600
+TIMEOUT_SECONDS: Final = 300.0
+"""The default limit of a download, retries and mirrors included."""
 MAX_TARBALL_BYTES: Final = 16 * 1024 * 1024
 """The limit of a tarball in a download, in a file and in the cache: a release has 90 KB."""
 SHA256_FORM: Final = "[0-9a-fA-F]{64}"
 
 OPEN: Final = msgspec.Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})
+
+
+class Policy(enum.StrEnum):
+    """When to send a request to the origin (``spec.crdTarball.crdDownloadPolicy``; upstream has no ``Never``)."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
 
 
 class API(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -120,11 +120,7 @@ class Pools:
     """A session for each key. The partition with most sessions loses idle ones first; sessions in use stay open."""
 
     def __init__(
-        self,
-        resolver: AbstractResolver | None,
-        *,
-        fixed: FixedAddresses = NO_FIXED_ADDRESSES,
-        limit: int = MAX_POOLS,
+        self, resolver: AbstractResolver | None, *, fixed: FixedAddresses = NO_FIXED_ADDRESSES, limit: int = MAX_POOLS
     ) -> None:
         """Prepare; without ``resolver``, `SharedResolver` resolves names, with the ``fixed`` addresses."""
         self._resolver: Final = resolver

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fleethook.engines.crds.download.download_and_mirrors import Downloaded, download
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.origin import Origin
 
 BODY = gzip.compress(random.Random(3).randbytes(200_000), mtime=0)

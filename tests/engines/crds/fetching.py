@@ -8,7 +8,8 @@ from typing import Any
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.download.download_and_mirrors import download
 from fleethook.engines.crds.download_policy import Fetched, fetch
-from fleethook.engines.crds.redaction_and_exit_codes import Policy, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.model.crd_tarball import Policy
 from tests.engines.crds.origin import serving, tarball
 
 ALWAYS, IF_NOT_PRESENT, NEVER = Policy.ALWAYS, Policy.IF_NOT_PRESENT, Policy.NEVER

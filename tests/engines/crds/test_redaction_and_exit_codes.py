@@ -1,12 +1,10 @@
-"""Tests of the name of a cache entry."""
-
-import hashlib
+"""URLs without secrets."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.crds.redaction_and_exit_codes import TarballSource, redact
+from fleethook.engines.crds.redaction_and_exit_codes import redact
 
 
 @pytest.mark.parametrize(
@@ -48,10 +46,3 @@ SECRET = st.text("abcdefXYZ0123456789!$*+,-._~:@/", min_size=1).map(lambda text:
 @given(password=SECRET, user=st.sampled_from(["u", "", "a.b"]))
 def test_no_password_is_shown(password: str, user: str) -> None:
     assert "S3CR3T" not in redact(f"https://{user}:{password}@example.com/crds.tar.gz?a=b")
-
-
-def test_the_key_is_the_digest_of_the_url_alone() -> None:
-    key = TarballSource("https://h/crds.tar.gz").key
-    assert key == hashlib.sha256(b"https://h/crds.tar.gz").hexdigest()
-    assert TarballSource(" https://h/crds.tar.gz\n", sha256="a" * 64, mirrors=("https://m/",)).key == key
-    assert TarballSource("https://h/crds.tar.gz?x").key != key

@@ -11,7 +11,9 @@ from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
 from fleethook.engines.crds.download.connections_and_timeouts import Validators
 from fleethook.engines.crds.download.download_and_mirrors import Downloaded, Downloader, Progress, download
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy, TarballSource, redact
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
+from fleethook.model.crd_tarball import Policy
 
 Result = Literal["downloaded", "revalidated", "cached", "stale", "imported"]
 
@@ -152,9 +154,7 @@ def _download(request: _FetchRequest, entry: CacheEntry | None) -> _FetchedEntry
         if entry is not None and (not got.changed or got.sha256 == entry.record.sha256):
             result: Result = "downloaded" if got.changed else "revalidated"
             return _FetchedEntry(result, cache.renew(entry, origin), got.attempts)
-        new = cache.commit(
-            source.key, staged, origin, sha256=source.sha256, strict=request.strict,
-        )  # fmt: skip
+        new = cache.commit(source.key, staged, origin, sha256=source.sha256, strict=request.strict)
     return _FetchedEntry("downloaded", new, got.attempts)
 
 

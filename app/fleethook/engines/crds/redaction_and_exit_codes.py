@@ -1,15 +1,9 @@
-"""The source of a CRD tarball: URL, mirrors, pinned digest, credentials, limits, download policy; and its errors.
-
-`redact` writes a URL without secrets, for messages. An error has the exit code of ``fleethook crds``.
-"""
+"""URLs without secrets, for messages, and the errors about CRD tarballs with the exit codes of ``fleethook crds``."""
 
 import enum
-import hashlib
 import re
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import unquote_plus
-
-from fleethook.model.crd_tarball import MAX_TARBALL_BYTES
 
 HIDDEN: Final = "***"
 # Up to the last @ before path, query and fragment, with a scheme or without one.
@@ -39,48 +33,6 @@ def redact(url: str) -> str:
 def _redact_pair(found: re.Match[str]) -> str:
     name, value = found.groups()
     return f"{name}={HIDDEN if value and _SECRET.search(unquote_plus(name)) else value}"
-
-
-class Policy(enum.StrEnum):
-    """When to send a request to the origin (``spec.crdTarball.crdDownloadPolicy``; upstream has no ``Never``)."""
-
-    ALWAYS = "Always"
-    IF_NOT_PRESENT = "IfNotPresent"
-    NEVER = "Never"
-
-
-class Credentials(NamedTuple):
-    """Credentials for an origin; never printed."""
-
-    headers: tuple[tuple[str, str], ...] = ()
-    username: str = ""
-    password: str = ""
-    client_certificate_pem: bytes = b""
-    client_key_pem: bytes = b""
-
-
-class TarballSource(NamedTuple):
-    """A tarball over HTTP, and the settings of its download."""
-
-    url: str
-    proxy_url: str = ""
-    """An explicit proxy; it takes precedence over those of the environment."""
-    no_proxy: tuple[str, ...] = ()
-    sha256: str = ""
-    """The expected digest, hexadecimal; ``""`` for any."""
-    mirrors: tuple[str, ...] = ()
-    """URLs to try in order if the first one fails."""
-    ca_pem: bytes = b""
-    """Certificate authorities to trust instead of those of the system."""
-    credentials: Credentials = Credentials()
-    seconds: float = 300.0
-    """Limit of the whole download, retries and mirrors included."""
-    max_bytes: int = MAX_TARBALL_BYTES
-
-    @property
-    def key(self) -> str:
-        """The name of the cache entry: the SHA-256 digest of the URL alone, as in Karmada's operator."""
-        return hashlib.sha256(self.url.strip().encode()).hexdigest()
 
 
 class Exit(enum.IntEnum):

@@ -11,7 +11,7 @@ import yaml
 
 from fleethook.cluster.certificates.issuing_and_files import new_authority
 from fleethook.engines.crds.instance.instance_validation import find_problems
-from fleethook.engines.crds.redaction_and_exit_codes import TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from tests.engines.crds.origin import Origin, endless, serving, tarball
 from tests.engines.crds.tarballs import GROUPS, build, release, small
 

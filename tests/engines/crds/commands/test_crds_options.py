@@ -12,7 +12,8 @@ from fleethook.engines.crds.commands.crds_options import (
     select_sources,
 )
 from fleethook.engines.crds.instance.source_and_secrets import SelectedSource
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
+from fleethook.model.crd_tarball import Policy
 from tests.cli.conftest import WriteYAML
 
 

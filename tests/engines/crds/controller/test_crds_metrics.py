@@ -7,7 +7,8 @@ from prometheus_client import CollectorRegistry
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.fetching import bring
 from tests.engines.crds.origin import serving, tarball
 from tests.engines.crds.tarballs import release

@@ -23,7 +23,8 @@ from fleethook.engines.crds.download.connections_and_timeouts import (
     send_request,
 )
 from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import Credentials, TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
 from tests.engines.crds.origin import Asked, head, says, serving
 from tests.engines.crds.origin import Connection as OriginConnection

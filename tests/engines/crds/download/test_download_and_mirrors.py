@@ -12,7 +12,8 @@ import pytest
 from fleethook.engines.crds.download.connections_and_timeouts import DownloadDeadline, Validators, parse_address
 from fleethook.engines.crds.download.download_and_mirrors import Job, TarballFile, TransferResult, download, transfer
 from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, TarballSource
+from fleethook.engines.crds.instance.source_and_secrets import Credentials, TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.downloading import BODY, fetched, refused
 from tests.engines.crds.origin import Origin, chunked, proxying, redirects, says, serving, tarball
 from tests.waiting import NET

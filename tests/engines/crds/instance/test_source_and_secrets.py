@@ -1,6 +1,7 @@
 """The source of an instance's tarball, by its fields and the defaults."""
 
 import base64
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,12 +10,15 @@ from hypothesis import given
 
 from fleethook.cluster.certificates.issuing_and_files import new_authority
 from fleethook.engines.crds.instance.source_and_secrets import (
+    Credentials,
     SecretReferences,
     SelectedSource,
+    TarballSource,
     apply_secrets,
     select_source,
 )
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, Policy, TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
+from fleethook.model.crd_tarball import Policy
 from tests.engines.crds.anything import TARBALLS
 
 URL = "https://h/crds.tar.gz"
@@ -198,3 +202,10 @@ def test_a_missing_key_is_named_and_values_are_not(data: dict[str, bytes], text:
     with pytest.raises(CRDsError) as caught:
         resolved({"s": data}, secretRef={"name": "s"})
     assert (str(caught.value), caught.value.exit, caught.value.transient) == (text, Exit.USAGE, False)
+
+
+def test_the_key_is_the_digest_of_the_url_alone() -> None:
+    key = TarballSource("https://h/crds.tar.gz").key
+    assert key == hashlib.sha256(b"https://h/crds.tar.gz").hexdigest()
+    assert TarballSource(" https://h/crds.tar.gz\n", sha256="a" * 64, mirrors=("https://m/",)).key == key
+    assert TarballSource("https://h/crds.tar.gz?x").key != key

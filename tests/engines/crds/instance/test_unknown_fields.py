@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.crds_server import validate_karmada
-from fleethook.engines.crds.instance.instance_validation import find_unknown_fields
+from fleethook.engines.crds.instance.instance_validation import find_unknown_fields, validate_karmada
 from fleethook.engines.crds.instance.source_and_secrets import select_source
 from tests.cli.commands import invoke
-from tests.engines.crds.test_crds_server import karmada, review_of
+from tests.engines.crds.instance.test_instance_validation import karmada, review_of
 
 URL = "https://h/crds.tar.gz"
 

@@ -15,6 +15,7 @@ from fleethook.console.attention_lines import AttentionLine
 from fleethook.console.console_server import create_console
 from fleethook.engines.crds.cache.cache_entry import RECORD, TARBALL, CacheRecord, ListedEntry, State
 from fleethook.engines.crds.cache.tarball_cache import Cache
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from fleethook.engines.crds.pages.crds import (
     ConditionView,
     InstanceView,
@@ -24,7 +25,6 @@ from fleethook.engines.crds.pages.crds import (
     describe_instances,
     list_instance_lines,
 )
-from fleethook.engines.crds.redaction_and_exit_codes import TarballSource
 from tests.cli.commands import invoke
 from tests.console.crd_cache import CHANGED, FilledCache, fill_cache, karmada
 from tests.console.pages.reading import HOSTILE, Page, get, read

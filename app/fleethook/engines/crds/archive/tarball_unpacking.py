@@ -279,13 +279,7 @@ def verify(tarball: Tarball, *, limits: ArchiveLimits = LIMITS, strict: bool = F
     return _verify_entries(data, _inflate(data, limits), limits, names, content=Content(limits), strict=strict)
 
 
-def unpack(
-    tarball: Tarball,
-    into: Path,
-    *,
-    limits: ArchiveLimits = LIMITS,
-    strict: bool = False,
-) -> TarballManifest:
+def unpack(tarball: Tarball, into: Path, *, limits: ArchiveLimits = LIMITS, strict: bool = False) -> TarballManifest:
     """Verify a tarball, then write ``crds/`` with its content and sync it to disk.
 
     Arguments:

@@ -181,15 +181,7 @@ class Cache:
         finally:
             shutil.rmtree(staged, ignore_errors=True)
 
-    def commit(
-        self,
-        key: str,
-        staged: Path,
-        origin: Origin,
-        *,
-        sha256: str = "",
-        strict: bool = False,
-    ) -> CacheEntry:
+    def commit(self, key: str, staged: Path, origin: Origin, *, sha256: str = "", strict: bool = False) -> CacheEntry:
         """Verify and unpack the tarball in a staging directory, record it, and make it the entry.
 
         Args:
@@ -226,13 +218,7 @@ class Cache:
         return CacheEntry(key, target, record)
 
     def import_file(
-        self,
-        key: str,
-        file: Path,
-        origin: Origin,
-        *,
-        sha256: str = "",
-        strict: bool = False,
+        self, key: str, file: Path, origin: Origin, *, sha256: str = "", strict: bool = False
     ) -> CacheEntry:
         """Make a regular file the entry, replacing a former one; the size is checked before the file is copied.
 
@@ -279,12 +265,7 @@ class Cache:
         return True
 
     def prune(
-        self,
-        *,
-        older_than: timedelta | None = None,
-        max_bytes: int | None = None,
-        keep: int = 0,
-        dry_run: bool = False,
+        self, *, older_than: timedelta | None = None, max_bytes: int | None = None, keep: int = 0, dry_run: bool = False
     ) -> list[ListedEntry]:
         """Remove entries that are too old, or exceed the size with younger ones.
 

@@ -39,8 +39,8 @@ from fleethook.engines.crds.commands.crds_options import (
 )
 from fleethook.engines.crds.download.download_and_mirrors import download
 from fleethook.engines.crds.download_policy import Fetched, import_file
-from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, select_source
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
+from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, TarballSource, select_source
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.json import JSONObject, as_object
 
@@ -223,12 +223,7 @@ def remove(entry: _EntryArgument) -> None:
 
 
 _CACHE: Final = CommandGroup(
-    "List and remove the entries of the cache.",
-    {
-        "ls": list_entries,
-        "prune": prune,
-        "rm": remove,
-    },
+    "List and remove the entries of the cache.", {"ls": list_entries, "prune": prune, "rm": remove}
 )
 
 

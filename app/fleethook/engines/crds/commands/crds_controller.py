@@ -175,8 +175,7 @@ DATA_DIR: Final = Path("/var/lib/karmada")
 def controller(
     host_cluster: TargetOptions = TargetOptions(),
     beside_operator: Annotated[
-        bool,
-        Option("--beside-operator", help="Run beside Karmada's operator: write only conditions about CRDs."),
+        bool, Option("--beside-operator", help="Run beside Karmada's operator: write only conditions about CRDs.")
     ] = False,
     version: Annotated[str, Option(help="Release of the operator, for instances that name none.")] = "",
     follow_instance: option.Follow = False,
@@ -225,7 +224,5 @@ def controller(
             reach=Reach(not no_private, tuple(allow_host or ()), local_root),
         )
         run_controller(
-            open_cache(DATA_DIR),
-            options,
-            ProcessOptions(target, namespace, lease_duration, host, port, otlp_endpoint),
+            open_cache(DATA_DIR), options, ProcessOptions(target, namespace, lease_duration, host, port, otlp_endpoint)
         )

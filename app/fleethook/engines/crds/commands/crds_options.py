@@ -17,9 +17,14 @@ from fleethook.cli.output.text_output import show_download, write, write_error, 
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.karmada_instance import is_release, parse_release
-from fleethook.engines.crds.instance.source_and_secrets import SelectedSource, build_release_url, select_source
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy, TarballSource, redact
-from fleethook.model.crd_tarball import KARMADA, SHA256_FORM
+from fleethook.engines.crds.instance.source_and_secrets import (
+    SelectedSource,
+    TarballSource,
+    build_release_url,
+    select_source,
+)
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
+from fleethook.model.crd_tarball import KARMADA, SHA256_FORM, Policy
 
 
 @contextlib.contextmanager
@@ -67,8 +72,7 @@ SHA256 = Annotated[str, Option(help="Expected SHA-256 digest of the tarball.")]
 Proxy = Annotated[str, Option(help="URL of a proxy; takes precedence over those of the environment.")]
 CA = Annotated[Path | None, Option(help="PEM file of certificate authorities to trust instead of the system's.")]
 Stale = Annotated[
-    bool,
-    Option("--stale-if-error", help="With policy Always, fall back to the cached tarball if the download fails."),
+    bool, Option("--stale-if-error", help="With policy Always, fall back to the cached tarball if the download fails.")
 ]
 Strict = Annotated[bool, Option("--strict", help="Treat warnings as errors.")]
 NoEnvProxy = Annotated[bool, Option("--no-env-proxy", help="Ignore proxies of the environment, such as HTTPS_PROXY.")]

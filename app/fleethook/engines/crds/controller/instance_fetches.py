@@ -25,11 +25,12 @@ from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.source_and_secrets import (
     ReadSecret,
     SelectedSource,
+    TarballSource,
     apply_secrets,
     read_secret,
     read_secrets,
 )
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.fair_limits import CallLimit
 from fleethook.model.json import JSONObject
 from fleethook.tracing.spans import StartRoot, enter_span
@@ -48,11 +49,7 @@ class Reach(NamedTuple):
 
 
 def build_downloader(
-    chosen: SelectedSource,
-    read_secret: ReadSecret,
-    reach: Reach,
-    *,
-    starting: Callable[[], None],
+    chosen: SelectedSource, read_secret: ReadSecret, reach: Reach, *, starting: Callable[[], None]
 ) -> Downloader:
     """Return a function that downloads or copies a tarball. Call it on a thread: it blocks.
 

@@ -26,7 +26,8 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout, make_headers, parse_url
 
 from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.outbound.certificate_trust import TrustError, create_context
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError, is_private, refuse_private_number
 

@@ -40,7 +40,8 @@ from fleethook.engines.crds.download.download_errors_and_retries import (
     read_retry_after,
     wait_before_retry,
 )
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, TarballSource, redact
+from fleethook.engines.crds.instance.source_and_secrets import TarballSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.outbound.private_addresses_and_proxies import choose_proxy
 from fleethook.tracing.spans import child_span
 

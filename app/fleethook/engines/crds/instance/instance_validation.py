@@ -20,18 +20,22 @@ import msgspec
 
 from fleethook.engines.crds.instance.karmada_instance import is_release, read_instance_release
 from fleethook.engines.crds.redaction_and_exit_codes import redact
+from fleethook.model import admission
+from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from fleethook.model.crd_tarball import (
+    KARMADA,
     MAX_TARBALL_BYTES,
     MAX_TIMEOUT_SECONDS,
-    POLICIES,
     SHA256_FORM,
     CRDTarball,
+    Policy,
     SecretReference,
 )
 from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_url
 from fleethook.model.formats.field_errors import (
     FieldError,
     choice_problems,
+    first_problems,
     invalid,
     is_integer,
     mistyped,
@@ -224,11 +228,31 @@ def find_problems(karmada: JSONObject, *, old: JSONObject | None = None, strict:
     policy = tarball.get("crdDownloadPolicy")
     if policy is not None and not isinstance(policy, str):
         yield mistyped(f"{FIELD}.crdDownloadPolicy", "a string")
-    yield from choice_problems(policy, f"{FIELD}.crdDownloadPolicy", POLICIES)
+    yield from choice_problems(policy, f"{FIELD}.crdDownloadPolicy", tuple(Policy))
     yield from _find_local_problems(tarball.get("localSource"), f"{FIELD}.localSource")
     yield from _find_source_conflicts(tarball)
     yield from _find_version_problems(tarball)
     yield from find_unknown_fields(tarball, FIELD)
+
+
+def validate_karmada(request: AdmissionRequest) -> Response:
+    """Answer a review with all problems and warnings of ``spec.crdTarball``.
+
+    Updates that do not change spec (for example the operator adding a finalizer) are admitted without warnings.
+    Warnings are repeated at the next spec change.
+    """
+    answer = not_for_review(request, (KARMADA,))
+    if answer is not None:
+        return answer
+    old = dict(as_object(request.old_object)) if request.operation == "UPDATE" else None
+    if old is not None and old.get("spec") == request.object.get("spec"):
+        return admission.allowed()
+    warnings = tuple(find_warnings(request.object))
+    found = first_problems(find_problems(request.object, old=old))
+    if not found:
+        return admission.allowed(warnings=warnings)
+    causes = [StatusCause(field, text, "FieldValueInvalid") for field, text in found]
+    return admission.invalid(aggregate_problems(found), causes, warnings=warnings)
 
 
 def aggregate_problems(problems: Iterable[FieldError]) -> str:

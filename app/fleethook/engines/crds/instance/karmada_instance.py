@@ -16,7 +16,10 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, Policy
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
+from fleethook.model import admission
+from fleethook.model.admission import AdmissionRequest, Response, not_for_review
+from fleethook.model.crd_tarball import KARMADA, Policy
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
@@ -138,6 +141,15 @@ def needs_reconcile(before: JSONObject | None, after: JSONObject) -> bool:
 def is_same_instance(before: JSONObject | None, after: JSONObject) -> bool:
     """Return whether both states are of the same instance, by uid."""
     return before is not None and _uid(before) == _uid(after)
+
+
+def mutate_karmada(request: AdmissionRequest) -> Response:
+    """Answer a review with a patch that adds the missing defaults."""
+    answer = not_for_review(request, (KARMADA,))
+    if answer is not None:
+        return answer
+    operations = build_default_patch(request.object)
+    return admission.patched(operations) if operations else admission.allowed()
 
 
 def build_default_patch(karmada: JSONObject) -> list[JSONObject]:

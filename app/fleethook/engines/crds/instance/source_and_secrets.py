@@ -1,6 +1,10 @@
-"""Selects the source of an instance's tarball, by default the release's URL, and reads its Secrets."""
+"""The source of a CRD tarball: URL, mirrors, pinned digest, credentials and limits.
+
+Selects the source of an instance's tarball, by default the release's URL, and reads its Secrets.
+"""
 
 import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
@@ -17,8 +21,8 @@ from fleethook.engines.crds.instance.instance_validation import (
     warn_about_release,
 )
 from fleethook.engines.crds.instance.karmada_instance import parse_release, read_instance_release
-from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Credentials, Exit, Policy, TarballSource
-from fleethook.model.crd_tarball import CRDTarball, HTTPSource, LocalSource
+from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
+from fleethook.model.crd_tarball import MAX_TARBALL_BYTES, TIMEOUT_SECONDS, CRDTarball, HTTPSource, LocalSource, Policy
 from fleethook.model.json import JSON, JSONObject, as_object
 
 if TYPE_CHECKING:
@@ -39,8 +43,41 @@ _AUTHORITIES: Final = "ca.crt"
 
 # msgspec describes a type at its first use. In two threads at once, this crashes the process.
 msgspec.json.Decoder(CRDTarball)
-_DEFAULTS: Final = TarballSource("")._field_defaults
 _RELEASE_URL: Final = "https://github.com/karmada-io/karmada/releases/download/{version}/crds.tar.gz"
+
+
+class Credentials(NamedTuple):
+    """Credentials for an origin; never printed."""
+
+    headers: tuple[tuple[str, str], ...] = ()
+    username: str = ""
+    password: str = ""
+    client_certificate_pem: bytes = b""
+    client_key_pem: bytes = b""
+
+
+class TarballSource(NamedTuple):
+    """A tarball over HTTP, and the settings of its download."""
+
+    url: str
+    proxy_url: str = ""
+    """An explicit proxy; it takes precedence over those of the environment."""
+    no_proxy: tuple[str, ...] = ()
+    sha256: str = ""
+    """The expected digest, hexadecimal; ``""`` for any."""
+    mirrors: tuple[str, ...] = ()
+    """URLs to try in order if the first one fails."""
+    ca_pem: bytes = b""
+    """Certificate authorities to trust instead of those of the system."""
+    credentials: Credentials = Credentials()
+    seconds: float = TIMEOUT_SECONDS
+    """Limit of the whole download, retries and mirrors included."""
+    max_bytes: int = MAX_TARBALL_BYTES
+
+    @property
+    def key(self) -> str:
+        """The name of the cache entry: the SHA-256 digest of the URL alone, as in Karmada's operator."""
+        return hashlib.sha256(self.url.strip().encode()).hexdigest()
 
 
 class SecretReferences(NamedTuple):
@@ -136,8 +173,8 @@ def _build_http_source(http: HTTPSource, *, url: str) -> TarballSource:
         sha256=(http.sha256 or "").lower(),
         mirrors=tuple(http.mirrors or ()),
         ca_pem=base64.b64decode(http.ca_bundle or ""),
-        seconds=float(http.timeout_seconds or _DEFAULTS["seconds"]),
-        max_bytes=http.max_bytes or _DEFAULTS["max_bytes"],
+        seconds=float(http.timeout_seconds or TIMEOUT_SECONDS),
+        max_bytes=http.max_bytes or MAX_TARBALL_BYTES,
     )
 
 
