@@ -21,9 +21,9 @@ from benchmarks.engines.dispatch_worlds import (
 )
 from benchmarks.reviews import deployment
 from fleethook.app import Fleethook, create_app
+from fleethook.engines.dispatch.dispatch_server import build_dispatcher
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
-from fleethook.engines.dispatch.namespaces_and_replay import build_dispatcher
 from fleethook.engines.dispatch.review.access import ClusterAccess
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint
 from fleethook.fair_limits import CallLimit

@@ -9,7 +9,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.schema_owner import INDEXES
 from fleethook.engines.dispatch.version_conversion import ObjectConverter
-from fleethook.engines.dispatch.webhooks.webhook_index import Configurations
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations
 from fleethook.model.rule_matching import EVERY
 from fleethook.outbound.calls_and_retries import HookClient
 from tests.engines.dispatch.builders import (

@@ -13,22 +13,22 @@ from typing import Any, ClassVar
 import pytest
 from aiohttp import web
 
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import build_attributes, restore_annotation
 from fleethook.engines.dispatch.call.phases_and_warnings import MutatingPhase, run_validating_phase
-from fleethook.engines.dispatch.call.review_and_response import Patcher, restore_annotation
+from fleethook.engines.dispatch.call.review_response_and_patch import Patcher
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit, WebhookCaller
+from fleethook.engines.dispatch.dispatch_server import build_dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, find_budget
 from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
-from fleethook.engines.dispatch.match.request_attributes import build_attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import (
     NamespaceLabels,
     RequestContext,
     build_rule_attributes,
     read_labels,
 )
-from fleethook.engines.dispatch.namespaces_and_replay import build_dispatcher
 from fleethook.engines.dispatch.schema_owner import find_owner
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import WebhookIndex
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
-from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.work.threads_and_gc import Worker, run_work

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.call.review_and_response import (
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import build_attributes
+from fleethook.engines.dispatch.call.review_response_and_patch import (
     ReviewError,
     build_review,
     choose_review_version,
@@ -17,11 +18,10 @@ from fleethook.engines.dispatch.call.review_and_response import (
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.dispatcher import limit_warnings
 from fleethook.engines.dispatch.errors_and_deadline import denial
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.request_attributes import (
+from fleethook.engines.dispatch.match.equivalent_resources import (
+    Equivalent,
     EquivalentIndex,
     WebhookInvocation,
-    build_attributes,
     find_invocation,
 )
 from fleethook.engines.dispatch.match.selectors_and_decision import NamespaceLabels, match_namespace, match_object

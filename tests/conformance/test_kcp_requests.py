@@ -9,7 +9,7 @@ import yaml
 
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.explain_reasons import explain
-from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
+from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     RequestOperation,

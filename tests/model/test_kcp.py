@@ -1,8 +1,11 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from fleethook.model.kcp import cluster_of, is_cluster, is_path, is_system
+from fleethook.model.gvk import parse_api_version
+from fleethook.model.kcp import cluster_of, is_cluster, is_path, is_system, serves_without_binding
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,15 @@ def test_other_texts_are_no_cluster(text: str) -> None:
 def test_system_clusters_are_names_and_not_paths() -> None:
     assert [is_path(text) for text in ("root:org", "root", "system:admin")] == [True, False, False]
     assert [is_system(text) for text in ("system:admin", "systems", "root:system:a")] == [True, False, False]
+
+
+def test_a_kcp_serves_few_of_the_built_in_resources() -> None:
+    served = yaml.safe_load((Path(__file__).parents[1] / "conformance" / "kcp_requests.yaml").read_text())["served"]
+    listed = [(parse_api_version(version)[0], plural) for version, plurals in served.items() for plural in plurals]
+    others = [
+        ("", "pods"), ("apps", "deployments"), ("example.org", "widgets"), ("example.kcp.io", "widgets"),
+        ("core.kcp.io", "shards"), ("tenancy.kcp.io", "workspaces"), ("topology.kcp.io", "partitions"),
+    ]  # fmt: skip
+    for wanted, resources in ((True, listed), (False, others)):
+        for group, resource in resources:
+            assert serves_without_binding(group, resource) is wanted, (group, resource)

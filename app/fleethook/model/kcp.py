@@ -51,3 +51,21 @@ def is_path(text: str) -> bool:
 def is_system(cluster: str) -> bool:
     """Return whether a logical cluster is a system cluster, whose webhook configurations kcp never uses."""
     return cluster.startswith(_SYSTEM)
+
+
+_GROUPS: Final = frozenset(
+    {
+        "admissionregistration.k8s.io", "apiextensions.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+        "certificates.k8s.io", "coordination.k8s.io", "events.k8s.io", "rbac.authorization.k8s.io",
+        "apis.kcp.io", "cache.kcp.io",
+    }
+)  # fmt: skip
+_RESOURCES: Final = {
+    "": ("configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"),
+    "core.kcp.io": ("logicalclusters",),
+}
+
+
+def serves_without_binding(group: str, resource: str) -> bool:
+    """Return whether every logical cluster serves a resource without an APIBinding (kcp's discovery at dac74f59)."""
+    return group in _GROUPS or resource in _RESOURCES.get(group, ())

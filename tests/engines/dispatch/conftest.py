@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.dispatch_server import build_dispatcher
 from fleethook.engines.dispatch.dispatcher import Dispatcher, DispatchResult
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
-from fleethook.engines.dispatch.namespaces_and_replay import build_dispatcher
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.work.threads_and_gc import run_work

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import Store
-from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
+from fleethook.engines.dispatch.call.review_response_and_patch import WebhookResponse
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher, DispatchResult
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.version_conversion import ObjectConverter
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations, RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase
-from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.rule_matching import RuleAttributes
 from fleethook.outbound.calls_and_retries import HookClient

@@ -1,7 +1,7 @@
 """The engine of dispatching in a running server: the dispatcher, the rules for its callers, and its checks."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -11,14 +11,19 @@ from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, WORKSPACES
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.registration.paths import CLUSTER_EXPLAIN, CLUSTER_MUTATE, CLUSTER_VALIDATE, OBSERVE
+from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.call.webhook_call_and_audit import Observe, WebhookCaller
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
-from fleethook.engines.dispatch.dispatcher import Dispatcher
+from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.explain_reasons import Explanation
-from fleethook.engines.dispatch.namespaces_and_replay import answer_from_records, build_dispatcher
+from fleethook.engines.dispatch.match.selectors_and_decision import NamespaceSource, read_namespace
+from fleethook.engines.dispatch.offline_dispatcher_and_replay import answer_from_records
 from fleethook.engines.dispatch.review.access import ClusterAccess, Tokens, is_open, log_access, needed_credentials
-from fleethook.engines.dispatch.review.annotated_dispatch import annotated_routes
+from fleethook.engines.dispatch.review.all_clusters_endpoint import annotated_routes
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext, DispatchEndpoint, ExplainEndpoint
 from fleethook.engines.dispatch.review.dispatch_metrics import CallMetrics, DispatchMetrics
+from fleethook.engines.dispatch.version_conversion import ObjectConverter
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations
 from fleethook.fair_limits import CallLimit
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
@@ -71,6 +76,38 @@ def list_resources(settings: Settings) -> Followed:
     # Only a kcp has Workspaces, and roles for other apiservers need not grant them.
     spare = () if settings.kcp else (WORKSPACES,)
     return Followed([resource for resource in DISPATCHING if resource not in spare], spare)
+
+
+def build_dispatcher(
+    store: Store,
+    client: HookClient,
+    *,
+    observe: Observe,
+    live: NamespaceSource | None = None,
+    as_kcp: bool = False,
+    traces: bool = False,
+    replace: Callable[[Store, Dependencies], Dependencies] | None = None,
+) -> Dispatcher:
+    """Build a dispatcher.
+
+    Args:
+        store: The objects, indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
+        client: Calls webhooks.
+        observe: Observes each call.
+        live: Reads objects from the apiserver into the store.
+        as_kcp: As for `Dispatcher`.
+        traces: As for `Dispatcher`.
+        replace: Returns the dependencies to use in place of those that leave the process, for replays.
+    """
+    caller = WebhookCaller(client, observe=observe)
+    dependencies = Dependencies(
+        call_webhook=caller.call,
+        convert=ObjectConverter(store, client),
+        read_namespace=partial(read_namespace, live=live) if live is not None else None,
+    )
+    if replace is not None:
+        dependencies = replace(store, dependencies)
+    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, traces=traces)
 
 
 class DispatchServer(EngineServer):

@@ -5,6 +5,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import (
+    Attributes,
+    build_attributes,
+    read_claimed_cluster,
+)
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.call.phases_and_warnings import (
     MutatingPhase,
@@ -12,12 +17,11 @@ from fleethook.engines.dispatch.call.phases_and_warnings import (
     limit_warnings,
     run_validating_phase,
 )
-from fleethook.engines.dispatch.call.review_and_response import Patcher
+from fleethook.engines.dispatch.call.review_response_and_patch import Patcher
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, forbidden
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent, find_definition, find_equivalents
 from fleethook.engines.dispatch.match.match_conditions import ConditionEvaluator
-from fleethook.engines.dispatch.match.request_attributes import Attributes, build_attributes, read_claimed_cluster
 from fleethook.engines.dispatch.match.selectors_and_decision import (
     CallWebhook,
     NamespaceLabels,
@@ -29,8 +33,8 @@ from fleethook.engines.dispatch.match.selectors_and_decision import (
     needs_namespace,
 )
 from fleethook.engines.dispatch.schema_owner import Ownership, find_owner
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Phase, Webhook
-from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook, WebhookIndex
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
@@ -94,7 +98,7 @@ class Dispatcher:
             dependencies: The functions with which the dispatcher leaves the process.
             as_kcp: Decide like kcp if the owner of a schema is unknown
                 (`fleethook.engines.dispatch.schema_owner`), and report only the first denial.
-            sends_as_kcp: As for `fleethook.engines.dispatch.match.request_attributes.build_attributes`.
+            sends_as_kcp: As for `fleethook.engines.dispatch.attributes_and_cluster_annotation.build_attributes`.
             traces: Return the calls that an answer depended on.
         """
         self._traces: Final = traces

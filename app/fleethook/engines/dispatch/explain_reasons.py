@@ -9,13 +9,17 @@ import msgspec
 
 from fleethook.cel.check.null_reads import list_reads
 from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
 from fleethook.engines.dispatch.call.phases_and_warnings import MAX_CALLS
-from fleethook.engines.dispatch.call.review_and_response import ReviewError, choose_review_version
+from fleethook.engines.dispatch.call.review_response_and_patch import ReviewError, choose_review_version
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.dispatcher import Dispatcher, MatchedRequest
 from fleethook.engines.dispatch.errors_and_deadline import BUDGET_SECONDS, Deadline, StatusError
-from fleethook.engines.dispatch.match.equivalent_resources import is_own_in_kcp
-from fleethook.engines.dispatch.match.request_attributes import Attributes, EquivalentIndex, WebhookInvocation
+from fleethook.engines.dispatch.match.equivalent_resources import (
+    DEFINITIONS_BY_RESOURCE,
+    EquivalentIndex,
+    WebhookInvocation,
+)
 from fleethook.engines.dispatch.match.selectors_and_decision import (
     CallDecider,
     NamespaceLabels,
@@ -30,11 +34,11 @@ from fleethook.engines.dispatch.match.selectors_and_decision import (
 )
 from fleethook.engines.dispatch.request_from_manifest import InputRequest, find_refusal, is_review
 from fleethook.engines.dispatch.schema_owner import OwnerStatus
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES, Phase, Webhook
-from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.kcp import API_EXPORT, LOGICAL_CLUSTER
+from fleethook.model.kcp import API_EXPORT, LOGICAL_CLUSTER, serves_without_binding
 from fleethook.model.rule_matching import EVERY, FieldMatch, RuleAttributes, RuleWithOperations, compare_fields
 from fleethook.work.threads_and_gc import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
@@ -453,7 +457,7 @@ def _correct_local(found: Explanation, store: Store, planned: InputRequest, *, a
     cluster, group, plural = planned.cluster, planned.request.resource.group, planned.request.resource.resource
     if found.owner.case != OwnerStatus.LOCAL or not (as_provider or store.has(LOGICAL_CLUSTER)):
         return found
-    is_served = is_own_in_kcp(store, cluster=cluster, group=group, resource=plural)
+    is_served = serves_without_binding(group, plural) or store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, plural))
     if as_provider and not (is_served and any(key.cluster == cluster for key in store.keys(API_EXPORT))):
         problem = f"the webhooks of {cluster} itself cannot be seen with --kcp-export: use its kubeconfig, or --kcp"
         owner = msgspec.structs.replace(found.owner, case=OwnerStatus.UNSEEN, cluster=None, problem=problem)

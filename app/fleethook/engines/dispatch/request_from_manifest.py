@@ -8,14 +8,14 @@ import msgspec
 
 from fleethook.api_schema import check_object, load_served
 from fleethook.cluster.store import Store
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import read_claimed_cluster
 from fleethook.engines.dispatch.match.equivalent_resources import (
     SCALE,
     find_definition,
     find_equivalents,
     is_namespaced,
 )
-from fleethook.engines.dispatch.match.plural_and_operations import DestinationError, choose_destination, needs_metadata
-from fleethook.engines.dispatch.match.request_attributes import read_claimed_cluster
+from fleethook.engines.dispatch.resource_of_manifest import DestinationError, choose_destination, needs_metadata
 from fleethook.engines.dispatch.schema_owner import find_owner
 from fleethook.model.admission import API_VERSIONS, KIND, AdmissionRequest, Kind, Resource
 from fleethook.model.admission import Operation as SentOperation

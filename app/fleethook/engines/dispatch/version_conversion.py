@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.cluster.store import StoreView
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import annotate_cluster
 from fleethook.engines.dispatch.call.call_trace import CallTrace
 from fleethook.engines.dispatch.dispatcher import MatchedRequest
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, internal, too_many_requests
 from fleethook.engines.dispatch.match.equivalent_resources import find_definition
-from fleethook.engines.dispatch.match.request_attributes import annotate_cluster
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import find_endpoint
 from fleethook.model.formats.names_and_labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupVersionKind, parse_api_version

@@ -1,10 +1,8 @@
 """Resources that share storage are found for custom, bound and built-in resources."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.match.equivalent_resources import (
@@ -14,10 +12,9 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     find_definition,
     find_equivalents,
     is_namespaced,
-    is_own_in_kcp,
     suggest_builtin,
 )
-from fleethook.model.gvk import GroupVersionKind, GroupVersionResource, parse_api_version
+from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 
 V1 = {"name": "v1", "served": True}
 V2 = {"name": "v2", "served": True}
@@ -35,19 +32,6 @@ V2 = {"name": "v2", "served": True}
 )
 def test_a_similar_built_in_resource_is_suggested(group: str, resource: str, suggested: str) -> None:
     assert suggest_builtin(group, resource) == f"; did you mean {suggested}?"
-
-
-def test_a_kcp_serves_few_of_the_built_in_resources() -> None:
-    served = yaml.safe_load((Path(__file__).parents[3] / "conformance" / "kcp_requests.yaml").read_text())["served"]
-    listed = [(parse_api_version(version)[0], plural) for version, plurals in served.items() for plural in plurals]
-    others = [
-        ("", "pods"), ("apps", "deployments"), ("example.org", "widgets"), ("example.kcp.io", "widgets"),
-        ("core.kcp.io", "shards"), ("tenancy.kcp.io", "workspaces"), ("topology.kcp.io", "partitions"),
-    ]  # fmt: skip
-    store = Store((DEFINITIONS_BY_RESOURCE,))
-    for wanted, resources in ((True, listed), (False, others)):
-        for group, resource in resources:
-            assert is_own_in_kcp(store, cluster="c", group=group, resource=resource) is wanted, (group, resource)
 
 
 def test_no_built_in_resource_is_similar() -> None:

@@ -4,18 +4,20 @@ from typing import Any
 
 import pytest
 
+from fleethook.cluster.api_errors import APIError
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import build_attributes
 from fleethook.engines.dispatch.errors_and_deadline import StatusError
 from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.request_attributes import build_attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import (
     NamespaceLabels,
     build_rule_attributes,
     check_filters,
     find_barrier,
     is_exempt,
+    read_namespace,
 )
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import WebhookIndex
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
-from fleethook.engines.dispatch.webhooks.webhook_index import WebhookIndex
 from fleethook.model.gvk import GroupVersionResource
 from tests.engines.dispatch.builders import WIDGETS, configuration, namespace, request_of, review, store_of, webhook
 from tests.engines.dispatch.conftest import Front
@@ -116,3 +118,15 @@ async def test_without_an_authorizer_its_variable_is_missing(front: Front, serve
     response = (await front.dispatch(store, review(), cluster="ws1")).response
     assert (response.allowed, response.code) == (False, 403)
     assert "no such attribute(s): authorizer" in response.message
+
+
+async def test_an_unreadable_namespace_is_an_internal_error() -> None:
+    class Forbidding:
+        async def read_one(self, *_: Any, **__: Any) -> None:
+            raise APIError(403, "Forbidden", "no")
+
+        def scope(self, cluster: str) -> str:
+            return cluster
+
+    with pytest.raises(StatusError, match="failed to read namespace n of logical cluster ws2: 403 Forbidden: no"):
+        await read_namespace("ws2", "n", live=Forbidding())

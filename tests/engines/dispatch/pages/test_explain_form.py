@@ -10,7 +10,7 @@ import pytest
 from fleethook.cluster.manifests.manifest_files import read_documents
 from fleethook.cluster.store import Store, key_of
 from fleethook.console.forms_and_guard import FormFieldError
-from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
+from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.pages.explain_form import (
     MAX_CHOICES,
     MAX_TEXT,

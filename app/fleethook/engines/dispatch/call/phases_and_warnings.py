@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.dispatch.call.review_and_response import (
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
+from fleethook.engines.dispatch.call.review_response_and_patch import (
     PatchedObject,
     ReviewError,
     WebhookResponse,
@@ -27,10 +28,9 @@ from fleethook.engines.dispatch.errors_and_deadline import (
     refusal,
     timed_out,
 )
-from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider, RequestContext, VersionedRequest
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
-from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import Response, StatusCause, StatusDetails
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON

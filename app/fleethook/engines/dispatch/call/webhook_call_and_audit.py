@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.dispatch.call.review_and_response import (
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
+from fleethook.engines.dispatch.call.review_response_and_patch import (
     ReviewError,
     WebhookResponse,
     build_review,
@@ -19,9 +20,8 @@ from fleethook.engines.dispatch.call.review_and_response import (
     parse_response,
 )
 from fleethook.engines.dispatch.errors_and_deadline import CallingError, check_dry_run, internal, too_many_requests
-from fleethook.engines.dispatch.match.request_attributes import Attributes
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
-from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.formats.names_and_labels import is_dns1123_subdomain, label_key_problem
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON

@@ -23,7 +23,7 @@ from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import StatusError
 from fleethook.engines.dispatch.explain_reasons import ExplainedWebhook, Explanation, explain_input, name_cluster
-from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
+from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,

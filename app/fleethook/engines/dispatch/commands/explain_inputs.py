@@ -23,7 +23,8 @@ from fleethook.cluster.kubernetes.watched_resources import (
 from fleethook.cluster.manifests.manifest_files import name_source
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.call.review_and_response import ReviewError, check_patched
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
+from fleethook.engines.dispatch.call.review_response_and_patch import ReviewError, check_patched
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import CallingError, Deadline, StatusError, denial, forbidden
@@ -33,13 +34,12 @@ from fleethook.engines.dispatch.match.equivalent_resources import (
     find_equivalents,
     is_namespaced,
 )
-from fleethook.engines.dispatch.match.plural_and_operations import ResourceName, parse_resource
-from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider, RequestContext
 from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest, find_problem, is_review
+from fleethook.engines.dispatch.resource_of_manifest import ResourceName, parse_resource
 from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES
-from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects, list_texts
 from fleethook.model.kcp import (

@@ -49,7 +49,7 @@ from fleethook.engines.dispatch.commands.explain_inputs import (
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import BUDGET_SECONDS, Deadline, StatusError
 from fleethook.engines.dispatch.lint.configuration_validation import configuration_problems
-from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
+from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
     InputRequest,

@@ -22,6 +22,7 @@ from fleethook.engines.dispatch.schema_owner import (
     OwnerStatus,
     find_owner,
 )
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import explain_excess
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import (
     GROUP,
     PHASES,
@@ -30,7 +31,6 @@ from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import
     compile_webhooks,
     set_defaults,
 )
-from fleethook.engines.dispatch.webhooks.webhook_index import explain_excess
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, list_objects, list_texts
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, is_system

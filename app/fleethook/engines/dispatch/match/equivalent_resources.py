@@ -1,22 +1,33 @@
-"""Finds the resources that share storage, for ``matchPolicy: Equivalent`` (upstream: EquivalentResourceMapper).
+"""Finds the resources that share storage (upstream: EquivalentResourceMapper), and the rules that match one of them.
 
-A rule that names one version of a resource also matches requests for its other versions. The definition of a custom
-resource lists its versions. For built-in resources, ``builtins.json`` lists them; ``schemas/builtins.py`` reads that
-table from an apiserver. Versions are in an apiserver's order of registration, because the first match counts.
+With ``matchPolicy: Equivalent``, a rule that names one version also matches requests for the others. The definition of
+a custom resource lists its versions. For built-in resources, ``builtins.json`` lists them; ``schemas/builtins.py``
+reads that table from an apiserver. Versions are in an apiserver's order of registration, as the first match counts.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
 from fleethook.cluster.store import Index, Stored, StoreView
+from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
 from fleethook.model.formats.text import suggestion
 from fleethook.model.gvk import DEFINITION, GroupKind, GroupVersionKind, GroupVersionResource, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA
+from fleethook.model.rule_matching import (
+    EVERY,
+    RuleAttributes,
+    RuleWithOperations,
+    matches_group,
+    matches_operation,
+    matches_resource,
+    matches_rule,
+    matches_scope,
+)
 
 SCALE: Final = GroupVersionKind("autoscaling", "v1", "Scale")
 
@@ -79,26 +90,6 @@ def is_namespaced(
     """Return whether a resource is namespaced in any version, None if it is unknown."""
     storage = _find_storage(store, cluster=cluster, group=group, resource=resource, schema=schema)
     return None if storage is None else storage.namespaced
-
-
-_KCP_GROUPS: Final = frozenset(
-    {
-        "admissionregistration.k8s.io", "apiextensions.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
-        "certificates.k8s.io", "coordination.k8s.io", "events.k8s.io", "rbac.authorization.k8s.io",
-        "apis.kcp.io", "cache.kcp.io",
-    }
-)  # fmt: skip
-_KCP_RESOURCES: Final = {
-    "": ("configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"),
-    "core.kcp.io": ("logicalclusters",),
-}
-
-
-def is_own_in_kcp(store: StoreView, *, cluster: str, group: str, resource: str) -> bool:
-    """Return whether a logical cluster of kcp serves a resource without an APIBinding (kcp's discovery at dac74f59)."""
-    if group in _KCP_GROUPS or resource in _KCP_RESOURCES.get(group, ()):
-        return True
-    return bool(store.find(DEFINITIONS_BY_RESOURCE, cluster, (group, resource)))
 
 
 def has_subresource(
@@ -262,3 +253,75 @@ def _list_served(builtin: _Builtin) -> dict[str, tuple[Equivalent, ...]]:
             known = GroupVersionKind(*parse_api_version(other or api_version), kind)
             found.setdefault(subresource, []).append(Equivalent(resource, known))
     return {subresource: tuple(equivalents) for subresource, equivalents in found.items()}
+
+
+class WebhookInvocation(NamedTuple):
+    """The resource, subresource and kind in which a webhook gets a request."""
+
+    resource: GroupVersionResource
+    subresource: str
+    kind: GroupVersionKind | None
+    """None if the rule matches an equivalent resource of unknown kind."""
+    rule: int
+    """The index of the matching rule."""
+
+
+class EquivalentIndex:
+    """Indexes equivalents by group and resource, then by version: a definition may have thousands of versions."""
+
+    def __init__(self, equivalents: Sequence[Equivalent]) -> None:
+        """Index equivalents; earlier ones are preferred."""
+        self._all: Final = equivalents
+        self._positions: Final[dict[tuple[str, str], dict[str, int]]] = {}
+        for position, equivalent in enumerate(equivalents):
+            group, version, resource = equivalent.resource
+            self._positions.setdefault((group, resource), {}).setdefault(version, position)
+
+    def find_first(self, rule: RuleWithOperations, attributes: RuleAttributes) -> Equivalent | None:
+        """Return the first equivalent that a rule matches, except the resource of the request itself."""
+        if not matches_operation(rule, attributes):
+            return None
+        positions = [
+            position
+            for (group, resource), versions in self._positions.items()
+            if (position := self._find_first_version(rule, attributes, (group, resource), versions)) is not None
+        ]
+        return self._all[min(positions)] if positions else None
+
+    def _find_first_version(
+        self, rule: RuleWithOperations, attributes: RuleAttributes, named: tuple[str, str], versions: Mapping[str, int]
+    ) -> int | None:
+        group, resource = named
+        one = attributes._replace(resource=GroupVersionResource(group, "", resource))
+        if not (matches_group(rule, one) and matches_resource(rule, one)):
+            return None
+        # The versions of a definition are in order of preference, so the first match is the result.
+        listed = (
+            versions.values()
+            if EVERY in rule.versions
+            else sorted(versions[version] for version in rule.versions if version in versions)
+        )
+        for position in listed:
+            equivalent = self._all[position].resource
+            if equivalent != attributes.resource and matches_scope(rule, attributes._replace(resource=equivalent)):
+                return position
+        return None
+
+
+def find_invocation(
+    webhook: Webhook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex
+) -> WebhookInvocation | None:
+    """Return the invocation of a webhook, None if none of its rules matches the request.
+
+    An exact match is preferred. With matchPolicy Equivalent, the first rule that matches an equivalent counts.
+    """
+    for number, rule in enumerate(webhook.rules):
+        if matches_rule(rule, attributes):
+            return WebhookInvocation(attributes.resource, attributes.subresource, kind, number)
+    if not webhook.matches_equivalents:
+        return None
+    for number, rule in enumerate(webhook.rules):
+        equivalent = equivalents.find_first(rule, attributes)
+        if equivalent is not None:
+            return WebhookInvocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
+    return None

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from fleethook.cel.compile_errors import ExpressionError
 from fleethook.cel.cost_and_length_limits import INLINE_LIMITS, LIMITS, EvaluationLimits, compute_expanded_length
 from fleethook.cel.program import Activation, CostError, EvaluationError, Program, compile_condition
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
-from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MatchCondition, Webhook
 from fleethook.fair_limits import FairCache
 from fleethook.model.gvk import GroupVersionKind

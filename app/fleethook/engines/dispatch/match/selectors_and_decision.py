@@ -8,14 +8,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from fleethook.cel.program import Activation
+from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import StoreView
-from fleethook.engines.dispatch.call.review_and_response import Patcher, WebhookResponse
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
+from fleethook.engines.dispatch.call.review_response_and_patch import Patcher, WebhookResponse
 from fleethook.engines.dispatch.call.webhook_call_and_audit import Audit
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError, forbidden, internal
 from fleethook.engines.dispatch.match.match_conditions import Budget, ConditionEvaluator, build_condition_request
-from fleethook.engines.dispatch.match.request_attributes import Attributes
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import GROUP, Webhook
-from fleethook.engines.dispatch.webhooks.webhook_index import RelevantWebhook
 from fleethook.model.admission import StatusDetails
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, read_labels
 from fleethook.model.gvk import GroupKind, GroupVersionKind
@@ -86,6 +87,25 @@ def _is_own_namespace(attributes: Attributes) -> bool:
 
 ReadNamespace = Callable[[str, str], Awaitable[None]]
 """Reads a namespace of a logical cluster into the store; raises StatusError."""
+
+
+class NamespaceSource(Protocol):
+    """The source of the store's objects."""
+
+    async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
+        """Read one object from the server into the store; raises APIError, UnreachableError."""
+
+    def scope(self, cluster: str) -> str:
+        """Return the path prefix of a cluster."""
+
+
+async def read_namespace(cluster: str, name: str, *, live: NamespaceSource) -> None:
+    """Read a namespace into the store: it may be new. Raises StatusError."""
+    try:
+        await live.read_one(NAMESPACE, cluster=cluster, namespace="", name=name)
+    except (APIError, UnreachableError) as error:
+        where = f" of logical cluster {cluster}" if cluster else ""
+        raise internal(f"failed to read namespace {name}{where}: {error}") from error
 
 
 async def find_namespace(

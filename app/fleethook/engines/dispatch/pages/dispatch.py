@@ -24,7 +24,7 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.lint.configuration_validation import WebhookFinding
 from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
 from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
-from fleethook.engines.dispatch.namespaces_and_replay import build_offline_dispatcher
+from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.pages.explain_form import (
     RequestForm,
     VerdictTree,

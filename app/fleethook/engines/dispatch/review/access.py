@@ -18,7 +18,7 @@ from starlette.types import Scope
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.registration.paths import split_cluster_path
 from fleethook.engines.dispatch.dispatch_settings import DispatchSettings
-from fleethook.engines.dispatch.namespaces_and_replay import NamespaceSource
+from fleethook.engines.dispatch.match.selectors_and_decision import NamespaceSource
 from fleethook.fair_limits import CallLimit, FairCache, LimitError
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_texts
 from fleethook.model.kcp import is_path

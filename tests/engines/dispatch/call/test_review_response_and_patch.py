@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.engines.dispatch.call.review_and_response import (
+from fleethook.engines.dispatch.call.review_response_and_patch import (
     ReviewError,
     decode_patch,
     explain_wrong_kind,

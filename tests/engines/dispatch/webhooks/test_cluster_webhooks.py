@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleethook.cluster.store import key_of
-from fleethook.engines.dispatch.match.request_attributes import EquivalentIndex, find_invocation
+from fleethook.engines.dispatch.match.equivalent_resources import EquivalentIndex, find_invocation
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import MAX_NAMES, MAX_WEBHOOKS, Configurations, WebhookIndex
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import compile_webhooks
-from fleethook.engines.dispatch.webhooks.webhook_index import MAX_NAMES, MAX_WEBHOOKS, Configurations, WebhookIndex
 from fleethook.model.rule_matching import RuleAttributes
 from fleethook.work.threads_and_gc import Worker, begin
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook

@@ -9,8 +9,12 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
-from fleethook.engines.dispatch.match.equivalent_resources import Equivalent
-from fleethook.engines.dispatch.match.request_attributes import EquivalentIndex, WebhookInvocation, find_invocation
+from fleethook.engines.dispatch.match.equivalent_resources import (
+    Equivalent,
+    EquivalentIndex,
+    WebhookInvocation,
+    find_invocation,
+)
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import (
     PHASES,
     Phase,

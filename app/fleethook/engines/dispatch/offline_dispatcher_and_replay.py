@@ -1,82 +1,28 @@
-"""Builds dispatchers: with questions to an apiserver while a request waits, or with answers from records.
+"""The dispatchers that ask no server: those of commands and pages, and those that take answers from records.
 
-The questions are about namespaces that the store lacks. For a replay, each answer is that of the
-record, with the same error if it failed. A call without a recorded answer fails like a call of an unreachable webhook.
+For a replay, each answer is that of the record, with the same error if it failed. A call without a recorded answer
+fails like a call of an unreachable webhook.
 The review then counts as undecidable, and its answer is ignored.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
-from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.store import ObjectKey, Store
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
 from fleethook.engines.dispatch.call.call_trace import decode_failure, decode_response, name_webhook
-from fleethook.engines.dispatch.call.review_and_response import WebhookResponse
-from fleethook.engines.dispatch.call.webhook_call_and_audit import Observe, WebhookCaller
+from fleethook.engines.dispatch.call.review_response_and_patch import WebhookResponse
+from fleethook.engines.dispatch.call.webhook_call_and_audit import WebhookCaller
 from fleethook.engines.dispatch.dispatcher import Dependencies, Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import CallingError, StatusError, internal
-from fleethook.engines.dispatch.match.request_attributes import Attributes
 from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
 from fleethook.engines.dispatch.version_conversion import ConversionError, NeedsWebhook, ObjectConverter
-from fleethook.engines.dispatch.webhooks.webhook_index import Configurations, RelevantWebhook
-from fleethook.model.gvk import GroupKind, GroupVersionKind
+from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations, RelevantWebhook
+from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.outbound.calls_and_retries import HookClient, Parties
 from fleethook.recordings.recording_format import CallName, RecordedCall
 from fleethook.recordings.replay.review_replay import UNRECORDED, find_current, read_answer
-
-
-class NamespaceSource(Protocol):
-    """The source of the store's objects."""
-
-    async def read_one(self, group_kind: GroupKind, *, cluster: str, namespace: str, name: str) -> None:
-        """Read one object from the server into the store; raises APIError, UnreachableError."""
-
-    def scope(self, cluster: str) -> str:
-        """Return the path prefix of a cluster."""
-
-
-async def read_namespace(cluster: str, name: str, *, live: NamespaceSource) -> None:
-    """Read a namespace into the store: it may be new. Raises StatusError."""
-    try:
-        await live.read_one(NAMESPACE, cluster=cluster, namespace="", name=name)
-    except (APIError, UnreachableError) as error:
-        where = f" of logical cluster {cluster}" if cluster else ""
-        raise internal(f"failed to read namespace {name}{where}: {error}") from error
-
-
-def build_dispatcher(
-    store: Store,
-    client: HookClient,
-    *,
-    observe: Observe,
-    live: NamespaceSource | None = None,
-    as_kcp: bool = False,
-    traces: bool = False,
-    replace: Callable[[Store, Dependencies], Dependencies] | None = None,
-) -> Dispatcher:
-    """Build a dispatcher.
-
-    Args:
-        store: The objects, indexed by `fleethook.engines.dispatch.schema_owner.INDEXES`.
-        client: Calls webhooks.
-        observe: Observes each call.
-        live: Reads objects from the apiserver into the store.
-        as_kcp: As for `Dispatcher`.
-        traces: As for `Dispatcher`.
-        replace: Returns the dependencies to use in place of those that leave the process, for replays.
-    """
-    caller = WebhookCaller(client, observe=observe)
-    dependencies = Dependencies(
-        call_webhook=caller.call,
-        convert=ObjectConverter(store, client),
-        read_namespace=partial(read_namespace, live=live) if live is not None else None,
-    )
-    if replace is not None:
-        dependencies = replace(store, dependencies)
-    return Dispatcher(store, Configurations(store), dependencies, as_kcp=as_kcp, traces=traces)
 
 
 def build_offline_dispatcher(store: Store, *, as_kcp: bool = False, client: HookClient | None = None) -> Dispatcher:

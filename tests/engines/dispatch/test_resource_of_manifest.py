@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.dispatch.match.plural_and_operations import (
+from fleethook.engines.dispatch.resource_of_manifest import (
     Destination,
     DestinationError,
     choose_destination,

@@ -7,32 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.store import Store
 from fleethook.engines.dispatch.dispatcher import Dependencies, DispatchResult
 from fleethook.engines.dispatch.errors_and_deadline import Deadline, StatusError
 from fleethook.engines.dispatch.match.selectors_and_decision import NAMESPACE
-from fleethook.engines.dispatch.namespaces_and_replay import (
-    answer_from_records,
-    build_offline_dispatcher,
-    read_namespace,
-)
+from fleethook.engines.dispatch.offline_dispatcher_and_replay import answer_from_records, build_offline_dispatcher
 from fleethook.recordings.recording_format import CallName, RecordedCall
 from fleethook.recordings.replay.review_replay import ReviewCalls, current_calls, find_current
 from fleethook.work.threads_and_gc import run_work
 from tests.engines.dispatch.builders import WIDGETS, configuration, request_of, review, store_of, webhook
-
-
-async def test_an_unreadable_namespace_is_an_internal_error() -> None:
-    class Forbidding:
-        async def read_one(self, *_: Any, **__: Any) -> None:
-            raise APIError(403, "Forbidden", "no")
-
-        def scope(self, cluster: str) -> str:
-            return cluster
-
-    with pytest.raises(StatusError, match="failed to read namespace n of logical cluster ws2: 403 Forbidden: no"):
-        await read_namespace("ws2", "n", live=Forbidding())
 
 
 async def dispatch_offline(*documents: dict[str, Any]) -> DispatchResult:

@@ -9,13 +9,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes, restore_annotation
 from fleethook.engines.dispatch.errors_and_deadline import internal
-from fleethook.engines.dispatch.match.equivalent_resources import is_builtin
-from fleethook.engines.dispatch.match.request_attributes import Attributes, WebhookInvocation
+from fleethook.engines.dispatch.match.equivalent_resources import WebhookInvocation, is_builtin
 from fleethook.model.admission import API_VERSIONS, KIND, Status
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes
-from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS
@@ -301,34 +300,6 @@ def check_patched(webhook: str, patched: PatchedObject, resource: GroupVersionRe
     if problem:
         text = "yields an object that does not fit its types: "
         raise internal(f'the patch of admission webhook "{webhook}" {text}{problem}')
-
-
-def restore_annotation(document: JSON, sent: JSON) -> JSON:
-    """Return an object with the annotation ``kcp.io/cluster`` as the client sent it, without the changes of webhooks.
-
-    kcp only removes the annotation that it added (`SetClusterAnnotation` in pkg/admission/validatingwebhook). It leaves
-    an empty map of annotations, and does not restore the client's value.
-    """
-    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
-        return document
-    metadata: JSONObject = document["metadata"]
-    present = as_object(metadata.get("annotations"))
-    former = as_object(as_object(sent).get("metadata"))
-    wanted = as_object(former.get("annotations")).get(CLUSTER_ANNOTATION)
-    if present and present.get(CLUSTER_ANNOTATION) == wanted:
-        return document
-    annotations = {name: value for name, value in present.items() if name != CLUSTER_ANNOTATION}
-    if wanted is not None:
-        annotations[CLUSTER_ANNOTATION] = wanted
-    made = {name: value for name, value in metadata.items() if name != "annotations"}
-    if annotations:
-        made["annotations"] = annotations
-    elif "annotations" in former and not former["annotations"]:
-        # Empty or null, as the client sent it.
-        made["annotations"] = former["annotations"]
-    if not made and "metadata" not in as_object(sent):
-        return {name: value for name, value in document.items() if name != "metadata"}
-    return {**document, "metadata": made}
 
 
 def diff_response(sent: JSON, patched: JSON) -> list[JSONObject]:

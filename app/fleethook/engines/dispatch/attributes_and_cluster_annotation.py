@@ -1,31 +1,17 @@
-"""The attributes of a request, the rule of a webhook that matches them or an equivalent, and the nearest miss.
+"""The attributes of a request (upstream: k8s.io/apiserver pkg/admission), and the annotation ``kcp.io/cluster``.
 
-Upstream: `Attributes` of k8s.io/apiserver pkg/admission, and pkg/admission/plugin/webhook/predicates/rules.
+Dispatch sets the annotation in the objects that webhooks get, restores the client's one in the answer, and finds the
+logical cluster of a request without a cluster in its path by it.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.dispatch.errors_and_deadline import StatusError
-from fleethook.engines.dispatch.match.equivalent_resources import SCALE, Equivalent
-from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import Webhook
-from fleethook.model.admission import AdmissionRequest, Kind, Resource
+from fleethook.engines.dispatch.match.equivalent_resources import SCALE
+from fleethook.model.admission import AdmissionRequest, Kind, Resource, cluster_conflict
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, as_object, as_text
-from fleethook.model.kcp import CLUSTER_ANNOTATION
-from fleethook.model.rule_matching import (
-    EVERY,
-    RuleAttributes,
-    RuleWithOperations,
-    matches_group,
-    matches_operation,
-    matches_resource,
-    matches_rule,
-    matches_scope,
-)
-
-_OBJECT: Final = "request.object"
-_OLD_OBJECT: Final = "request.oldObject"
+from fleethook.model.json import JSON, JSONObject, as_object
+from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of, is_cluster, is_path
 
 
 class Attributes(NamedTuple):
@@ -76,9 +62,9 @@ def build_attributes(request: AdmissionRequest, *, cluster: str, sends_as_kcp: b
     document, old = request.object, request.old_object
     kind, resource = _convert_kind(request.kind), _convert_resource(request.resource)
     if request.operation == "CREATE" or (request.operation != "CONNECT" and not sends_as_kcp):
-        document = annotate_cluster(document, cluster, where=_OBJECT)
+        document = annotate_cluster(document, cluster, where="request.object")
     if request.operation != "CONNECT" and not (sends_as_kcp and kind == SCALE):
-        old = annotate_cluster(old, cluster, where=_OLD_OBJECT)
+        old = annotate_cluster(old, cluster, where="request.oldObject")
     asked_kind = _convert_kind(request.request_kind) if request.request_kind else kind
     asked_resource = _convert_resource(request.request_resource) if request.request_resource else resource
     asked_subresource = request.request_sub_resource if request.request_resource else request.sub_resource
@@ -136,77 +122,80 @@ def _default_to_object(value: JSON) -> JSON:
 def read_claimed_cluster(request: AdmissionRequest) -> str:
     """Return the cluster that the client's object names in ``kcp.io/cluster``, ``""`` if none."""
     document = request.object if request.object is not None else request.old_object
-    annotations = as_object(as_object(as_object(document).get("metadata")).get("annotations"))
-    return as_text(annotations.get(CLUSTER_ANNOTATION))
+    return cluster_of(document) if isinstance(document, dict) else ""
 
 
-class WebhookInvocation(NamedTuple):
-    """The resource, subresource and kind in which a webhook gets a request."""
+def restore_annotation(document: JSON, sent: JSON) -> JSON:
+    """Return an object with the annotation ``kcp.io/cluster`` as the client sent it, without the changes of webhooks.
 
-    resource: GroupVersionResource
-    subresource: str
-    kind: GroupVersionKind | None
-    """None if the rule matches an equivalent resource of unknown kind."""
-    rule: int
-    """The index of the matching rule."""
-
-
-class EquivalentIndex:
-    """Indexes equivalents by group and resource, then by version: a definition may have thousands of versions."""
-
-    def __init__(self, equivalents: Sequence[Equivalent]) -> None:
-        """Index equivalents; earlier ones are preferred."""
-        self._all: Final = equivalents
-        self._positions: Final[dict[tuple[str, str], dict[str, int]]] = {}
-        for position, equivalent in enumerate(equivalents):
-            group, version, resource = equivalent.resource
-            self._positions.setdefault((group, resource), {}).setdefault(version, position)
-
-    def find_first(self, rule: RuleWithOperations, attributes: RuleAttributes) -> Equivalent | None:
-        """Return the first equivalent that a rule matches, except the resource of the request itself."""
-        if not matches_operation(rule, attributes):
-            return None
-        positions = [
-            position
-            for (group, resource), versions in self._positions.items()
-            if (position := self._find_first_version(rule, attributes, (group, resource), versions)) is not None
-        ]
-        return self._all[min(positions)] if positions else None
-
-    def _find_first_version(
-        self, rule: RuleWithOperations, attributes: RuleAttributes, named: tuple[str, str], versions: Mapping[str, int]
-    ) -> int | None:
-        group, resource = named
-        one = attributes._replace(resource=GroupVersionResource(group, "", resource))
-        if not (matches_group(rule, one) and matches_resource(rule, one)):
-            return None
-        # The versions of a definition are in order of preference, so the first match is the result.
-        listed = (
-            versions.values()
-            if EVERY in rule.versions
-            else sorted(versions[version] for version in rule.versions if version in versions)
-        )
-        for position in listed:
-            equivalent = self._all[position].resource
-            if equivalent != attributes.resource and matches_scope(rule, attributes._replace(resource=equivalent)):
-                return position
-        return None
-
-
-def find_invocation(
-    webhook: Webhook, attributes: RuleAttributes, kind: GroupVersionKind, equivalents: EquivalentIndex
-) -> WebhookInvocation | None:
-    """Return the invocation of a webhook, None if none of its rules matches the request.
-
-    An exact match is preferred. With matchPolicy Equivalent, the first rule that matches an equivalent counts.
+    kcp only removes the annotation that it added (`SetClusterAnnotation` in pkg/admission/validatingwebhook). It leaves
+    an empty map of annotations, and does not restore the client's value.
     """
-    for number, rule in enumerate(webhook.rules):
-        if matches_rule(rule, attributes):
-            return WebhookInvocation(attributes.resource, attributes.subresource, kind, number)
-    if not webhook.matches_equivalents:
-        return None
-    for number, rule in enumerate(webhook.rules):
-        equivalent = equivalents.find_first(rule, attributes)
-        if equivalent is not None:
-            return WebhookInvocation(equivalent.resource, attributes.subresource, equivalent.kind, number)
-    return None
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return document
+    metadata: JSONObject = document["metadata"]
+    present = as_object(metadata.get("annotations"))
+    former = as_object(as_object(sent).get("metadata"))
+    wanted = as_object(former.get("annotations")).get(CLUSTER_ANNOTATION)
+    if present and present.get(CLUSTER_ANNOTATION) == wanted:
+        return document
+    annotations = {name: value for name, value in present.items() if name != CLUSTER_ANNOTATION}
+    if wanted is not None:
+        annotations[CLUSTER_ANNOTATION] = wanted
+    made = {name: value for name, value in metadata.items() if name != "annotations"}
+    if annotations:
+        made["annotations"] = annotations
+    elif "annotations" in former and not former["annotations"]:
+        # Empty or null, as the client sent it.
+        made["annotations"] = former["annotations"]
+    if not made and "metadata" not in as_object(sent):
+        return {name: value for name, value in document.items() if name != "metadata"}
+    return {**document, "metadata": made}
+
+
+_USE_ROUTE: Final = "leave {} out of the rules, or send such reviews to /clusters/NAME/{{mutate,validate}}"
+
+
+def find_annotated_cluster(request: AdmissionRequest) -> str:
+    """Return the name of the logical cluster in the annotations of a request's objects.
+
+    ``object`` and ``oldObject`` of an UPDATE must agree: the apiservers that call these routes store an update as it
+    is, and do not restore the annotation as kcp does. For DELETE, ``oldObject`` is the stored object. The bodies of
+    CONNECT, and of CREATE of a subresource, are not stored, so they name no cluster.
+
+    Raises:
+        StatusError: The request names no logical cluster, or two; the message says how to correct it.
+        msgspec.DecodeError: An object of the review is not JSON.
+    """
+    if request.operation == "CONNECT":
+        raise _build_error("a CONNECT review carries no stored object", _USE_ROUTE.format("CONNECT"))
+    if request.operation == "CREATE" and request.sub_resource:
+        name = f"{request.resource.resource}/{request.sub_resource}"
+        raise _build_error(f"the body of a CREATE of {name} is not stored", _USE_ROUTE.format(name))
+    if conflict := cluster_conflict(request):
+        raise StatusError(400, "BadRequest", conflict)
+    if request.operation == "DELETE":
+        return _read_name(request.old_object, "request.oldObject")
+    return _read_name(request.object, "request.object")
+
+
+def _read_name(document: JSON, member: str) -> str:
+    if not isinstance(document, dict):
+        raise _build_error(f"the review has no {member}", "send the complete review, as kube-apiserver does")
+    cluster = cluster_of(document)
+    if not cluster:
+        raise _build_error(
+            f"{member} has no annotation {CLUSTER_ANNOTATION}",
+            "have the control plane set it when it creates objects, or exclude the object's namespace by the "
+            "namespaceSelector of the webhook configuration",
+        )
+    if not is_cluster(cluster) or is_path(cluster):
+        raise _build_error(
+            f"{member} has the annotation {CLUSTER_ANNOTATION}: {cluster!r}, which is not a logical cluster name",
+            "annotate objects with names, not with paths",
+        )
+    return cluster
+
+
+def _build_error(problem: str, advice: str) -> StatusError:
+    return StatusError(400, "BadRequest", f"{problem}, so the logical cluster is unknown: {advice}")
