@@ -6,14 +6,21 @@ import pytest
 
 from fleethook.cluster.manifests.manifest_files import read_documents
 from fleethook.cluster.store import ObjectKey
-from fleethook.engines.overrider.pages.matrix import CellState, MatrixQuery, find_cell
-from fleethook.engines.overrider.pages.matrix_cells import OverriderService, PoolDiff, ShownCell, compare_with_template
+from fleethook.engines.overrider.pages.matrix_cells import (
+    CellState,
+    OverriderService,
+    PoolDiff,
+    ShownCell,
+    compare_with_template,
+    find_state,
+)
+from fleethook.engines.overrider.pages.matrix_rows_and_addresses import MatrixQuery, find_cell
 from fleethook.engines.overrider.pages.overriders import select
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.pool_preview import CellKey, cells, preview
 from fleethook.model.json import JSONObject
 from fleethook.work.threads_and_gc import Worker
-from tests.builders import NEW_IMAGE, pool, workload, yurt_app_set
+from tests.builders import NEW_IMAGE, container, entry, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.engines.overrider.pages.fleet_stores import DEMO, cell_key, make_store
 
 
@@ -52,6 +59,43 @@ async def test_a_cluster_gets_few_requests_at_once() -> None:
     service = OverriderService(store, read, Worker())
     await service.show_rows(select(service.list_rows(), MatrixQuery()))
     assert most == 10
+
+
+def state(*objects: dict[str, Any], running: tuple[dict[str, Any], ...] = ()) -> CellState:
+    store = make_store(yurt_app_set(), *objects)
+    cell = find_cell(store, cell_key())
+    assert cell is not None
+    return find_state(cell, running, store=store, plans=PlanCache())
+
+
+def test_a_running_workload_that_is_as_its_plan_does_not_roll() -> None:
+    current = rendered(workload(), yurt_app_set(), NEW_IMAGE)
+    assert state(NEW_IMAGE, running=(current,)) == CellState("overridden", 1)
+
+
+def test_a_running_workload_that_only_scales_keeps_its_state_and_says_so() -> None:
+    scaled = overrider(entry("*", items=[{"replicas": 5}]))
+    found = state(scaled, running=(workload(),))
+    assert (found.state, found.changes) == ("overridden", 1)
+    assert found.text == "scales from 2 to 5 replicas"
+
+
+def test_an_entry_that_does_not_fit_is_an_error() -> None:
+    broken = overrider(entry("*", patches=[patch("replace", "/spec/nothing", 1)]))
+    found = state(broken)
+    assert found.state == "error"
+    assert "/spec/nothing" in found.text
+
+
+def test_a_running_workload_that_cannot_be_rendered_is_an_error() -> None:
+    adds = overrider(
+        entry("*", patches=[patch("add", "/spec/template/spec/containers/-", container("side", "side:1"))])
+    )
+    taken = workload()
+    taken["spec"]["template"]["spec"]["containers"].append(container("side", "other:1"))
+    found = state(adds, running=(taken,))
+    assert found.state == "error"
+    assert "side" in found.text
 
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

@@ -20,7 +20,7 @@ from fleethook.console.attention_lines import AttentionLine
 from fleethook.console.console_server import create_console
 from fleethook.console.context import ConsoleContext
 from fleethook.console.reviews.review_index import ReviewIndex
-from fleethook.engines.overrider.pages.matrix import MatrixPage, MatrixQuery, SubjectRow
+from fleethook.engines.overrider.pages.matrix_rows_and_addresses import MatrixPage, MatrixQuery, SubjectRow
 from fleethook.engines.overrider.pages.overriders import (
     COLUMNS_ON_A_PAGE,
     collect_documents,

@@ -1,4 +1,4 @@
-"""Answers the questions of the overriders page from the live store: reads workloads and computes the shown cells.
+"""The cells of the matrix: their states and colours, their workloads, and the comparison with the template.
 
 The comparison of a workload with its template is side by side, and names the entry behind each changed line. The
 console is a tool for one person, so a page may hold the event loop while it renders its cells.
@@ -13,18 +13,17 @@ from typing import Final, Literal, NamedTuple
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
-from fleethook.cluster.store import ObjectKey, Store
+from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.context import ConsoleContext
 from fleethook.console.page_frame import YamlLine, list_lines
 from fleethook.console.pages.reviews import review_url
 from fleethook.console.reviews.review_index import ReviewSummary
+from fleethook.engines.overrider.controller.drift_and_action import detect_drift
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.pages.matrix import (
-    CellState,
+from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
     MatrixPage,
     SubjectRow,
     find_cell,
-    find_state,
     list_running,
     list_subject_keys,
     make_row,
@@ -33,10 +32,12 @@ from fleethook.engines.overrider.pages.matrix import (
 from fleethook.engines.overrider.plan.plan_and_check import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.template_delta import name_tokens
-from fleethook.engines.overrider.rollout.pool_preview import CellKey
+from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload, count_changes
+from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import compare
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
+from fleethook.model.formats.text import counted
 from fleethook.model.json import JSONObject
-from fleethook.patch import format_pointer
+from fleethook.patch import apply, format_pointer
 from fleethook.work.threads_and_gc import Worker
 
 HEAT_LEVELS: Final = (1, 2, 4)
@@ -153,6 +154,65 @@ def _shorten(lines: Sequence[SideBySide], context: int) -> Iterator[SideBySide]:
             yield from shown
         elif near:
             yield SideBySide("gap", skipped=len(shown))
+
+
+State = Literal["error", "rolls", "overridden", "unchanged"]
+"""``error``: cannot be rendered. ``rolls``: a running workload differs from its plan, so that its pods would be
+replaced. ``overridden``: the overrider changes the template. ``unchanged``: it does not."""
+
+LABELS: Final[dict[State, str]] = {
+    "error": "error",
+    "rolls": "would roll",
+    "overridden": "overridden",
+    "unchanged": "unchanged",
+}
+
+
+class CellState(NamedTuple):
+    """The state of a cell.
+
+    Attributes:
+        state: The most urgent state that applies.
+        changes: The number of fields that the overrider changes.
+        text: The error, or the effect that is due; ``""`` without one.
+    """
+
+    state: State
+    changes: int = 0
+    text: str = ""
+
+    @property
+    def label(self) -> str:
+        """The state as a reader sees it."""
+        return LABELS[self.state]
+
+
+def find_state(cell: PoolWorkload, running: Sequence[JSONObject], *, store: StoreView, plans: PlanCache) -> CellState:
+    """Return the state of a cell.
+
+    Args:
+        cell: The subject, overrider, node pool and kind.
+        running: The complete stored workloads of the cell; usually one, or none.
+        store: Overriders, subjects and node pools.
+        plans: The plans that were compiled from them.
+    """
+    try:
+        changes = count_changes(cell, store, plans)
+    except (SubjectError, RenderError) as error:
+        return CellState("error", text=str(error))
+    texts = []
+    for workload in running:
+        drift = detect_drift(workload, kind=cell.kind, store=store, plans=plans)
+        if drift.error:
+            return CellState("error", changes, drift.error)
+        effect = compare(cell.kind, workload, apply(workload, drift.operations))
+        if effect.name == "rolls":
+            return CellState("rolls", changes, "; ".join((f"replaces {counted(effect.pods, 'pod')}", *effect.notes)))
+        if effect.name == "scales":
+            texts.append(f"scales from {effect.replicas[0]} to {effect.replicas[1]} replicas")
+        elif effect.name != "unchanged":
+            texts.append(f"the next write changes its {effect.name}")
+    return CellState("overridden" if changes else "unchanged", changes, "; ".join(texts))
 
 
 class ShownCell(NamedTuple):

@@ -28,7 +28,9 @@ from fleethook.console.attention_lines import (
 from fleethook.console.context import ConsoleContext, ConsolePage, Hit, Section, has_kinds
 from fleethook.console.page_frame import Context, find_context, list_lines, paginate, render
 from fleethook.console.shared_value import KeptValue, Watch
-from fleethook.engines.overrider.pages.matrix import (
+from fleethook.engines.overrider.controller.overrider_conditions import BOUND, CONFLICT, RENDERED
+from fleethook.engines.overrider.pages.matrix_cells import ShownRow, find_last_reviews, make_service
+from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
     LINKS,
     MAX_TEXT,
     MatrixPage,
@@ -46,7 +48,6 @@ from fleethook.engines.overrider.pages.matrix import (
     subject_url,
     workload_url,
 )
-from fleethook.engines.overrider.pages.matrix_cells import ShownRow, find_last_reviews, make_service
 from fleethook.engines.overrider.rollout.pool_preview import CellKey
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.findings_in_files import ManifestFinding, check_documents
@@ -187,14 +188,14 @@ def _select_conditions(stored: JSON) -> Iterator[Mapping[str, Any]]:
     """Yield the conditions that need attention. Of several conditions with one reason, yield only the first."""
     reasons = set[Any]()
     for one in list_objects(stored):
-        needs_attention = one.get("status") in ("False", "Unknown") or one.get("type") == "Conflict"
+        needs_attention = one.get("status") in ("False", "Unknown") or one.get("type") == CONFLICT
         if needs_attention and one.get("reason") not in reasons and one.get("type") in _CONDITIONS:
             reasons.add(one.get("reason"))
             yield one
 
 
-_CONDITIONS: Final = ("Bound", "Rendered", "Conflict")
-"""The conditions of the controller; see `fleethook.engines.overrider.controller.status_and_events`."""
+_CONDITIONS: Final = (BOUND, RENDERED, CONFLICT)
+"""The conditions of the controller."""
 
 
 router: Final = APIRouter(prefix="/overriders")

@@ -1,25 +1,18 @@
-"""The matrix of subjects and node pools: its rows, the states of its cells, and the addresses of its views."""
+"""The matrix of subjects and node pools: its rows, and the addresses of its views."""
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, intern_text
 from fleethook.console.page_frame import Paging
-from fleethook.engines.overrider.controller.drift_and_action import detect_drift
-from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload, count_changes
-from fleethook.engines.overrider.rollout.workload_effect import compare
+from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject, workload_kinds
-from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
-from fleethook.model.formats.text import counted
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, YURT_APP_OVERRIDER
-from fleethook.patch import apply
 
 
 class SubjectRow(NamedTuple):
@@ -110,65 +103,6 @@ def list_running(
 def workload_key(workload: PartialObject, subject: ObjectKey, kind: str) -> ObjectKey:
     """Return the key of a workload of a subject."""
     return ObjectKey(subject.cluster, GroupKind("apps", kind), workload.namespace, workload.name)
-
-
-State = Literal["error", "rolls", "overridden", "unchanged"]
-"""``error``: cannot be rendered. ``rolls``: a running workload differs from its plan, so that its pods would be
-replaced. ``overridden``: the overrider changes the template. ``unchanged``: it does not."""
-
-LABELS: Final[dict[State, str]] = {
-    "error": "error",
-    "rolls": "would roll",
-    "overridden": "overridden",
-    "unchanged": "unchanged",
-}
-
-
-class CellState(NamedTuple):
-    """The state of a cell.
-
-    Attributes:
-        state: The most urgent state that applies.
-        changes: The number of fields that the overrider changes.
-        text: The error, or the effect that is due; ``""`` without one.
-    """
-
-    state: State
-    changes: int = 0
-    text: str = ""
-
-    @property
-    def label(self) -> str:
-        """The state as a reader sees it."""
-        return LABELS[self.state]
-
-
-def find_state(cell: PoolWorkload, running: Sequence[JSONObject], *, store: StoreView, plans: PlanCache) -> CellState:
-    """Return the state of a cell.
-
-    Args:
-        cell: The subject, overrider, node pool and kind.
-        running: The complete stored workloads of the cell; usually one, or none.
-        store: Overriders, subjects and node pools.
-        plans: The plans that were compiled from them.
-    """
-    try:
-        changes = count_changes(cell, store, plans)
-    except (SubjectError, RenderError) as error:
-        return CellState("error", text=str(error))
-    texts = []
-    for workload in running:
-        drift = detect_drift(workload, kind=cell.kind, store=store, plans=plans)
-        if drift.error:
-            return CellState("error", changes, drift.error)
-        effect = compare(cell.kind, workload, apply(workload, drift.operations))
-        if effect.name == "rolls":
-            return CellState("rolls", changes, "; ".join((f"replaces {counted(effect.pods, 'pod')}", *effect.notes)))
-        if effect.name == "scales":
-            texts.append(f"scales from {effect.replicas[0]} to {effect.replicas[1]} replicas")
-        elif effect.name != "unchanged":
-            texts.append(f"the next write changes its {effect.name}")
-    return CellState("overridden" if changes else "unchanged", changes, "; ".join(texts))
 
 
 class MatrixQuery(NamedTuple):
