@@ -8,7 +8,7 @@ from fleethook.cli.options import Output
 from fleethook.cluster.store import ObjectKey
 from fleethook.engines.overrider.commands.diff import print_outcomes
 from fleethook.engines.overrider.rollout.diff_prediction_and_totals import PredictedEffect
-from fleethook.engines.overrider.rollout.workload_effect import Effect
+from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import Effect
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import entry, image, overrider, patch, pool, rendered, workload, yurt_app_set
 from tests.cli.commands import invoke

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.engines.overrider.rollout.diff_prediction_and_totals import sum_effects
-from fleethook.engines.overrider.rollout.workload_effect import Effect
+from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import Effect
 from tests.builders import (
     API,
     container,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.rollout.workload_effect import Effect, compare, encode_revision
+from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import Effect, compare, encode_revision
 from tests.builders import (
     container,
     patch,

@@ -34,7 +34,7 @@ from fleethook.engines.overrider.rollout.diff_prediction_and_totals import (
     predict,
     sum_outcomes,
 )
-from fleethook.engines.overrider.rollout.workload_effect import EFFECTS
+from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import EFFECTS
 from fleethook.engines.overrider.rules.findings_in_files import check_documents
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.formats.text import counted, list_names, suggestion

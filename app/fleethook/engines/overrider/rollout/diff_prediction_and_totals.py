@@ -17,7 +17,7 @@ from fleethook.engines.overrider.render.list_differences import MemberDifference
 from fleethook.engines.overrider.render.plan_selection import RenderTarget
 from fleethook.engines.overrider.render.undo_and_annotations import read_last_render
 from fleethook.engines.overrider.render.workload_patch_and_replicas import render_with
-from fleethook.engines.overrider.rollout.workload_effect import (
+from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import (
     EFFECTS,
     Effect,
     EffectName,

@@ -13,7 +13,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.rollout.diff_prediction_and_totals import Totals, sum_effects
-from fleethook.engines.overrider.rollout.workload_effect import Effect, compare
+from fleethook.engines.overrider.rollout.workload_effect_and_openyurt_writes import Effect, compare
 from fleethook.engines.overrider.rules.missing_pools import known_pools
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.subject.owner_and_overrider import effective_overrider, find_binding, overriders_of
