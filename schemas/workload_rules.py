@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fleethook.model.json import JSON, JSONObject
-from fleethook.workload_schema.json_schema import FORMATS, MAX_MODE, QUANTITY
+from fleethook.workload_schema.formats_and_messages import FORMATS, MAX_MODE, QUANTITY
 
 _NOT_NEGATIVE: Final = (0, None)
 _POSITIVE: Final = (1, None)

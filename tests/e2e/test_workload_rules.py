@@ -10,7 +10,7 @@ import pytest
 
 from fleethook.workload_schema import check_workload, normalize_workload
 from fleethook.workload_schema.go_structs import load_structs, root_name
-from fleethook.workload_schema.json_schema import load_json_schema
+from fleethook.workload_schema.workload_check import load_json_schema
 from schemas import quantities
 from schemas.workloads import (
     FIELDS_FILE,

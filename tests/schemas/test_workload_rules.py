@@ -2,8 +2,8 @@
 
 import pytest
 
+from fleethook.workload_schema.formats_and_messages import FORMATS
 from fleethook.workload_schema.go_structs import load_structs
-from fleethook.workload_schema.json_schema import FORMATS
 from schemas.workload_rules import LIMITS, MAPS, REQUIRED, TEXTS, short_name
 
 

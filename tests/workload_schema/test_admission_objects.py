@@ -4,7 +4,7 @@ import pytest
 
 from fleethook.model.admission import AdmissionRequest
 from fleethook.workload_schema.admission_objects import may_be_set, show_request
-from fleethook.workload_schema.structural_schema import CustomVersion
+from fleethook.workload_schema.custom_resource_schema import CustomVersion
 
 CREATION = AdmissionRequest(uid="u", operation="CREATE")
 

@@ -7,14 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fleethook.workload_schema import WorkloadFinding, check_workload
-from fleethook.workload_schema.go_structs import load_structs
-from fleethook.workload_schema.workload_check import (
-    DISCRIMINATED,
-    MAX_FINDINGS,
-    MAX_LISTED_BYTES,
-    find_violations,
-    load_choices,
-)
+from fleethook.workload_schema.workload_check import MAX_FINDINGS, MAX_LISTED_BYTES, find_violations
 from tests.workload_samples import full_deployment, full_stateful_set
 
 POD = "/spec/template/spec"
@@ -170,26 +163,6 @@ def test_of_a_large_document_the_first_violation_is_found() -> None:
     workload["metadata"]["annotations"]["large"] = "x" * MAX_LISTED_BYTES
     workload["spec"]["template"]["spec"]["containers"][0] |= {"tty": 1, "stdin": 1}
     assert len(check_workload(workload, "Deployment")) == 1
-
-
-@pytest.mark.parametrize("struct", load_choices())
-def test_members_of_choices_exist(struct: str) -> None:
-    choice, members = load_choices()[struct], load_structs()[struct].keys()
-    assert len(choice.members) > 1
-    assert choice.members <= members
-
-
-@pytest.mark.parametrize("struct", DISCRIMINATED)
-def test_discriminated_members_exist(struct: str) -> None:
-    found = DISCRIMINATED[struct]
-    assert {found.discriminator, found.member} <= load_structs()[struct].keys()
-
-
-def test_every_source_of_a_volume_is_a_choice() -> None:
-    """A source that a later version of the API adds joins the choice."""
-    chosen = load_choices()["core.v1.Volume"].members
-    assert {"configMap", "emptyDir", "hostPath", "projected", "image"} <= chosen
-    assert "name" not in chosen
 
 
 ODD: tuple[Any, ...] = (None, True, 0, -1, 1.5, "", "x", [], ["x", None, []], {}, {"a": {}}, [{}], [{"a": 1}])

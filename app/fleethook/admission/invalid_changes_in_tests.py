@@ -14,9 +14,9 @@ from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
 from fleethook.patch.pointer import escape
 from fleethook.patch.pointer import format_tokens as format_pointer
+from fleethook.workload_schema.custom_resource_schema import OWN_MEMBERS
 from fleethook.workload_schema.defaults import set_defaults
-from fleethook.workload_schema.struct_rules import check_metadata
-from fleethook.workload_schema.structural_schema import OWN_MEMBERS
+from fleethook.workload_schema.pod_and_workload_rules import check_metadata
 
 POD: Final = GroupKind("", "Pod")
 

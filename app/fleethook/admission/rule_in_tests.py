@@ -27,7 +27,7 @@ from fleethook.model.rule_matching import EVERY
 from fleethook.patch import apply
 from fleethook.patch.diff import identical
 from fleethook.workload_schema.admission_objects import decode, show_request
-from fleethook.workload_schema.structural_schema import CustomVersion, find_kind_version
+from fleethook.workload_schema.custom_resource_schema import CustomVersion, find_kind_version
 
 
 class Review(NamedTuple):

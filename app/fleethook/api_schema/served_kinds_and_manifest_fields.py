@@ -19,7 +19,7 @@ from fleethook.model.gvk import DEFINITION, GroupKind, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, enumerate_objects
 from fleethook.model.kcp import cluster_of
 from fleethook.model.openyurt import YURT_APP_OVERRIDER
-from fleethook.workload_schema.json_schema import describe_enum, describe_type
+from fleethook.workload_schema.formats_and_messages import describe_enum, describe_type
 
 Level = Literal["error", "warning"]
 

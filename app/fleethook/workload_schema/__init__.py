@@ -3,7 +3,7 @@
 The package data is generated from a running kube-apiserver and from the Go types (schemas/workloads.py).
 """
 
-from fleethook.workload_schema.json_schema import WorkloadFinding
+from fleethook.workload_schema.formats_and_messages import WorkloadFinding
 from fleethook.workload_schema.stored_form_and_aliases import DecodedParts, decode_workload, normalize_workload
 from fleethook.workload_schema.workload_check import check_decoded, check_workload
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from fleethook.model.admission import AdmissionRequest
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, copy_json, list_objects
+from fleethook.workload_schema.custom_resource_schema import OWN_MEMBERS, CustomVersion, set_schema_defaults
 from fleethook.workload_schema.defaults import METADATA, set_created, set_defaults
 from fleethook.workload_schema.stored_form_and_aliases import normalize_struct
-from fleethook.workload_schema.structural_schema import OWN_MEMBERS, CustomVersion, set_schema_defaults
 
 GENERATED: Final = "xxxxx"
 """Stands for the random end of a generated name."""

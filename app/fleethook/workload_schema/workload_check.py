@@ -1,175 +1,42 @@
 """Checks a rendered workload as kube-apiserver does: the OpenAPI schema, and rules about several members.
 
-The rules are choices, duplicates, `STRUCT_RULES` and `CONTAINER_RULES`. Sources: Kubernetes v1.36,
-pkg/apis/core/validation and pkg/apis/apps/validation. tests/conformance/workload_rules.yaml has a workload for each
-choice, with the answer of kube-apiserver. Lists other than those here may repeat a merge key: ``env``, ``ports``
-(except names), ``hostAliases`` and ``imagePullSecrets``.
+The rules are choices, duplicates, `POD_RULES` and `CONTAINER_RULES`. Sources: Kubernetes v1.36,
+pkg/apis/core/validation and pkg/apis/apps/validation.
+
+`make schemas` writes ``json_schema.json``: ``schemas/workload_rules.py`` derives it from the OpenAPI schemas of
+kube-apiserver, with the rules about single members.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from jsonschema_rs import Draft4Validator, ValidationError
 
-from fleethook.model.json import JSON, JSONObject, as_list, as_object, enumerate_objects
+from fleethook.model.json import JSON, JSONObject, enumerate_objects
 from fleethook.patch import format_pointer
-from fleethook.workload_schema.container_and_workload_rules import CONTAINER_RULES
-from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
-from fleethook.workload_schema.json_schema import (
+from fleethook.workload_schema.container_and_volume_rules import (
+    CONTAINER_RULES,
+    DISCRIMINATED,
+    find_conflicts,
+    find_disallowed,
+    load_choices,
+)
+from fleethook.workload_schema.formats_and_messages import (
     FORMATS,
-    MAX_MODE,
-    Violation,
+    VALUE_MESSAGES,
+    Rule,
     WorkloadFinding,
-    describe_enum,
     describe_type,
     describe_unknown,
-    load_json_schema,
-    shown_value,
 )
+from fleethook.workload_schema.go_structs import Kind, load_structs, root_name, struct_name
+from fleethook.workload_schema.pod_and_workload_rules import POD_RULES, find_duplicates
 from fleethook.workload_schema.pool_value_marks import as_sample
 from fleethook.workload_schema.stored_form_and_aliases import decode_workload
-from fleethook.workload_schema.struct_rules import STRUCT_RULES, Rule
-
-
-class ExclusiveMembers(NamedTuple):
-    """The members of a struct that exclude each other."""
-
-    members: frozenset[str]
-    needed: bool
-    """Whether kube-apiserver refuses a struct without any of them."""
-
-
-class Discriminated(NamedTuple):
-    """A member that is allowed only with certain values of another one, such as ``type``."""
-
-    discriminator: str
-    member: str
-    values: frozenset[str]
-    """The values of the discriminator that allow the member."""
-    needed: bool
-    """Whether these values need the member."""
-
-
-_KEYED_SOURCES: Final = frozenset({"configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"})
-_CHOICES: Final[Mapping[str, ExclusiveMembers]] = {
-    "core.v1.DownwardAPIVolumeFile": ExclusiveMembers(frozenset({"fieldRef", "resourceFieldRef"}), needed=True),
-    "core.v1.EnvFromSource": ExclusiveMembers(frozenset({"configMapRef", "secretRef"}), needed=True),
-    "core.v1.EnvVar": ExclusiveMembers(frozenset({"value", "valueFrom"}), needed=False),
-    "core.v1.EnvVarSource": ExclusiveMembers(_KEYED_SOURCES, needed=True),
-    "core.v1.LifecycleHandler": ExclusiveMembers(frozenset({"exec", "httpGet", "sleep", "tcpSocket"}), needed=True),
-    "core.v1.PodResourceClaim": ExclusiveMembers(
-        frozenset({"resourceClaimName", "resourceClaimTemplateName"}), needed=True
-    ),
-    "core.v1.Probe": ExclusiveMembers(frozenset({"exec", "grpc", "httpGet", "tcpSocket"}), needed=True),
-    "core.v1.VolumeMount": ExclusiveMembers(frozenset({"subPath", "subPathExpr"}), needed=False),
-}
-_LOCALHOST: Final = Discriminated("type", "localhostProfile", frozenset({"Localhost"}), needed=True)
-_ROLLING: Final = Discriminated("type", "rollingUpdate", frozenset({"RollingUpdate", ""}), needed=False)
-DISCRIMINATED: Final[Mapping[str, Discriminated]] = {
-    "apps.v1.DeploymentStrategy": _ROLLING,
-    "apps.v1.StatefulSetUpdateStrategy": _ROLLING,
-    "core.v1.AppArmorProfile": _LOCALHOST,
-    "core.v1.SeccompProfile": _LOCALHOST,
-}
-
-
-@cache
-def load_choices() -> Mapping[str, ExclusiveMembers]:
-    """Return the choices by the names of their structs; each struct has one at most."""
-    structs = load_structs()
-    sources = frozenset(structs["core.v1.Volume"]) - {"name"}
-    projections = frozenset(structs["core.v1.VolumeProjection"])
-    return {
-        **_CHOICES,
-        "core.v1.Volume": ExclusiveMembers(sources, needed=False),
-        "core.v1.VolumeProjection": ExclusiveMembers(projections, needed=False),
-    }
-
-
-def find_conflicts(choice: ExclusiveMembers, node: JSONObject) -> Iterator[Violation]:
-    """Yield the violation of a choice.
-
-    Args:
-        choice: The choice of the struct.
-        node: The struct, without members that are empty.
-    """
-    given = [name for name in node if name in choice.members]
-    if len(given) > 1:
-        advice = "remove one of them" if len(given) == 2 else f"keep one of {', '.join(given)}"
-        yield Violation((given[1],), f"may not be set together with {given[0]}: {advice}")
-    elif choice.needed and not given:
-        yield Violation((), f"must have one of {', '.join(sorted(choice.members))}")
-
-
-def find_disallowed(rule: Discriminated, node: JSONObject) -> Iterator[Violation]:
-    """Yield the violation of a rule about a discriminator.
-
-    Args:
-        rule: The rule of the struct.
-        node: The struct, without members that are empty.
-    """
-    value, wanted = node.get(rule.discriminator, ""), " or ".join(sorted(rule.values - {""}))
-    if rule.member in node and value not in rule.values:
-        yield Violation((rule.member,), f"may only be set if {rule.discriminator} is {wanted}, not {value}")
-    elif rule.needed and rule.member not in node and value in rule.values:
-        yield Violation((rule.member,), f"is required if {rule.discriminator} is {wanted}")
-
-
-_POD_SPEC: Final = "/spec/template/spec"
-CONTAINER_LISTS: Final = ("initContainers", "containers")
-IN_POD: Final = (
-    ("volumes", ("name",)),
-    ("resourceClaims", ("name",)),
-    ("schedulingGates", ("name",)),
-    ("topologySpreadConstraints", ("topologyKey", "whenUnsatisfiable")),
-)
-_IN_CONTAINER: Final = (
-    ("ports", ("name",)),
-    ("resizePolicy", ("resourceName",)),
-    ("volumeDevices", ("devicePath",)),
-    ("volumeMounts", ("mountPath",)),
-)
-
-
-def find_duplicates(workload: JSONObject) -> Iterator[WorkloadFinding]:
-    """Yield a finding for each element of the pod template whose identity an earlier element has."""
-    pod_spec = as_object(as_object(as_object(workload.get("spec")).get("template")).get("spec"))
-    yield from _find_repeated([(_POD_SPEC, pod_spec, name) for name in CONTAINER_LISTS], ("name",))
-    for name, keys in IN_POD:
-        yield from _find_repeated([(_POD_SPEC, pod_spec, name)], keys)
-    for list_name in CONTAINER_LISTS:
-        for pointer, container in _list_elements(_POD_SPEC, pod_spec, list_name):
-            for name, keys in _IN_CONTAINER:
-                yield from _find_repeated([(pointer, container, name)], keys)
-
-
-_List = tuple[str, JSON, str]
-"""The pointer of an object, the object, and the name of a list in it."""
-
-
-def _find_repeated(lists: list[_List], keys: tuple[str, ...]) -> Iterator[WorkloadFinding]:
-    first: dict[tuple[JSON, ...], str] = {}
-    for pointer, element in (found for where in lists for found in _list_elements(*where)):
-        identity = tuple(element.get(key) for key in keys)
-        if not all(isinstance(value, str) for value in identity):
-            continue  # An optional member, or one with a wrong type, which has its own finding.
-        earlier = first.setdefault(identity, pointer)
-        if earlier != pointer:
-            identifying = ", ".join(f"{key} {json.dumps(value)}" for key, value in zip(keys, identity, strict=True))
-            yield WorkloadFinding(
-                pointer, "duplicate", f"{earlier} has the same {identifying}: rename or remove one of them"
-            )
-
-
-def _list_elements(pointer: str, node: JSON, name: str) -> Iterator[tuple[str, JSONObject]]:
-    for index, element in enumerate(as_list(as_object(node).get(name))):
-        if isinstance(element, dict):
-            yield f"{pointer}/{name}/{index}", element
-
 
 _Path = tuple[str | int, ...]
 _Visit = Callable[[JSON, _Path], Iterator[WorkloadFinding]]
@@ -194,7 +61,7 @@ def find_violations(workload: JSONObject, kind: Kind) -> Iterator[WorkloadFindin
 @cache
 def list_rules(struct: str) -> tuple[Rule, ...]:
     """Return the rules of a struct."""
-    rules = [*STRUCT_RULES.get(struct, ()), *CONTAINER_RULES.get(struct, ())]
+    rules = [*POD_RULES.get(struct, ()), *CONTAINER_RULES.get(struct, ())]
     if struct in load_choices():
         rules.append(partial(find_conflicts, load_choices()[struct]))
     if struct in DISCRIMINATED:
@@ -292,6 +159,24 @@ def _has_type(error: ValidationError) -> bool:
     return error.kind.name != "type"
 
 
+@cache
+def _load_definitions() -> Mapping[str, JSONObject]:
+    text = Path(__file__).with_name("json_schema.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, dict[str, Any]])
+
+
+def load_json_schema(kind: Kind) -> JSONObject:
+    """Return the JSON Schema (draft 4, whose integers have no decimal point) of a kind.
+
+    Its definitions have the names of `go_structs.load_structs`, so that a validator's schema path names the struct.
+    """
+    return {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "$ref": f"#/definitions/apps.v1.{kind}",
+        "definitions": _load_definitions(),
+    }
+
+
 class Checker(NamedTuple):
     """The schema of a kind."""
 
@@ -331,30 +216,7 @@ def _describe_error(error: ValidationError, checker: Checker) -> Iterator[Worklo
         members, required = definition.get("properties", {}), definition.get("required", ())
         yield WorkloadFinding(_pointer(path), "type", describe_type(value, details["types"], members, required))
     else:
-        yield WorkloadFinding(_pointer(path), "value", _VALUE_MESSAGES[keyword](value, details))
-
-
-_VALUE_MESSAGES: Final[Mapping[str, Callable[[JSON, JSONObject], str]]] = {
-    "enum": lambda value, details: describe_enum(value, details["options"]),
-    "format": lambda value, details: _describe_format(value, details["format"]),
-    "minimum": lambda value, details: f"must be {details['limit']} or more, not {value}",
-    "minLength": lambda _value, _details: "must not be empty",
-    "maximum": lambda value, details: _describe_maximum(value, details["limit"]),
-}
-
-
-def _describe_maximum(value: JSON, limit: int) -> str:
-    if limit == MAX_MODE:
-        return f"must be {limit} (octal 0777) or less, not {value}: write file modes in octal, as in 0644"
-    return f"must be {limit} or less, not {value}"
-
-
-def _describe_format(value: JSON, name: str) -> str:
-    if name not in FORMATS:
-        return f"must be a {name} (RFC 3339), not {shown_value(value)}"
-    problem = FORMATS[name](as_sample(value)) or ""
-    quoted = ": remove the quotes" if name == "port" and value.isdecimal() else ""
-    return f"{problem}, not {shown_value(value)}{quoted}" if problem.startswith("must") else problem
+        yield WorkloadFinding(_pointer(path), "value", VALUE_MESSAGES[keyword](value, details))
 
 
 def _find_definition(schema_path: _InstancePath, definitions: Mapping[str, JSONObject]) -> JSONObject:

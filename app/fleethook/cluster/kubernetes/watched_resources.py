@@ -11,7 +11,7 @@ from fleethook.model import crd_tarball, karmada, kcp, openyurt
 from fleethook.model.admission import DesiredMeta
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
-from fleethook.workload_schema.structural_schema import read_defaults
+from fleethook.workload_schema.custom_resource_schema import read_defaults
 
 _SPECIAL: Final = re.compile(r"[\\\\,=]")
 

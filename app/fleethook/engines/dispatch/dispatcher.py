@@ -40,7 +40,7 @@ from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.server.reviews.records_and_traces import AskedCall
 from fleethook.work.threads_and_gc import Work, Worker, run_work
-from fleethook.workload_schema.structural_schema import find_version
+from fleethook.workload_schema.custom_resource_schema import find_version
 
 ConvertObject = Callable[..., Awaitable[JSON]]
 """Converts objects between versions, as `fleethook.engines.dispatch.version_conversion.ObjectConverter` does."""

@@ -42,7 +42,7 @@ from fleethook.model.kcp import API_EXPORT, LOGICAL_CLUSTER, serves_without_bind
 from fleethook.model.rule_matching import EVERY, FieldMatch, RuleAttributes, RuleWithOperations, compare_fields
 from fleethook.work.threads_and_gc import run_work
 from fleethook.workload_schema.admission_objects import may_be_set
-from fleethook.workload_schema.structural_schema import find_violation
+from fleethook.workload_schema.custom_resource_schema import find_violation
 
 # Webhooks that are explained before other requests get a turn: about 3 ms.
 _EXPLAINED_AT_ONCE: Final = 25

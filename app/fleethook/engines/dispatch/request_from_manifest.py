@@ -24,8 +24,8 @@ from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.kcp import CLUSTER_ANNOTATION
 from fleethook.server.reviews.review_codec import BadReviewError, decode_review
 from fleethook.workload_schema.admission_objects import show_request
+from fleethook.workload_schema.custom_resource_schema import CustomVersion, find_version
 from fleethook.workload_schema.defaults import knows_defaults, set_defaults
-from fleethook.workload_schema.structural_schema import CustomVersion, find_version
 
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")

@@ -19,8 +19,8 @@ from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS
 from fleethook.work.threads_and_gc import Worker
+from fleethook.workload_schema.custom_resource_schema import set_schema_defaults
 from fleethook.workload_schema.defaults import add_defaults
-from fleethook.workload_schema.structural_schema import set_schema_defaults
 
 _GROUP: Final = "admission.k8s.io"
 _KNOWN: Final = tuple(version.partition("/")[2] for version in API_VERSIONS)

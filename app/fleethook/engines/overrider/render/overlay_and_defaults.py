@@ -19,10 +19,10 @@ from typing import Final
 from fleethook.engines.overrider.render.list_differences import Identity, index_elements, merge_elements
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
+from fleethook.workload_schema.container_and_volume_rules import load_choices
 from fleethook.workload_schema.defaults import find_default, find_pull_policy
 from fleethook.workload_schema.go_structs import ZEROS, find_field, load_structs
 from fleethook.workload_schema.pool_value_marks import PoolValues
-from fleethook.workload_schema.workload_check import load_choices
 
 # The retain_keys of their schema cover volumes, resource claims and strategies.
 _BY_NAME: Final = (

@@ -47,7 +47,7 @@ from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts
 from fleethook.model.kcp import cluster_of
 from fleethook.model.rule_matching import EVERY
-from fleethook.workload_schema.structural_schema import find_kind_version
+from fleethook.workload_schema.custom_resource_schema import find_kind_version
 
 if TYPE_CHECKING:
     from fleethook.cluster.apiserver_connection import Connection

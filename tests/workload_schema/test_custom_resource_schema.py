@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.workload_schema.structural_schema import (
+from fleethook.workload_schema.custom_resource_schema import (
     CustomVersion,
     find_version,
     find_violation,

@@ -1,10 +1,16 @@
-"""Tests of the schema of workloads. tests/e2e/test_workload_rules.py compares its findings with a kube-apiserver's."""
+"""Formats of texts and messages. tests/e2e/test_workload_rules.py compares findings with a kube-apiserver's."""
 
 from typing import Any
 
 import pytest
 
-from fleethook.workload_schema.json_schema import FORMATS, WorkloadFinding, describe_enum, describe_type, shown_value
+from fleethook.workload_schema.formats_and_messages import (
+    FORMATS,
+    WorkloadFinding,
+    describe_enum,
+    describe_type,
+    shown_value,
+)
 
 VALID = {
     "driver-name": ["csi.example.com", "CSI.Example"],

@@ -1,4 +1,4 @@
-"""Rules about a struct; tests/conformance/workload_rules.yaml has one row or more for each rule."""
+"""Rules about pods; tests/conformance/workload_rules.yaml has one row or more for each rule."""
 
 from fleethook.workload_schema import check_workload
 from fleethook.workload_schema.pool_value_marks import POOL_MARK

@@ -1,21 +1,15 @@
-"""The JSON Schema of workloads, the formats of texts that it names, and findings about a rendered workload.
+"""The formats of texts in a workload, and the messages of findings about its values.
 
-`make schemas` writes ``json_schema.json``: ``schemas/workload_rules.py`` derives it from the OpenAPI schemas of
-kube-apiserver, with the rules about single members.
-
-`FORMATS` has the formats of texts, each with the problem of a text that kube-apiserver refuses. Source:
-pkg/util/validation of k8s.io/apimachinery v0.36.
+`FORMATS` has the formats that the JSON Schema of workloads names, each with the problem of a text that kube-apiserver
+refuses. Source: pkg/util/validation of k8s.io/apimachinery v0.36.
 """
 
 import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
-
-import msgspec
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
 
 from fleethook.model.formats.names_and_labels import (
     is_dns1123_label,
@@ -26,7 +20,8 @@ from fleethook.model.formats.names_and_labels import (
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject
-from fleethook.workload_schema.go_structs import Kind, load_structs, struct_name
+from fleethook.workload_schema.go_structs import load_structs, struct_name
+from fleethook.workload_schema.pool_value_marks import as_sample
 
 _Check = Callable[[str], str | None]
 
@@ -142,24 +137,6 @@ MAX_MODE: Final = 0o777
 """The largest mode of a file."""
 
 
-@cache
-def _load_definitions() -> Mapping[str, JSONObject]:
-    text = Path(__file__).with_name("json_schema.json").read_bytes()
-    return msgspec.json.decode(text, type=dict[str, dict[str, Any]])
-
-
-def load_json_schema(kind: Kind) -> JSONObject:
-    """Return the JSON Schema (draft 4, whose integers have no decimal point) of a kind.
-
-    Its definitions have the names of `go_structs.load_structs`, so that a validator's schema path names the struct.
-    """
-    return {
-        "$schema": "http://json-schema.org/draft-04/schema#",
-        "$ref": f"#/definitions/apps.v1.{kind}",
-        "definitions": _load_definitions(),
-    }
-
-
 Problem = Literal["unknown", "type", "missing", "value", "duplicate"]
 
 
@@ -188,6 +165,10 @@ class Violation(NamedTuple):
     """The path of the member in the struct, even if it is missing."""
     message: str
     problem: Problem = "value"
+
+
+Rule = Callable[[JSONObject], Iterator[Violation]]
+"""Yields the violations of a struct."""
 
 
 # A less similar name is often a field of another struct.
@@ -286,3 +267,27 @@ def shown_value(value: JSON) -> str:
 def _shorten(value: str | float) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
+
+
+def _describe_maximum(value: JSON, limit: int) -> str:
+    if limit == MAX_MODE:
+        return f"must be {limit} (octal 0777) or less, not {value}: write file modes in octal, as in 0644"
+    return f"must be {limit} or less, not {value}"
+
+
+def _describe_format(value: JSON, name: str) -> str:
+    if name not in FORMATS:
+        return f"must be a {name} (RFC 3339), not {shown_value(value)}"
+    problem = FORMATS[name](as_sample(value)) or ""
+    quoted = ": remove the quotes" if name == "port" and value.isdecimal() else ""
+    return f"{problem}, not {shown_value(value)}{quoted}" if problem.startswith("must") else problem
+
+
+VALUE_MESSAGES: Final[Mapping[str, Callable[[JSON, JSONObject], str]]] = {
+    "enum": lambda value, details: describe_enum(value, details["options"]),
+    "format": lambda value, details: _describe_format(value, details["format"]),
+    "minimum": lambda value, details: f"must be {details['limit']} or more, not {value}",
+    "minLength": lambda _value, _details: "must not be empty",
+    "maximum": lambda value, details: _describe_maximum(value, details["limit"]),
+}
+"""The message about a value by the keyword of JSON Schema that refuses it."""
