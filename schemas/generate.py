@@ -20,7 +20,7 @@ from fleethook.cluster.registration.webhook_configurations import (
     list_webhooks,
 )
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
-from fleethook.engines.interpret.lua.bundle import read_bundle
+from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import read_bundle
 from schemas.api_members import PROJECTS, derive_projects, print_schemas
 from schemas.definitions import (
     FOREIGN_RESOURCES,

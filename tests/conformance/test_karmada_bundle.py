@@ -9,7 +9,7 @@ import yaml
 from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
-from fleethook.engines.interpret.lua.bundle import BundleLayer
+from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer
 from fleethook.engines.interpret.lua.script_runner import Runner
 
 _FIXTURES: Final = Path(__file__).parent / "karmada" / "thirdparty"

@@ -12,12 +12,12 @@ import yaml
 
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.conventions.conventional_kinds import ConventionsLayer
-from fleethook.engines.interpret.conventions.health_and_status import judge_health
+from fleethook.engines.interpret.conventions.health_and_aggregated_status import judge_health
 from fleethook.engines.interpret.interpreter_chain import Chain
-from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
+from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
-from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import gvk_of
 from fleethook.model.karmada import ConventionsMode, Operation

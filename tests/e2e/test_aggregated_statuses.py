@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from fleethook.engines.interpret.conventions.health_and_status import HealthRule, aggregate_status
+from fleethook.engines.interpret.conventions.health_and_aggregated_status import HealthRule, aggregate_status
 from fleethook.engines.interpret.native.native_kinds import NATIVE
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.karmada import Operation

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from fleethook.engines.interpret.interpreter_chain import Chain
-from fleethook.engines.interpret.lua.bundle import BundleLayer, read_bundle
+from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleethook.interpret.interpreter import Answer, Interpreter, LoadError, Question, ask, interpreter, load
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

@@ -12,7 +12,7 @@ To support another kind, write a file and pass it to ``fleethook serve --interpr
 """
 
 from fleethook.interpret.interpreter import Answer, Interpreter, LoadError, Question, interpreter
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.karmada import Operation
 
 __all__ = ["Answer", "InterpretError", "Interpreter", "LoadError", "Operation", "Question", "interpreter"]

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from fleethook.engines.interpret.argocd_configmap import HealthCheck, ScriptPlace
 from fleethook.engines.interpret.argocd_conversion import (
     Conversion,
     HealthScript,
@@ -9,7 +10,6 @@ from fleethook.engines.interpret.argocd_conversion import (
     convert_checks,
     convert_script,
 )
-from fleethook.engines.interpret.argocd_settings import HealthCheck, ScriptPlace
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.customizations_and_configmap import read_customization
 from fleethook.engines.interpret.lua.lua_machine import LuaError

@@ -6,9 +6,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from fleethook.engines.interpret.conventions.health_and_status import HealthRule
+from fleethook.engines.interpret.conventions.health_and_aggregated_status import HealthRule
 from fleethook.engines.interpret.interpreter_chain import Chain
-from fleethook.engines.interpret.lua.bundle import BundleLayer, load_bundle, read_bundle
+from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer, load_bundle, read_bundle
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.native.native_kinds import NATIVE, NativeLayer
 from fleethook.interpret.interpreter import Question

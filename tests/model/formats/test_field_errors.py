@@ -11,8 +11,8 @@ from fleethook.engines.crds.instance.instance_validation import find_warnings
 from fleethook.engines.dispatch.call.phases_and_warnings import limit_warnings as warnings_to_client
 from fleethook.engines.dispatch.lint.configuration_validation import resource_problems
 from fleethook.engines.interpret.review.answer_validation import validate_answer
-from fleethook.engines.interpret.webhooks.webhook_configuration import problems as hook_problems
-from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import problems as hook_problems
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import refuse_problems
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.formats.client_config import MAX_URL, client_config_problems, url_problems
 from fleethook.model.formats.field_errors import (

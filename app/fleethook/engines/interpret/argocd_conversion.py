@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.argocd_settings import (
+from fleethook.engines.interpret.argocd_configmap import (
     ConversionRemark,
     HealthCheck,
     Level,
     ScriptPlace,
     format_pattern,
 )
-from fleethook.engines.interpret.lua.bundle import read_bundle
+from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import read_bundle
 from fleethook.engines.interpret.lua.customizations_and_configmap import (
     FUNCTION_OF,
     OBJECT,

@@ -17,7 +17,7 @@ ENGINE: Final = Engine(
     system="Karmada",
     server=f"{_FOLDER}.interpret_server:InterpretServer",
     resources=f"{_FOLDER}.interpret_server:list_resources",
-    indexes=f"{_FOLDER}.webhooks.webhook_configuration:INDEXES",
+    indexes=f"{_FOLDER}.webhooks.interpreter_webhooks_and_registration:INDEXES",
     settings=f"{_FOLDER}.interpret_settings:InterpretSettings",
     commands={
         "interpret": CommandSpec(

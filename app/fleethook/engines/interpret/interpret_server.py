@@ -26,7 +26,7 @@ from fleethook.engines.interpret.layer_order import assemble_chain
 from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, validate_scripts
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
-from fleethook.engines.interpret.webhooks.webhook_configuration import validate_configuration
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import validate_configuration
 from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer, WebhookLayer
 from fleethook.interpret.interpreter import interpreter, load
 from fleethook.model.formats.client_config import parse_fixed_addresses
@@ -223,7 +223,7 @@ class InterpretServer(EngineServer):
 
     def configurations(self) -> list[JSONObject]:
         """Return the ResourceInterpreterWebhookConfiguration; logs the kinds that other webhooks have already."""
-        from fleethook.engines.interpret.webhooks.webhook_configuration import (  # noqa: PLC0415 - only leaders need it
+        from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (  # noqa: PLC0415 - only leaders need it
             build_configuration,
             select_from_store,
         )

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.interpret.interpreter import Answer, Interpreter, Question, locate_function
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 from fleethook.server.reviews.records_and_traces import AskedCall

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from fleethook.engines.interpret.interpreter_chain import Chain
-from fleethook.engines.interpret.lua.bundle import BundledKind, BundleLayer, read_bundle
+from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundledKind, BundleLayer, read_bundle
 from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.interpret.interpreter import Question
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.json import JSON
 from tests.hypothesis_profiles import cases
 

@@ -15,7 +15,7 @@ from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_layer_and_admission import LuaLayer, index_rules
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import Operation

@@ -8,7 +8,7 @@ import pytest
 
 from fleethook.engines.interpret.lua.lua_machine import FUNCTIONS, LuaError, Machine, ScriptLimits
 from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS, Runner, ScriptCall
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from tests.engines.interpret.lua.machines import program
 
 QUICK = program("function F(a) return a.x end")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fleethook.console.forms_and_guard import FormError
-from fleethook.engines.interpret.lua.bundle import read_bundle
+from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import read_bundle
 from fleethook.engines.interpret.pages.playground import (
     EXAMPLES,
     MAX_DIFF_LINES,
@@ -213,7 +213,7 @@ def read_bundled() -> Iterator[tuple[str, PlaygroundForm]]:
 def test_the_playground_gives_the_answers_of_the_command_for_the_bundle(tmp_path: Path) -> None:
     """The command answers by the bundle itself, the playground by the same script as a customization.
 
-    One question for each group and operation is asked: test_bundle.py has the others.
+    One question for each group and operation is asked: test_bundled_and_crossplane_kinds.py has the others.
     """
     asked, differing = 0, []
     forms = {(name.partition("/")[0], form.operation): (name, form) for name, form in read_bundled()}

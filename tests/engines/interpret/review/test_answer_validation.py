@@ -10,7 +10,7 @@ from fleethook.engines.interpret.review.answer_validation import (
     validate_answer,
 )
 from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import Operation
 

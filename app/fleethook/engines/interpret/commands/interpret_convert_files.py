@@ -18,14 +18,14 @@ from fleethook.cluster.manifests.manifest_files import decode_text, is_directory
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
 from fleethook.cluster.store import key_of
-from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks
-from fleethook.engines.interpret.argocd_settings import (
+from fleethook.engines.interpret.argocd_configmap import (
     ConversionRemark,
     HealthCheck,
     ScriptPlace,
     format_pattern,
     read_checks,
 )
+from fleethook.engines.interpret.argocd_conversion import Converted, HealthTest, convert_checks
 from fleethook.engines.interpret.commands.interpret_inputs import build_chain, run_fixture
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.script_runner import Runner

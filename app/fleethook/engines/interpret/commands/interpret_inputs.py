@@ -24,7 +24,10 @@ from fleethook.engines.interpret.lua.customizations_and_configmap import describ
 from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, has_scripts, read_object
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
-from fleethook.engines.interpret.webhooks.webhook_configuration import CONFIGURATIONS, DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (
+    CONFIGURATIONS,
+    DEFINITIONS_BY_KIND,
+)
 from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.fixture_format import Difference, FixtureError, is_fixture
 from fleethook.interpret.interpreter import Question

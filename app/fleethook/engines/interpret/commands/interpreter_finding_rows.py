@@ -74,7 +74,7 @@ def _find_mistakes(
         list_problems,
         read_object,
     )
-    from fleethook.engines.interpret.webhooks.webhook_configuration import (  # noqa: PLC0415 - it needs libraries for TLS
+    from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (  # noqa: PLC0415 - it needs libraries for TLS
         CONFIGURATIONS,
         problems,
     )

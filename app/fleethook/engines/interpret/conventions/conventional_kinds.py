@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.store import Stored, StoreView
-from fleethook.engines.interpret.conventions.health_and_status import (
+from fleethook.engines.interpret.conventions.health_and_aggregated_status import (
     STANDARD,
     HealthRule,
     aggregate_status,
@@ -21,9 +21,9 @@ from fleethook.engines.interpret.interpreter_chain import Handler
 from fleethook.engines.interpret.native.dependencies import list_template_dependencies
 from fleethook.engines.interpret.native.native_kinds import find_native
 from fleethook.engines.interpret.native.replicas import requirements
-from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_members import InterpretError, find_values, walk, with_member
+from fleethook.interpret.typed_fields import InterpretError, find_values, walk, with_member
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, enumerate_objects
 from fleethook.model.karmada import ConventionsMode, Operation

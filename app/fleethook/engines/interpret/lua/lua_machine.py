@@ -17,7 +17,7 @@ from fleethook.engines.interpret.lua.lua_documents import DocumentExchange, Outp
 from fleethook.engines.interpret.lua.script_parser import parse_script
 from fleethook.engines.interpret.native.dependencies import list_template_dependencies
 from fleethook.engines.interpret.native.replicas import requirements
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.formats.quantity import Quantity
 from fleethook.model.json import JSON, JSONObject
 

@@ -19,9 +19,9 @@ from fleethook.engines.interpret.lua.customizations_and_configmap import (
 from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
-from fleethook.engines.interpret.webhooks.webhook_configuration import refuse_problems
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import refuse_problems
 from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, not_for_review
 from fleethook.model.formats.field_errors import FieldError

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, Machine, ScriptLimits
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.json import JSON
 from fleethook.work.threads_and_gc import Worker
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from fleethook.interpret.typed_members import count, flag, listing, mapping, objects, text
+from fleethook.interpret.typed_fields import count, flag, listing, mapping, objects, text
 from fleethook.model.json import JSON, JSONObject
 
 Items = Sequence[JSONObject]

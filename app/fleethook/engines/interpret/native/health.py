@@ -3,7 +3,7 @@
 Source: karmada v1.16 pkg/resourceinterpreter/default/native/healthy.go.
 """
 
-from fleethook.interpret.typed_members import count, flag, mapping, number, objects, text
+from fleethook.interpret.typed_fields import count, flag, mapping, number, objects, text
 from fleethook.model.json import JSONObject
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from fleethook.interpret.typed_members import (
+from fleethook.interpret.typed_fields import (
     InterpretError,
     count,
     json_type,

@@ -11,7 +11,7 @@ Source: karmada v1.16 pkg/resourceinterpreter/default/native/retain.go and prune
 from collections.abc import Callable
 from typing import Any, Final
 
-from fleethook.interpret.typed_members import (
+from fleethook.interpret.typed_fields import (
     InterpretError,
     listing,
     mapping,

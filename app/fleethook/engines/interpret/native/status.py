@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from fleethook.interpret.typed_members import InterpretError, count, mapping, objects, present, text
+from fleethook.interpret.typed_fields import InterpretError, count, mapping, objects, present, text
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.karmada import GENERATION_ANNOTATION
 

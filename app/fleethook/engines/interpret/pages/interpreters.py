@@ -18,13 +18,13 @@ from fleethook.console.page_frame import Context, find_context, render, take_pag
 from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain
-from fleethook.engines.interpret.layer_order import assemble_chain
+from fleethook.engines.interpret.layer_order import LAYERS, assemble_chain
 from fleethook.engines.interpret.lua.customizations_and_configmap import FUNCTIONS, describe_object, read_target
 from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, Refused
 from fleethook.engines.interpret.lua.script_runner import Runner
 from fleethook.engines.interpret.pages import playground
 from fleethook.engines.interpret.pages.playground import make_run_command, playground_url
-from fleethook.engines.interpret.webhooks.webhook_configuration import (
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (
     CONFIGURATIONS,
     DEFINITIONS_BY_KIND,
     parse_webhooks,
@@ -37,8 +37,6 @@ from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, 
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.settings import Settings
 
-LAYERS: Final = ("lua", "webhook", "python", "bundle", "native", "conventions")
-"""The layers in the order in which they are asked."""
 NONE: Final = "none"
 """The filter for cells that no layer answers."""
 OPERATIONS: Final = tuple(Operation)

@@ -49,7 +49,7 @@ from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.fixture_format import FixtureError
 from fleethook.interpret.interpreter import Question
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.karmada import API_VERSION, CUSTOMIZATION, PATCHING, Operation
 from fleethook.work.threads_and_gc import Worker

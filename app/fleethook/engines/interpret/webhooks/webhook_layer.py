@@ -12,7 +12,7 @@ import msgspec
 
 from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.interpret.interpreter_chain import Handler, IgnoredError, Observe, ignore_call
-from fleethook.engines.interpret.webhooks.webhook_configuration import (
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (
     CONFIGURATIONS,
     DEFINITIONS_BY_KIND,
     InterpreterWebhook,
@@ -22,7 +22,7 @@ from fleethook.engines.interpret.webhooks.webhook_configuration import (
     parse_webhooks,
 )
 from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_members import InterpretError
+from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes
 from fleethook.model.karmada import (

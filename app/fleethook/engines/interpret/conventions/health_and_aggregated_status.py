@@ -1,4 +1,4 @@
-"""Reports the status of an object, and aggregates the statuses of many clusters: one rule for all kinds.
+"""Judges and reports the status of an object, and aggregates the statuses of many clusters: one rule for all kinds.
 
 The aggregated status is the status of one cluster, because API servers validate it against the schema of the kind. It
 is that of the first unhealthy cluster, or of the first one if all are healthy. Counters are sums, and each condition is
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.interpret.typed_members import find_values
+from fleethook.interpret.typed_fields import find_values
 from fleethook.model.json import JSON, JSONObject, as_object, enumerate_objects
 from fleethook.model.karmada import GENERATION_ANNOTATION
 

@@ -3,7 +3,7 @@ import yaml
 
 from fleethook.cluster.manifests.manifest_files import read_manifest
 from fleethook.cluster.manifests.yaml_decoding_and_lines import FieldLines
-from fleethook.engines.interpret.argocd_settings import Checks, ScriptPlace, read_checks
+from fleethook.engines.interpret.argocd_configmap import Checks, ScriptPlace, read_checks
 
 
 def read(text: str) -> Checks:

@@ -1,4 +1,4 @@
-"""Finds the health checks of Argo CD in objects, and the customizations that have no counterpart in Karmada.
+"""Reads the ConfigMap argocd-cm: its health checks, and its customizations without a counterpart in Karmada.
 
 Sources: argo-cd v3.1 util/settings/settings.go (GetResourceOverrides, appendResourceOverridesFromSplitKeys),
 pkg/apis/application/v1alpha1/types.go (rawResourceOverride).

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.interpret.conventions.health_and_status import (
+from fleethook.engines.interpret.conventions.health_and_aggregated_status import (
     STANDARD,
     HealthRule,
     aggregate_status,

@@ -1,4 +1,4 @@
-"""The bundle: interpreters of well-known custom resources, each with its fixtures.
+"""The bundle: interpreters of well-known custom resources with their fixtures, and of the kinds of Crossplane.
 
 ``app/fleethook/engines/interpret/bundle/<group>/<kind>/customization.yaml`` is a ResourceInterpreterCustomization with
 two extensions: its scripts may ``require("fleet")``, and it may be for more than one version (`rules.ALSO_FOR`).
@@ -30,7 +30,7 @@ from fleethook.engines.interpret.interpreter_fixtures import Fixture, read_fixtu
 from fleethook.engines.interpret.lua.customizations_and_configmap import CustomizationRule, read_customization
 from fleethook.engines.interpret.lua.script_layer_and_admission import LuaLayer, Rules, index_rules
 from fleethook.engines.interpret.lua.script_runner import Runner
-from fleethook.engines.interpret.webhooks.webhook_configuration import DEFINITIONS_BY_KIND
+from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds
 from fleethook.model.json import JSON, as_object

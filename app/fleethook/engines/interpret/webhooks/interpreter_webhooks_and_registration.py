@@ -1,4 +1,4 @@
-"""Parses, matches, validates and builds webhook configurations, with the index of the definitions of their kinds.
+"""Parses, matches and validates the webhooks of interpreters, and builds the configuration that fleethook registers.
 
 ResourceExploringWebhookConfiguration is the kind of Karmada's proposal of 2021; Karmada shipped
 ResourceInterpreterWebhookConfiguration instead (karmada v1.16 pkg/util/interpreter).

@@ -1,4 +1,4 @@
-"""Typed access to members of documents that no schema has validated, and their values at pointers with wildcards."""
+"""Typed access to the fields of documents that no schema has validated, and their values at pointers with wildcards."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
