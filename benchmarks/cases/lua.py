@@ -14,8 +14,8 @@ from benchmarks.harness.goals import at_least
 from benchmarks.harness.section import Context, Section
 from benchmarks.harness.tables import table
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine
+from fleethook.engines.interpret.lua.script_layer_and_runner import SCRIPT_LIMITS
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
 
 MEASURED = ("app/fleethook/engines/interpret/lua", "app/fleethook/patch")
 

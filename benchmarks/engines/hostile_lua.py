@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.engines.lua_scripts import deployment
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError
+from fleethook.engines.interpret.lua.script_layer_and_runner import SCRIPT_LIMITS, Runner, ScriptCall
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS, Runner, ScriptCall
 
 FOLDER = Path(__file__).parents[2] / "tests" / "engines" / "interpret" / "lua" / "hostile"
 AT_ONCE = 8

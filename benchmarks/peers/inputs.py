@@ -14,8 +14,8 @@ from benchmarks import reviews, varied
 from benchmarks.engines import dispatch_chain, dispatch_worlds
 from benchmarks.engines.lua_scripts import SCRIPTS
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine
+from fleethook.engines.interpret.lua.script_layer_and_runner import SCRIPT_LIMITS
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
 
 
 def lua_inputs():

@@ -10,8 +10,8 @@ import yaml
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.lua_documents import expect_list, expect_object
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine
+from fleethook.engines.interpret.lua.script_layer_and_runner import SCRIPT_LIMITS
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.engines.interpret.native.retain_and_prune import prune
 from fleethook.engines.interpret.review.answer_validation import dependency_problems

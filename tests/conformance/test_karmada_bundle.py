@@ -10,7 +10,7 @@ from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 
 _FIXTURES: Final = Path(__file__).parent / "karmada" / "thirdparty"
 _DIFFERENCES: Final = yaml.safe_load((Path(__file__).parent / "karmada" / "differences.yaml").read_text("utf-8"))

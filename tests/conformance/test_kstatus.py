@@ -15,7 +15,7 @@ from fleethook.engines.interpret.conventions.conventional_kinds import Conventio
 from fleethook.engines.interpret.conventions.health_and_aggregated_status import judge_health
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer, read_bundle
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question

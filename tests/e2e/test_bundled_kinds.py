@@ -15,7 +15,7 @@ import yaml
 
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer, read_bundle
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.karmada import GENERATION_ANNOTATION, Operation

@@ -11,7 +11,7 @@ from fleethook.app import Fleethook, create_app
 from fleethook.cluster.registration import paths
 from fleethook.engines.interpret.interpreter_chain import Chain, PythonLayer
 from fleethook.engines.interpret.lua.lua_machine import Machine
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint, encode_answer, read_question
 from fleethook.engines.overrider.render.plan_selection import render_selected, select_plan

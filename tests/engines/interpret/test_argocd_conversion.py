@@ -11,9 +11,9 @@ from fleethook.engines.interpret.argocd_conversion import (
     convert_script,
 )
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
-from fleethook.engines.interpret.lua.customizations_and_configmap import read_customization
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import read_customization
 from fleethook.engines.interpret.lua.lua_machine import LuaError
-from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject

@@ -9,7 +9,7 @@ import yaml
 from fleethook.engines.interpret.conventions.health_and_aggregated_status import HealthRule
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer, load_bundle, read_bundle
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.native.native_kinds import NATIVE, NativeLayer
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind

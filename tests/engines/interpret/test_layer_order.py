@@ -7,8 +7,8 @@ import pytest
 from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.layer_order import assemble_chain
-from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.customizations_in_use_and_admission import Customizations
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
 from fleethook.engines.interpret.webhooks.webhook_layer import WebhookLayer
 from fleethook.interpret.interpreter import Interpreter, Question

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError, read_values
 from fleethook.cluster.store import key_of
-from fleethook.engines.interpret.lua.customizations_and_configmap import describe_object
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import describe_object
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.karmada import CONFIG_MAP

@@ -21,7 +21,7 @@ from fleethook.engines.interpret.argocd_configmap import (
     format_pattern,
 )
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import read_bundle
-from fleethook.engines.interpret.lua.customizations_and_configmap import (
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import (
     FUNCTION_OF,
     OBJECT,
     known_globals,

@@ -23,8 +23,8 @@ from fleethook.cluster.store import ObjectKey, Stored
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, PythonLayer
 from fleethook.engines.interpret.layer_order import assemble_chain
-from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, validate_scripts
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.customizations_in_use_and_admission import Customizations, validate_scripts
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpoint
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import validate_configuration
 from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer, WebhookLayer

@@ -6,8 +6,8 @@ from typing import Final
 from fleethook.engines.interpret.conventions.conventional_kinds import ConventionsLayer
 from fleethook.engines.interpret.interpreter_chain import Chain, Layer, Observe, PythonLayer, ignore_call
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer
-from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, LuaLayer
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.customizations_in_use_and_admission import Customizations
+from fleethook.engines.interpret.lua.script_layer_and_runner import LuaLayer, Runner
 from fleethook.engines.interpret.native.native_kinds import NativeLayer
 from fleethook.interpret.interpreter import Interpreter
 from fleethook.model.karmada import ConventionsMode

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from fleethook.engines.interpret.lua.customizations_and_configmap import known_globals
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import known_globals
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, Machine, ScriptLimits
+from fleethook.engines.interpret.lua.script_layer_and_runner import SCRIPT_LIMITS
 from fleethook.engines.interpret.lua.script_parser import parse_script
-from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
 from tests.waiting import NET
 
 LONG = SCRIPT_LIMITS._replace(seconds=NET, instructions=10**9)

@@ -15,7 +15,7 @@ import pytest
 
 from fleethook.engines.interpret.lua.lua_documents import default_to_object
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, Machine, ScriptLimits
-from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner, ScriptCall
 from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError
 from tests.engines.interpret.lua.machines import CountingClock, program
 from tests.waiting import NET

@@ -16,7 +16,7 @@ from fleethook.engines.interpret.lua.lua_machine import (
     quantity_number,
     resource_add,
 )
-from fleethook.engines.interpret.lua.script_runner import SCRIPT_LIMITS
+from fleethook.engines.interpret.lua.script_layer_and_runner import SCRIPT_LIMITS
 from fleethook.interpret.typed_fields import InterpretError
 from tests.engines.interpret.lua.machines import SHORT, call, program, value
 from tests.waiting import NET

@@ -14,7 +14,7 @@ from fleethook.console.console_server import ConsoleOptions, open_context
 from fleethook.engines.interpret.commands.interpret_inputs import build_chain
 from fleethook.engines.interpret.interpreter_chain import ChainError
 from fleethook.engines.interpret.layer_order import LAYERS
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.pages.interpreters import (
     NONE,
     OPERATIONS,

@@ -15,7 +15,7 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.interpreter_fixtures import read_fixtures
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundleLayer
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.native.native_kinds import NATIVE, NativeLayer
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (
     DEFINITIONS_BY_KIND,

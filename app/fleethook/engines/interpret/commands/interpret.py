@@ -45,7 +45,7 @@ from fleethook.engines.interpret.commands.interpret_inputs import (
 )
 from fleethook.engines.interpret.interpreter_chain import ChainError, ChainStep, Explained
 from fleethook.engines.interpret.interpreter_fixtures import find_operation, make_question, name_results
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.fixture_format import FixtureError
 from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model.formats.client_config import FixedAddresses, parse_fixed_addresses

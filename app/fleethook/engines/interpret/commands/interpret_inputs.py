@@ -20,9 +20,9 @@ from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, ChainError, Explained
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer, read_fixtures
 from fleethook.engines.interpret.layer_order import assemble_chain
-from fleethook.engines.interpret.lua.customizations_and_configmap import describe_object
-from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, has_scripts, read_object
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import describe_object, has_scripts, read_object
+from fleethook.engines.interpret.lua.customizations_in_use_and_admission import Customizations
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (
     CONFIGURATIONS,

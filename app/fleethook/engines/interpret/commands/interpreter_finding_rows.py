@@ -11,7 +11,7 @@ from fleethook.model.json import JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
 
 if TYPE_CHECKING:
-    from fleethook.engines.interpret.lua.script_runner import Runner
+    from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 
 INVALID: Final = "invalid-interpreter"
 SUSPICIOUS: Final = "suspicious-interpreter"
@@ -28,7 +28,7 @@ def lint_interpreters(documents: Sequence[Document], _store: Store, _options: So
     linted = [document for document in documents if key_of(document.object).group_kind in _LINTED]
     if not linted:
         return []
-    from fleethook.engines.interpret.lua.script_runner import Runner  # noqa: PLC0415 - it needs Lua
+    from fleethook.engines.interpret.lua.script_layer_and_runner import Runner  # noqa: PLC0415 - it needs Lua
 
     runner, lines = Runner(), FieldLines()
     rows: list[FindingRow] = []
@@ -64,15 +64,15 @@ def _find_mistakes(
         earlier: Objects with the same target. Admission refuses a customization with a rule that one of them has.
         runner: Runs scripts.
     """
-    from fleethook.engines.interpret.lua.customizations_and_configmap import (  # noqa: PLC0415 - it needs Lua
+    from fleethook.engines.interpret.lua.customization_rules_and_configmap import (  # noqa: PLC0415 - it needs Lua  # noqa: PLC0415 - as above
+        has_scripts,
         list_findings,
         list_unportable,
-    )
-    from fleethook.engines.interpret.lua.script_layer_and_admission import (  # noqa: PLC0415 - as above
-        find_conflicts,
-        has_scripts,
-        list_problems,
         read_object,
+    )
+    from fleethook.engines.interpret.lua.customizations_in_use_and_admission import (  # noqa: PLC0415 - as above
+        find_conflicts,
+        list_problems,
     )
     from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (  # noqa: PLC0415 - it needs libraries for TLS
         CONFIGURATIONS,

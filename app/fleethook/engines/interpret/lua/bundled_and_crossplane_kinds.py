@@ -27,9 +27,8 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.interpret.conventions.conventional_kinds import ConventionalKind
 from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, read_fixtures
-from fleethook.engines.interpret.lua.customizations_and_configmap import CustomizationRule, read_customization
-from fleethook.engines.interpret.lua.script_layer_and_admission import LuaLayer, Rules, index_rules
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import CustomizationRule, read_customization
+from fleethook.engines.interpret.lua.script_layer_and_runner import LuaLayer, Rules, Runner, index_rules
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.model.gvk import GroupVersionKind, list_served_kinds

@@ -116,7 +116,7 @@ _SLACK: Final = 16 << 20
 
 
 class ScriptLimits(NamedTuple):
-    """Limits of one call; `script_runner` has their values."""
+    """Limits of one call; `script_layer_and_runner` has their values."""
 
     seconds: float
     instructions: int

@@ -19,9 +19,9 @@ from fleethook.console.shared_value import KeptValue, Watch
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.layer_order import LAYERS, assemble_chain
-from fleethook.engines.interpret.lua.customizations_and_configmap import FUNCTIONS, describe_object, read_target
-from fleethook.engines.interpret.lua.script_layer_and_admission import Customizations, Refused
-from fleethook.engines.interpret.lua.script_runner import Runner
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import FUNCTIONS, describe_object, read_target
+from fleethook.engines.interpret.lua.customizations_in_use_and_admission import Customizations, Refused
+from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
 from fleethook.engines.interpret.pages import playground
 from fleethook.engines.interpret.pages.playground import make_run_command, playground_url
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import (

@@ -1,112 +1,16 @@
 """Customizations in the store: changes apply without a restart, and the last valid version stays in use."""
 
 import base64
-import contextlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fleethook.app import Fleethook, create_app
-from fleethook.engines.interpret.interpreter_chain import Handler
-from fleethook.engines.interpret.lua.customizations_and_configmap import CustomizationRule, read_customization
-from fleethook.engines.interpret.lua.lua_machine import LuaError
-from fleethook.engines.interpret.lua.script_layer_and_admission import LuaLayer, index_rules
-from fleethook.engines.interpret.lua.script_runner import Runner
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError
-from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject
-from fleethook.model.karmada import Operation
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.engines.interpret.lua.customization_objects import config_map, customization, retention
-
-FOO_IN_LAYER = GroupVersionKind("example.com", "v1", "Foo")
-OBJECT = {"apiVersion": "example.com/v1", "kind": "Foo", "spec": {"size": 1}}
-SCRIPTS = {
-    Operation.REPLICA: ("replicaResource", "function GetReplicas(o) {}  end"),
-    Operation.RETAIN: ("retention", "function Retain(o, r) {} end"),
-    Operation.REVISE_REPLICA: ("replicaRevision", "function ReviseReplica(o, n) {} end"),
-    Operation.STATUS: ("statusReflection", "function ReflectStatus(o) {} end"),
-    Operation.AGGREGATE_STATUS: ("statusAggregation", "function AggregateStatus(o, items) {} end"),
-    Operation.HEALTH: ("healthInterpretation", "function InterpretHealth(o) {} end"),
-    Operation.DEPENDENCY: ("dependencyInterpretation", "function GetDependencies(o) {} end"),
-}
-
-
-@pytest.fixture
-def runner() -> Iterator[Runner]:
-    made = Runner()
-    yield made
-    made.close()
-
-
-def rules_of(name: str, operation: Operation, body: str) -> list[CustomizationRule]:
-    member, script = SCRIPTS[operation]
-    found = read_customization(customization(name, **{member: script.replace("{}", body)}))
-    assert not found.problems
-    return list(found.rules)
-
-
-def handler_of(runner: Runner, operation: Operation, *bodies: str, observed: Any = lambda *_: None) -> Handler:
-    rules = [rule for number, body in enumerate(bodies) for rule in rules_of(f"foo-{number}", operation, body)]
-    layer = LuaLayer("lua", lambda: index_rules(rules), runner, observe=observed)
-    found = layer.find(Question(operation, FOO_IN_LAYER, OBJECT))
-    assert found is not None
-    return found
-
-
-async def ask(runner: Runner, operation: Operation, *bodies: str, **members: Any) -> Answer:
-    answer = handler_of(runner, operation, *bodies).answer(Question(operation, FOO_IN_LAYER, OBJECT, **members))
-    found: Answer = answer if isinstance(answer, Answer) else await answer
-    return found
-
-
-@pytest.mark.parametrize(
-    ("operation", "body", "text"),
-    [
-        (Operation.STATUS, "return 7", "foo-0/statusReflection:1: ReflectStatus returned a number, expected an object"),
-        (Operation.RETAIN, "\nreturn 'text'", "foo-0/retention:2: Retain returned a string, expected an object"),
-        (Operation.REPLICA, "return", "foo-0/replicaResource:1: GetReplicas returned nil, expected a number"),
-        (Operation.REPLICA, "return true", "GetReplicas returned a boolean, expected a number"),
-        (Operation.REPLICA, "return {}", "GetReplicas returned an empty table, expected a number"),
-        (Operation.REPLICA, "return {a = 1}", "GetReplicas returned an object, expected a number"),
-        (Operation.REPLICA, "return 1, 'x'", "GetReplicas, second, returned a string, expected an object"),
-        # The function ends at any of these lines, so that its own line is named.
-        (Operation.HEALTH, "\nif o.x then return true end", "foo-0/healthInterpretation:1: InterpretHealth returned nil"),
-        (Operation.HEALTH, "\nif o.x then return true end\nreturn {}",
-         "foo-0/healthInterpretation:1: InterpretHealth returned an empty table, expected true or false"),
-    ],
-)  # fmt: skip
-async def test_a_result_of_a_wrong_type_names_the_script_and_its_line(
-    runner: Runner, operation: Operation, body: str, text: str
-) -> None:
-    with pytest.raises(InterpretError) as caught:
-        await ask(runner, operation, body)
-    assert text in str(caught.value)
-
-
-@pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize(("body", "outcome"), [("return true", "answered"), ("error('no')", "script")])
-async def test_each_call_is_observed_once_with_its_outcome(
-    runner: Runner, body: str, outcome: str, *, large: bool
-) -> None:
-    seen: list[tuple[str, str]] = []
-
-    def observe(source: str, how: str, _seconds: float) -> None:
-        seen.append((source, how))
-
-    handler = handler_of(runner, Operation.HEALTH, body, observed=observe)
-    error = contextlib.nullcontext() if outcome == "answered" else pytest.raises(LuaError, match="no")
-    with error:
-        answer = handler.answer(Question(Operation.HEALTH, FOO_IN_LAYER, OBJECT, large=large))
-        assert isinstance(answer, Answer) is not large
-        if not isinstance(answer, Answer):
-            await answer
-    assert seen == [("ResourceInterpreterCustomization foo-0", outcome)]
-
 
 FOO = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "foo"}, "spec": {"size": 1}}
 OBSERVED = {**FOO, "spec": {"size": 9, "assigned": "node-1"}}

@@ -1,166 +1,27 @@
-"""Customizations: the last valid version of each in the store, the layer of their scripts, and their admission."""
+"""Customizations: the last valid version of each in the store, and their admission."""
 
 import logging
-import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView, key_of
-from fleethook.engines.interpret.interpreter_chain import Handler, Observe, ignore_call
-from fleethook.engines.interpret.lua.customizations_and_configmap import (
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import (
     CustomizationRule,
     ParsedRules,
     describe_object,
     list_findings,
-    read_config_map,
-    read_customization,
+    read_object,
 )
-from fleethook.engines.interpret.lua.lua_documents import describe_type, expect_list, expect_object
 from fleethook.engines.interpret.lua.lua_machine import LuaError
-from fleethook.engines.interpret.lua.script_runner import Runner, ScriptCall
+from fleethook.engines.interpret.lua.script_layer_and_runner import Rules, Runner, index_rules
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import refuse_problems
-from fleethook.interpret.interpreter import Answer, Question
-from fleethook.interpret.typed_fields import InterpretError
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, not_for_review
 from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import GroupKind, GroupVersionKind
-from fleethook.model.json import JSON, JSONObject
-from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, PATCHING, Operation
-from fleethook.server.reviews.records_and_traces import AskedCall
-
-Rules = Mapping[tuple[GroupVersionKind, Operation], tuple[CustomizationRule, ...]]
-
-
-def index_rules(rules: Iterable[CustomizationRule]) -> Rules:
-    """Return the first rule for each kind and operation; all rules for dependencies, because the layer unites them."""
-    found: dict[tuple[GroupVersionKind, Operation], tuple[CustomizationRule, ...]] = {}
-    for rule in rules:
-        key = rule.kind, rule.function.operation
-        if key not in found:
-            found[key] = (rule,)
-        elif rule.function.operation is Operation.DEPENDENCY:
-            found[key] += (rule,)
-    return found
-
-
-class LuaLayer:
-    """Finds the scripts for a kind and operation, and runs them."""
-
-    def __init__(
-        self, name: str, rules: Callable[[], Rules], runner: Runner, *, observe: Observe = ignore_call
-    ) -> None:
-        """Prepare.
-
-        Args:
-            name: The name of the layer in explanations.
-            rules: Returns the current rules.
-            runner: Runs the scripts.
-            observe: Called after each call.
-        """
-        self.name: Final = name
-        self._rules: Final = rules
-        self._runner: Final = runner
-        self._observe: Final = observe
-
-    def answers(self) -> Iterable[tuple[GroupVersionKind, Operation]]:
-        """Return the kinds and operations that have scripts."""
-        return self._rules()
-
-    def find(self, question: Question) -> Handler | None:
-        """Return the script for a kind and operation."""
-        rules = self._rules().get((question.kind, question.operation))
-        if rules is None:
-            return None
-        hook = ", ".join(rule.source for rule in rules)
-        answer = partial(self._unite_dependencies, rules) if len(rules) > 1 else partial(self._ask, rules[0])
-        place = ", ".join(rule.location for rule in rules)
-        return Handler(hook, answer, describe=partial(_describe_scripts, rules), place=place)
-
-    def _ask(self, rule: CustomizationRule, question: Question) -> Answer | Awaitable[Answer]:
-        started = time.perf_counter()
-        try:
-            returned = self._runner.run(_make_call(rule, question), at_once=not question.large)
-            if isinstance(returned, list):
-                answer = _make_answer(rule, question, returned)
-                self._observe(rule.source, "answered", time.perf_counter() - started)
-                return answer
-        except InterpretError as error:
-            self._observe(rule.source, _name_outcome(error), time.perf_counter() - started)
-            raise
-        return self._await_answer(rule, question, returned, started=started)
-
-    async def _await_answer(
-        self, rule: CustomizationRule, question: Question, returned: Awaitable[list[JSON]], *, started: float
-    ) -> Answer:
-        outcome = "failed"  # Also of a call that is cancelled.
-        try:
-            answer = _make_answer(rule, question, await returned)
-            outcome = "answered"
-        except InterpretError as error:
-            outcome = _name_outcome(error)
-            raise
-        finally:
-            self._observe(rule.source, outcome, time.perf_counter() - started)
-        return answer
-
-    async def _unite_dependencies(self, rules: tuple[CustomizationRule, ...], question: Question) -> Answer:
-        """Return the dependencies that all scripts list."""
-        dependencies = []
-        for rule in rules:
-            answer = self._ask(rule, question)
-            if not isinstance(answer, Answer):
-                answer = await answer
-            dependencies += answer.dependencies or []
-        return Answer(dependencies=dependencies)
-
-
-def _name_outcome(error: InterpretError) -> str:
-    return error.kind if isinstance(error, LuaError) else "failed"
-
-
-def _describe_scripts(rules: tuple[CustomizationRule, ...]) -> AskedCall:
-    source = ", ".join(rule.source for rule in rules)
-    return AskedCall("script", rules[0].function.name, "", source, digest=",".join(rule.digest for rule in rules))
-
-
-def _make_call(rule: CustomizationRule, question: Question) -> ScriptCall:
-    documents: list[JSON] = [question.object]
-    numbers: list[int] = []
-    if question.operation is Operation.RETAIN:
-        documents.append(question.observed or {})
-    elif question.operation is Operation.AGGREGATE_STATUS:
-        documents.append(None if question.items is None else list(question.items))
-    elif question.operation is Operation.REVISE_REPLICA:
-        numbers.append(question.replicas)
-    function = rule.function
-    # Only patches refer to the documents. Karmada omits all empty values from other answers.
-    references = (question.object, question.observed) if question.operation in PATCHING else ()
-    return ScriptCall(rule.program, function.name, documents, numbers, function.results, rule.with_globals, references)
-
-
-def _make_answer(rule: CustomizationRule, question: Question, returned: list[JSON]) -> Answer:
-    operation, name = question.operation, f"{rule.location}: {rule.function.name}"
-    first: Any = returned[0]
-    if operation is Operation.REPLICA:
-        if isinstance(first, bool) or not isinstance(first, int | float):
-            raise InterpretError(f"{name} returned {describe_type(first)}, expected a number", code=500)
-        requirements = None if returned[1] is None else expect_object(returned[1], f"{name}, second,") or None
-        # Karmada truncates fractions, and scripts that divide rely on it.
-        return Answer(replicas=int(first), requirements=requirements)
-    if operation is Operation.HEALTH:
-        if not isinstance(first, bool):
-            raise InterpretError(f"{name} returned {describe_type(first)}, expected true or false", code=500)
-        return Answer(healthy=first)
-    if operation is Operation.STATUS:
-        return Answer(status=expect_object(first, name))
-    if operation is Operation.COMPONENT:
-        return Answer(components=expect_list(first, name))
-    if operation is Operation.DEPENDENCY:
-        return Answer(dependencies=expect_list(first, name))
-    return Answer(object=expect_object(first, name))
-
+from fleethook.model.json import JSONObject
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
 
 _log: Final = logging.getLogger(__name__)
 
@@ -242,18 +103,6 @@ class Customizations:
     def counts(self) -> tuple[int, int]:
         """Return the number of scripts in use and the number of refused objects."""
         return sum(map(len, self._good.values())), len(self._refused)
-
-
-def has_scripts(document: JSONObject) -> bool:
-    """Return whether an object is a customization or the ConfigMap ``karmada-config``."""
-    key = key_of(document)
-    return key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME)
-
-
-def read_object(document: JSONObject) -> ParsedRules:
-    """Return the rules of a customization or of ``karmada-config``, and its problems."""
-    is_customization = key_of(document).group_kind == CUSTOMIZATION
-    return read_customization(document) if is_customization else read_config_map(document)
 
 
 def list_problems(parsed: ParsedRules, runner: Runner) -> Iterator[FieldError]:

@@ -14,13 +14,14 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError, read_values
+from fleethook.cluster.store import key_of
 from fleethook.engines.interpret.lua.lua_machine import LoadedScript, LuaError, Machine
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script, wrap_body
 from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError
 from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.karmada import RETENTION_KEY, Operation
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, RETENTION_KEY, Operation
 
 OBJECT: Final = "obj"
 """The global with the resource in Argo CD's scripts."""
@@ -342,3 +343,15 @@ def describe_object(value: Any) -> str:
     metadata = as_object(value.get("metadata"))
     namespace = metadata.get("namespace")
     return f"{value.get('kind')} {f'{namespace}/' if namespace else ''}{metadata.get('name')}"
+
+
+def has_scripts(document: JSONObject) -> bool:
+    """Return whether an object is a customization or the ConfigMap ``karmada-config``."""
+    key = key_of(document)
+    return key.group_kind == CUSTOMIZATION or (key.group_kind, key.name) == (CONFIG_MAP, CONFIG_MAP_NAME)
+
+
+def read_object(document: JSONObject) -> ParsedRules:
+    """Return the rules of a customization or of ``karmada-config``, and its problems."""
+    is_customization = key_of(document).group_kind == CUSTOMIZATION
+    return read_customization(document) if is_customization else read_config_map(document)

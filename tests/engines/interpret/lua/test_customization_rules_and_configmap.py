@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from fleethook.engines.interpret.lua.customizations_and_configmap import (
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import (
     ParsedRules,
     list_findings,
     list_unportable,
