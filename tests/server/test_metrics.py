@@ -11,6 +11,7 @@ from fleethook.cluster.stale_objects import PartState
 from fleethook.model.gvk import GroupKind
 from fleethook.server.metrics import (
     OTHER,
+    CallDurations,
     Counts,
     FirstNames,
     Metrics,
@@ -147,3 +148,13 @@ def test_gauges_of_the_store_have_their_values() -> None:
         'fleethook_store_source_failing{source="overriders"} 0.0',
         'fleethook_store_source_failing{source="webhooks"} 1.0',
     ]
+
+
+def test_calls_of_names_beyond_the_limit_count_together() -> None:
+    durations = CallDurations("seconds", "Durations.", "rule")
+    for number in range(250):
+        durations.count(f"rule-{number}", "answered", 0.5)
+    (family,) = durations.collect()
+    counts = {one.labels["rule"]: one.value for one in family.samples if one.name == "seconds_count"}
+    assert len(counts) == 201
+    assert counts[OTHER] == 50

@@ -165,6 +165,23 @@ class FirstNames:
         return self.find_label(name)
 
 
+_MAX_CALLED: Final = 200
+"""Names of webhooks, and of scripts, that have series of their own in `CallDurations`."""
+
+
+class CallDurations(Observations):
+    """The duration of calls by name and outcome, with series for the first names that users choose."""
+
+    def __init__(self, metric: str, text: str, label: str) -> None:
+        """Prepare; ``label`` is for the name."""
+        super().__init__(metric, text, [label, "outcome"], buckets=SECONDS_BUCKETS)
+        self._first: Final = FirstNames(_MAX_CALLED)
+
+    def count(self, name: str, outcome: str, seconds: float) -> None:
+        """Count one call."""
+        self.add((self._first.add_label(name), outcome), seconds)
+
+
 class Metrics:
     """The metrics of one server process, in a registry of their own."""
 

@@ -42,7 +42,7 @@ from fleethook.model.karmada import (
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.server.engine_server import EngineServer, ServerContext
 from fleethook.server.health import Check
-from fleethook.server.metrics import SECONDS_BUCKETS, FirstNames, Gauges, Observations
+from fleethook.server.metrics import CallDurations, Gauges
 from fleethook.server.reviews.admission_endpoint import ReviewHandler, ReviewRoute, make_admission_route
 from fleethook.settings import Settings
 
@@ -120,23 +120,6 @@ def interpret_routes(everything: Chain, validate: ReviewHandler) -> list[ReviewR
 def list_resources(settings: Settings) -> Followed:
     """Return the kinds that interpreters depend on."""
     return Followed((*INTERPRETING, karmada_config(settings.section(InterpretSettings).karmada_namespace)))
-
-
-# Names of webhooks, and of scripts, that have series of their own.
-_MAX_NAMES: Final = 200
-
-
-class CallDurations(Observations):
-    """The duration of calls by name and outcome, with series for the first names that users choose."""
-
-    def __init__(self, metric: str, text: str, label: str) -> None:
-        """Prepare; ``label`` is for the name."""
-        super().__init__(metric, text, [label, "outcome"], buckets=SECONDS_BUCKETS)
-        self._first: Final = FirstNames(_MAX_NAMES)
-
-    def count(self, name: str, outcome: str, seconds: float) -> None:
-        """Count one call."""
-        self.add((self._first.add_label(name), outcome), seconds)
 
 
 class InterpretServer(EngineServer):
