@@ -11,8 +11,7 @@ import click
 from click.shell_completion import shell_complete
 
 from fleethook import __version__
-from fleethook.cli.command_line import CommandGroup, run
-from fleethook.cli.exit_codes import INTERRUPTED, exit_at_interrupt, fail, report_output_errors
+from fleethook.cli.command_line import INTERRUPTED, CommandGroup, exit_at_interrupt, fail, report_output_errors, run
 from fleethook.cli.output.text_output import write
 from fleethook.engine import CommandSpec, installed_engines
 

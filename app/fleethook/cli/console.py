@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final
 
 import uvloop
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import Option, fail
 from fleethook.cli.inputs.objects_with_changes import SourceOptions
 from fleethook.cli.options import (
     ContextOption,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, raise_at_interrupt
+from fleethook.cli.command_line import CHECK_FAILED, UNREADABLE, Option, raise_at_interrupt
 from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import flush, styled, write, write_document, write_json, write_styled
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fleethook.api_schema import read_definitions
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from fleethook.cli.command_line import CHECK_FAILED, UNREADABLE, Option, fail
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.inputs.objects_with_changes import SourceOptions, fill_store, read_source, select_dispatching
 from fleethook.cli.options import FilenameOption, FilesArgument, FindingsOutputOption, InputOptions, Output

@@ -6,8 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from fleethook.cli.command_line import Argument, Option
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import Argument, Option, fail
 
 if TYPE_CHECKING:
     from fleethook.settings import Settings

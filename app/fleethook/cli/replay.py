@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fleethook.app import Fleethook, find_followed
-from fleethook.cli.command_line import Argument, Option
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.command_line import CHECK_FAILED, Argument, Option, fail
 from fleethook.cli.inputs.objects_with_changes import InputObjects, SourceOptions, read_source
 from fleethook.cli.options import FilenameOption, InputOptions, Output, RulesOption, TextOutputOption, load_settings
 from fleethook.cli.output.text_output import styled, write_error, write_json, write_styled

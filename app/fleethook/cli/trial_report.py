@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE
+from fleethook.cli.command_line import CHECK_FAILED, UNREADABLE
 from fleethook.cli.fixture_results import Case, print_junit
 from fleethook.cli.inputs.manifests import write_input_errors
 from fleethook.cli.options import InputOptions, Output

@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.command_line import CHECK_FAILED, Option, fail
 from fleethook.cli.inputs.cluster_reader import Keep, UnservedError, describe_rules, read_resource
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import KcpExportOption, Output, TextOutputOption

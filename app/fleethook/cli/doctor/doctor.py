@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, get_args
 
-from fleethook.cli.command_line import Option
+from fleethook.cli.command_line import CHECK_FAILED, Option, fail
 from fleethook.cli.doctor.registration_and_rights import (
     Diagnosis,
     Level,
@@ -21,7 +21,6 @@ from fleethook.cli.doctor.registration_and_rights import (
     list_rights,
 )
 from fleethook.cli.doctor.webhook_reachability import OUTAGE, CallExaminer, list_probes
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
 from fleethook.cli.inputs.cluster_reader import describe_rules, list_missing, read_resource
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import KcpExportOption, Output, StrictOption, TextOutputOption

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import fail
 from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import (

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import fail
 from fleethook.cli.inputs.cluster_reader import (
     CLUSTER,
     ListRequest,

@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import Option, fail
 from fleethook.cli.inputs.manifests import read_values
 from fleethook.cli.options import ContextOption
 from fleethook.model.json import as_object, list_objects

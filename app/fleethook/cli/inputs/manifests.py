@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from fleethook.cli.exit_codes import UNREADABLE
+from fleethook.cli.command_line import UNREADABLE
 from fleethook.cli.options import InputOptions
 from fleethook.cli.output.text_output import write_error
 from fleethook.cluster.manifests.manifest_files import (

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.command_line import CHECK_FAILED, fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig, find_namespace
 from fleethook.cli.inputs.manifests import fail_input, read_manifests
 from fleethook.cli.options import (

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from fleethook.app import Fleethook, create_app
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import UNREADABLE, fail
+from fleethook.cli.command_line import UNREADABLE, Option, fail
 from fleethook.cli.inputs.kubeconfig import find_kubeconfig
 from fleethook.cli.options import (
     ContextOption,

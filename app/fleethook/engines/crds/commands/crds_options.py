@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import click
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import raise_at_interrupt
+from fleethook.cli.command_line import Option, raise_at_interrupt
 from fleethook.cli.inputs.manifests import find_unused, read_objects
 from fleethook.cli.inputs.objects_with_changes import warn_about
 from fleethook.cli.options import Output

@@ -6,8 +6,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.command_line import CHECK_FAILED, Option, fail
 from fleethook.cli.inputs.objects_with_changes import (
     SourceOptions,
     fill_store,

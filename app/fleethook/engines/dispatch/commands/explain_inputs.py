@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from fleethook.api_schema import check_object
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import fail
 from fleethook.cli.inputs.cluster_reader import ListRequest, Show, read_lists, stream_lists
 from fleethook.cli.inputs.kcp_export import stream_consumers
 from fleethook.cli.inputs.manifests import fail_input, read_values

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fleethook.cli.command_line import CommandGroup, Option
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import CommandGroup, Option, fail
 from fleethook.cli.inputs.cluster_reader import Show
 from fleethook.cli.inputs.kcp_export import find_provider, set_cluster
 from fleethook.cli.inputs.manifests import fail_input, read_manifests

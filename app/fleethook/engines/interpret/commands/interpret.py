@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from fleethook.cli.command_line import Argument, CommandGroup, Option
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.command_line import CHECK_FAILED, Argument, CommandGroup, Option, fail
 from fleethook.cli.fixture_results import FixtureResult, WatchOption, make_error_result, print_results, run_and_exit
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.inputs.manifests import (

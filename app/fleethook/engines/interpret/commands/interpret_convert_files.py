@@ -7,8 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import CHECK_FAILED, UNREADABLE, fail
+from fleethook.cli.command_line import CHECK_FAILED, UNREADABLE, Option, fail
 from fleethook.cli.fixture_results import FixtureCase, FixtureResult
 from fleethook.cli.inputs.manifests import read_manifests, write_input_errors
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output, YamlOutputOption

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.command_line import CHECK_FAILED, Option, fail
 from fleethook.cli.inputs.objects_with_changes import InputObjects, SourceOptions, fill_store, read_source
 from fleethook.cli.options import (
     ContextOption,

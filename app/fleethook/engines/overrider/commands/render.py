@@ -3,8 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
-from fleethook.cli.command_line import Option
-from fleethook.cli.exit_codes import CHECK_FAILED, fail
+from fleethook.cli.command_line import CHECK_FAILED, Option, fail
 from fleethook.cli.inputs.manifests import fail_input
 from fleethook.cli.inputs.objects_with_changes import SourceOptions, fill_store, read_source
 from fleethook.cli.options import FilenameOption, FilesArgument, InputOptions, Output, declare_output

@@ -17,8 +17,7 @@ from fleethook.admission.rule_scope_and_options import (
     RuleError,
     list_named_namespaces,
 )
-from fleethook.cli.command_line import Argument, CommandGroup
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import Argument, CommandGroup, fail
 from fleethook.cli.fixture_results import (
     FixtureCase,
     FixtureResult,

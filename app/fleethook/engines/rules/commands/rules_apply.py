@@ -11,8 +11,7 @@ from fleethook.admission.rule_in_tests import Review, Rule, Surroundings, ask_in
 from fleethook.admission.rule_scope_and_options import RuleError, is_control_plane, selects_by_labels
 from fleethook.admission.store_parameter import find_among
 from fleethook.api_schema import read_definitions
-from fleethook.cli.command_line import Argument, Option
-from fleethook.cli.exit_codes import fail
+from fleethook.cli.command_line import Argument, Option, fail
 from fleethook.cli.inputs.cluster_reader import describe_missing, stream_objects
 from fleethook.cli.inputs.kcp_export import check_rights, find_urls
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
