@@ -31,7 +31,7 @@ from fleethook.server.reviews.http_checks import Endpoint
 from fleethook.server.reviews.records_and_traces import RecordReview
 from fleethook.server.reviews.review_codec import encode_error
 from fleethook.settings import Settings
-from fleethook.tracing.spans import StartTrace
+from fleethook.tracing.spans_and_otel_variables import StartTrace
 from fleethook.work.threads_and_gc import Worker, settle_garbage_collector
 
 _REASONS: Final = {404: "NotFound", 405: "MethodNotAllowed"}

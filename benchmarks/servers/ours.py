@@ -26,7 +26,7 @@ from fleethook.cluster.store import Store
 from fleethook.server.log import LogLines, configure_logging
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import start_otlp
-from fleethook.tracing.spans import StartTrace
+from fleethook.tracing.spans_and_otel_variables import StartTrace
 from tests.engines.dispatch.builders import configuration
 
 _NUMBERED = "the-name-of-one-of-them"

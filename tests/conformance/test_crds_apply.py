@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from fleethook.engines.crds.archive.names_content_limits import Tree, YAMLBudget, read_object
-from fleethook.engines.crds.archive.patches_and_ca import build_patches, build_values, substitute
-from fleethook.engines.crds.instance.karmada_instance import webhook_name
+from fleethook.engines.crds.archive.patches_and_ca import build_patches, build_values, substitute, webhook_name
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError
 
 CASES = yaml.safe_load((Path(__file__).parent / "crds_apply.yaml").read_text())

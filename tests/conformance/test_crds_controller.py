@@ -12,7 +12,11 @@ from fleethook.engines.crds.controller.instance_conditions_and_events import (
     report_prepared,
 )
 from fleethook.engines.crds.download_policy import Fetched
-from fleethook.engines.crds.instance.karmada_instance import build_release_patch, cascades_deletion, needs_reconcile
+from fleethook.engines.crds.instance.release_defaults_lifecycle import (
+    build_release_patch,
+    cascades_deletion,
+    needs_reconcile,
+)
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 
 CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("crds_controller.yaml").read_text())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleethook.engines.crds.download import connections_and_timeouts
+from fleethook.engines.crds.download import requests_and_connections
 from fleethook.engines.crds.download.download_and_mirrors import download
 from fleethook.engines.crds.instance.source_and_secrets import Credentials, TarballSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
@@ -179,7 +179,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
 
         def attempts(seconds: float) -> int:
             """Fetch with an idle limit from an origin that stalls once and then sends everything."""
-            monkeypatch.setattr(connections_and_timeouts, "IDLE_SECONDS", seconds)
+            monkeypatch.setattr(requests_and_connections, "IDLE_SECONDS", seconds)
             origin.asked.clear()
             origin.answer = in_turn(stalls, tarball(BODY))
             into.unlink(missing_ok=True)
@@ -188,7 +188,7 @@ def test_an_idle_connection_is_given_up_before_the_total_time(into: Path, monkey
         assert with_patience(attempts, lambda attempts: attempts == 2) == 2
         into.unlink()
         origin.answer = silent
-        monkeypatch.setattr(connections_and_timeouts, "IDLE_SECONDS", 0.3)
+        monkeypatch.setattr(requests_and_connections, "IDLE_SECONDS", 0.3)
         assert "no data arrived in time" in str(refused(origin, into, Exit.NETWORK))
 
 

@@ -14,7 +14,7 @@ from fleethook.app import Fleethook, create_app
 from fleethook.server.log import JSONFormatter
 from fleethook.settings import Settings
 from fleethook.tracing.otlp import OTLPTracing, start_otlp
-from fleethook.tracing.spans import enter_span
+from fleethook.tracing.spans_and_otel_variables import enter_span
 from tests.asgi_client import call
 from tests.engines.dispatch.builders import binding, configuration, export, review, webhook
 from tests.engines.dispatch.webhook_server import Webhooks, allow, webhooks

@@ -24,7 +24,7 @@ from fleethook.cluster.client_library import Configuration, RESTClientObject, ku
 from fleethook.model.formats.text import describe_os_error
 from fleethook.model.json import JSON, JSONObject
 from fleethook.outbound.private_addresses_and_proxies import choose_proxy
-from fleethook.tracing.spans import child_span
+from fleethook.tracing.spans_and_otel_variables import child_span
 
 # kubernetes-asyncio's value. A watch event of a large object exceeds aiohttp's default.
 _READ_BYTES: Final = 2**21

@@ -31,7 +31,7 @@ from fleethook.outbound.certificate_trust import TrustError, load_roots
 from fleethook.outbound.connection_pools_and_dns import PoolKey, Pools
 from fleethook.outbound.private_addresses_and_proxies import refuse_private_number
 from fleethook.outbound.response_bodies import RESPONSE_LIMIT, SingleWriteBody, read_response
-from fleethook.tracing.spans import propagated_headers
+from fleethook.tracing.spans_and_otel_variables import propagated_headers
 
 _HEADERS: Final = {
     "Content-Type": "application/json",

@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from fleethook.model.formats.text import escape, escape_json, shorten
-from fleethook.tracing.spans import find_trace_id
+from fleethook.tracing.spans_and_otel_variables import find_trace_id
 
 STANDARD_ERROR: Final = 2
 _FLUSH_SECONDS: Final = 0.05

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode, Tracer, format_trace_id, s
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from fleethook import __version__
-from fleethook.tracing.spans import Attributes, Kind, Span
+from fleethook.tracing.spans_and_otel_variables import Attributes, Kind, Span
 
 _KINDS: Final = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 _EMPTY: Final = Context()

@@ -19,7 +19,7 @@ from fleethook.cli.serve import serve
 from fleethook.cli.serve.serve import _describe_registration, run_server
 from fleethook.server.log import LogLines
 from fleethook.settings import Settings
-from fleethook.tracing.spans import TracingError
+from fleethook.tracing.spans_and_otel_variables import TracingError
 from tests.cli.commands import invoke, run_command
 from tests.serving import EXAMPLES, MUTATE, REVIEW, Server, serving
 from tests.waiting import until, wait_for
@@ -317,7 +317,7 @@ async def test_a_recording_starts_and_ends_with_the_server(tmp_path: Path, stopp
 
 
 async def test_traces_without_their_library_end_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleethook.tracing.spans._is_installed", lambda _: False)
+    monkeypatch.setattr("fleethook.tracing.spans_and_otel_variables._is_installed", lambda _: False)
     with pytest.raises(TracingError, match=r"fleethook\[otel\]"):
         await run_server(settings(tmp_path, otlp_endpoint="http://localhost:4318"), LogLines())
 

@@ -48,7 +48,7 @@ from fleethook.server.metrics import certificate_gauge
 from fleethook.server.reviews.records_and_traces import RecordSettingError
 from fleethook.server_settings import is_loopback
 from fleethook.settings import Settings
-from fleethook.tracing.spans import TracingError, start_tracing
+from fleethook.tracing.spans_and_otel_variables import TracingError, start_tracing
 
 
 def serve(

@@ -2,7 +2,7 @@
 
 from fleethook.cluster.registration.paths import MUTATE_KARMADA, VALIDATE_KARMADA
 from fleethook.engines.crds.instance.instance_validation import validate_karmada
-from fleethook.engines.crds.instance.karmada_instance import mutate_karmada
+from fleethook.engines.crds.instance.release_defaults_lifecycle import mutate_karmada
 from fleethook.server.engine_server import EngineServer
 from fleethook.server.reviews.admission_endpoint import ReviewRoute, make_admission_route
 

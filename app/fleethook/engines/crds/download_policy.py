@@ -9,8 +9,8 @@ from typing import Final, Literal, NamedTuple
 
 from fleethook.engines.crds.cache.cache_entry import TARBALL
 from fleethook.engines.crds.cache.tarball_cache import Cache, CacheEntry, Origin
-from fleethook.engines.crds.download.connections_and_timeouts import Validators
 from fleethook.engines.crds.download.download_and_mirrors import Downloaded, Downloader, Progress, download
+from fleethook.engines.crds.download.requests_and_connections import Validators
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.model.crd_tarball import Policy

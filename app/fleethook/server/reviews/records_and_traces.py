@@ -16,7 +16,7 @@ from fleethook.server.log import LogSink, ReviewLine, cut_text, stamp
 from fleethook.server.protocol.bodies import Reply, RequestError
 from fleethook.server.reviews.http_checks import Answered, Endpoint
 from fleethook.server.reviews.review_codec import Decoded
-from fleethook.tracing.spans import CURRENT, Attributes, StartTrace, begin_in_span
+from fleethook.tracing.spans_and_otel_variables import CURRENT, Attributes, StartTrace, begin_in_span
 
 CallKind = Literal["webhook", "script", "read"]
 

@@ -19,7 +19,7 @@ from fleethook.server.protocol.bodies import Reply, RequestError
 from fleethook.server.reviews.http_checks import MAX_ON_LOOP, REQUEST_ID, Answered, check_numbers, refuse
 from fleethook.server.reviews.records_and_traces import AskedCall, ReportingEndpoint, note_answer
 from fleethook.server.reviews.review_codec import BadReviewError, ReviewProblem
-from fleethook.tracing.spans import find_trace_id
+from fleethook.tracing.spans_and_otel_variables import find_trace_id
 from fleethook.work.threads_and_gc import finish
 
 

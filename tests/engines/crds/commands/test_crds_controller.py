@@ -132,7 +132,7 @@ def test_beside_the_operator_it_has_a_lease_of_its_own(
 def test_traces_without_their_library_are_a_usage_error(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleethook.tracing.spans._is_installed", lambda _: False)
+    monkeypatch.setattr("fleethook.tracing.spans_and_otel_variables._is_installed", lambda _: False)
     (tmp_path / "k").touch()
     shown = run("controller", "--kubeconfig", tmp_path / "k", "--otlp-endpoint", "http://localhost:4318", code=2)
     assert "install fleethook[otel]" in shown.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tracing.test_spans import Noted
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.instance_fetches import (
@@ -23,12 +24,11 @@ from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.json import JSONObject
-from fleethook.tracing.spans import CURRENT
+from fleethook.tracing.spans_and_otel_variables import CURRENT
 from fleethook.work.threads_and_gc import DaemonThreads
 from tests.engines.crds.controller.test_karmada_controller import Api, Bench
 from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
-from tests.tracing.test_spans import Noted
 from tests.waiting import NET
 
 

@@ -24,7 +24,7 @@ from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.model.crd_tarball import KARMADA
 from fleethook.model.json import JSONObject
 from fleethook.patch import merge_patch
-from fleethook.tracing.spans import StartRoot
+from fleethook.tracing.spans_and_otel_variables import StartRoot
 from tests.cluster.object_server import ObjectServer
 from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.download.connections_and_timeouts import DownloadDeadline, Validators, parse_address
 from fleethook.engines.crds.download.download_and_mirrors import Job, TarballFile, TransferResult, download, transfer
 from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
+from fleethook.engines.crds.download.requests_and_connections import DownloadDeadline, Validators, parse_address
 from fleethook.engines.crds.instance.source_and_secrets import Credentials, TarballSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from tests.engines.crds.downloading import BODY, fetched, refused

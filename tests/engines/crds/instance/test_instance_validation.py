@@ -17,7 +17,7 @@ from fleethook.engines.crds.instance.instance_validation import (
     find_warnings,
     validate_karmada,
 )
-from fleethook.engines.crds.instance.karmada_instance import mutate_karmada
+from fleethook.engines.crds.instance.release_defaults_lifecycle import mutate_karmada
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, allowed
 from fleethook.model.formats.field_errors import FieldError
 from tests.engines.crds.anything import JSON, TARBALLS

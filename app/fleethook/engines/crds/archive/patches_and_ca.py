@@ -18,7 +18,6 @@ from fleethook.engines.crds.archive.names_content_limits import (
     name_patched_crd,
     read_object,
 )
-from fleethook.engines.crds.instance.karmada_instance import webhook_name
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.names_and_labels import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
@@ -58,6 +57,11 @@ def build_values(*, name: str = "", namespace: str = "", ca_pem: bytes | None = 
     if ca_pem is not None:
         values[CA_BUNDLE] = base64.b64encode(_check_certificates(ca_pem)).decode()
     return values
+
+
+def webhook_name(instance: str) -> str:
+    """Return the name of the Service of an instance's webhook (upstream: operator/pkg/util/naming.go, v1.16.0)."""
+    return f"{instance}-webhook" if "karmada" in instance else f"{instance}-karmada-webhook"
 
 
 def substitute(path: str, text: str, values: Mapping[str, str]) -> str:

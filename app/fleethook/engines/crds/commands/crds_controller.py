@@ -28,13 +28,13 @@ from fleethook.engines.crds.commands.crds_options import exit_on_error, open_cac
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
 from fleethook.engines.crds.controller.instance_fetches import FetchOptions, Reach
 from fleethook.engines.crds.controller.karmada_controller import KarmadaController
-from fleethook.engines.crds.instance.karmada_instance import parse_release
+from fleethook.engines.crds.instance.release_defaults_lifecycle import parse_release
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.text import describe_os_error
 from fleethook.server.health import Check, health_routes
 from fleethook.server.log import LogLines, choose_format, configure_logging
 from fleethook.server.metrics import exposition, leader_gauges
-from fleethook.tracing.spans import StartRoot, TracingError, start_tracing
+from fleethook.tracing.spans_and_otel_variables import StartRoot, TracingError, start_tracing
 
 # The Lease of Karmada's operator: a process without it waits.
 _OPERATOR_LEASE: Final = "karmada-operator"
@@ -52,7 +52,7 @@ class ProcessOptions(NamedTuple):
     host: str
     port: int
     otlp_endpoint: str | None = None
-    """The collector of traces, as for `fleethook.tracing.spans.start_tracing`."""
+    """The collector of traces, as for `fleethook.tracing.spans_and_otel_variables.start_tracing`."""
 
 
 def run_controller(cache: Cache, options: FetchOptions, place: ProcessOptions) -> None:

@@ -15,7 +15,7 @@ from fleethook.cli.options import Output
 from fleethook.cli.output.text_output import show_download, write, write_error, write_json
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.download_policy import Fetched, fetch
-from fleethook.engines.crds.instance.karmada_instance import is_release, parse_release
+from fleethook.engines.crds.instance.release_defaults_lifecycle import is_release, parse_release
 from fleethook.engines.crds.instance.source_and_secrets import (
     SelectedSource,
     TarballSource,

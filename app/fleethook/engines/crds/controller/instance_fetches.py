@@ -19,8 +19,8 @@ from fleethook.cluster.store import ObjectKey
 from fleethook.engines.crds.archive.tarball_unpacking import read_regular
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.crds_metrics import FetchMetrics
-from fleethook.engines.crds.download.connections_and_timeouts import Validators
 from fleethook.engines.crds.download.download_and_mirrors import Downloaded, Downloader, Progress, TarballFile, download
+from fleethook.engines.crds.download.requests_and_connections import Validators
 from fleethook.engines.crds.download_policy import Fetched, fetch
 from fleethook.engines.crds.instance.source_and_secrets import (
     ReadSecret,
@@ -33,7 +33,7 @@ from fleethook.engines.crds.instance.source_and_secrets import (
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.fair_limits import CallLimit
 from fleethook.model.json import JSONObject
-from fleethook.tracing.spans import StartRoot, enter_span
+from fleethook.tracing.spans_and_otel_variables import StartRoot, enter_span
 from fleethook.work.threads_and_gc import DaemonThreads
 
 

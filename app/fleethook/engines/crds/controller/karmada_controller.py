@@ -46,7 +46,7 @@ from fleethook.engines.crds.controller.instance_conditions_and_events import (
     status_patch,
 )
 from fleethook.engines.crds.controller.instance_fetches import Fetcher, FetchOptions
-from fleethook.engines.crds.instance.karmada_instance import (
+from fleethook.engines.crds.instance.release_defaults_lifecycle import (
     build_ownership_patch,
     build_release_patch,
     cascades_deletion,
@@ -59,7 +59,7 @@ from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, redact
 from fleethook.model.crd_tarball import API_VERSION, KARMADA
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.tracing.spans import StartRoot
+from fleethook.tracing.spans_and_otel_variables import StartRoot
 from fleethook.work.queue import WorkQueue
 from fleethook.work.threads_and_gc import DaemonThreads
 

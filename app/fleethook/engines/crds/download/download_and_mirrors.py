@@ -16,7 +16,17 @@ from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
 from fleethook.engines.crds.archive.tarball_unpacking import SNIFFED_BYTES, describe_format
-from fleethook.engines.crds.download.connections_and_timeouts import (
+from fleethook.engines.crds.download.download_errors_and_retries import (
+    RETRY,
+    AttemptError,
+    classify_error,
+    make_retryable,
+    make_status_error,
+    make_timeout_error,
+    read_retry_after,
+    wait_before_retry,
+)
+from fleethook.engines.crds.download.requests_and_connections import (
     DownloadDeadline,
     DownloadRequest,
     Hop,
@@ -30,20 +40,10 @@ from fleethook.engines.crds.download.connections_and_timeouts import (
     refuse_private_literal,
     send_request,
 )
-from fleethook.engines.crds.download.download_errors_and_retries import (
-    RETRY,
-    AttemptError,
-    classify_error,
-    make_retryable,
-    make_status_error,
-    make_timeout_error,
-    read_retry_after,
-    wait_before_retry,
-)
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit, redact
 from fleethook.outbound.private_addresses_and_proxies import choose_proxy
-from fleethook.tracing.spans import child_span
+from fleethook.tracing.spans_and_otel_variables import child_span
 
 Progress = Callable[[int, int | None], None]
 """Called with the number of received bytes, and the expected total or None."""

@@ -20,7 +20,7 @@ from fleethook.engines.crds.instance.instance_validation import (
     is_chosen_by_version,
     warn_about_release,
 )
-from fleethook.engines.crds.instance.karmada_instance import parse_release, read_instance_release
+from fleethook.engines.crds.instance.release_defaults_lifecycle import parse_release, read_instance_release
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.crd_tarball import MAX_TARBALL_BYTES, TIMEOUT_SECONDS, CRDTarball, HTTPSource, LocalSource, Policy
 from fleethook.model.json import JSON, JSONObject, as_object

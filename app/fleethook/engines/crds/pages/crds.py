@@ -19,7 +19,7 @@ from fleethook.console.page_frame import Context, find_context, render
 from fleethook.engines.crds.cache.cache_entry import ListedEntry
 from fleethook.engines.crds.cache.tarball_cache import Cache, find_data_directory
 from fleethook.engines.crds.instance.instance_validation import is_chosen_by_version
-from fleethook.engines.crds.instance.karmada_instance import read_instance_release
+from fleethook.engines.crds.instance.release_defaults_lifecycle import read_instance_release
 from fleethook.engines.crds.instance.source_and_secrets import select_source
 from fleethook.engines.crds.pages.crd_entries import (
     EntryView,

@@ -28,7 +28,7 @@ from fleethook.model.json import JSON
 from fleethook.outbound.call_errors_and_failure_log import CallError, NotCalledError, OverloadedError
 from fleethook.outbound.calls_and_retries import Encode, HookClient, Parties
 from fleethook.patch import PatchError
-from fleethook.tracing.spans import child_span
+from fleethook.tracing.spans_and_otel_variables import child_span
 from fleethook.work.threads_and_gc import Worker
 
 # The largest response, in bytes, that is decoded on the event loop: 0.5 ms.

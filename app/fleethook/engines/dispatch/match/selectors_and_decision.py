@@ -22,7 +22,7 @@ from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, read_label
 from fleethook.model.gvk import GroupKind, GroupVersionKind
 from fleethook.model.json import JSON, as_object
 from fleethook.model.rule_matching import RuleAttributes
-from fleethook.tracing.spans import child_span
+from fleethook.tracing.spans_and_otel_variables import child_span
 
 # k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.IsExemptAdmissionConfigurationResource
 EXEMPT_KINDS = frozenset(

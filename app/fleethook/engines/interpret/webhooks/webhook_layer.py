@@ -41,7 +41,7 @@ from fleethook.patch.pointer import LIMITS
 from fleethook.recordings.recording_format import CallName
 from fleethook.recordings.replay.review_replay import UNRECORDED, find_current, read_answer
 from fleethook.server.reviews.records_and_traces import AskedCall
-from fleethook.tracing.spans import child_span
+from fleethook.tracing.spans_and_otel_variables import child_span
 from fleethook.work.threads_and_gc import Worker
 
 # The largest answers (bytes) and objects (values) that the event loop handles. A thread handles larger ones, because

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.crds.instance.karmada_instance import (
+from fleethook.engines.crds.instance.release_defaults_lifecycle import (
     CASCADE_LABEL,
     FINALIZER,
     Instance,

@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from urllib3.exceptions import ProtocolError
 
 from fleethook.cluster.certificates.issuing_and_files import issue_serving, new_authority
-from fleethook.engines.crds.download import connections_and_timeouts
-from fleethook.engines.crds.download.connections_and_timeouts import (
+from fleethook.engines.crds.download import requests_and_connections
+from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
+from fleethook.engines.crds.download.requests_and_connections import (
     DownloadDeadline,
     DownloadRequest,
     build_tls_context,
@@ -22,7 +23,6 @@ from fleethook.engines.crds.download.connections_and_timeouts import (
     parse_address,
     send_request,
 )
-from fleethook.engines.crds.download.download_errors_and_retries import AttemptError
 from fleethook.engines.crds.instance.source_and_secrets import Credentials, TarballSource
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.outbound.private_addresses_and_proxies import PrivateAddressError
@@ -61,7 +61,7 @@ def test_the_checked_address_is_dialled_and_no_other(
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     # Only this address counts as public here.
-    monkeypatch.setattr(connections_and_timeouts, "is_private", lambda address: address != "127.0.0.1")
+    monkeypatch.setattr(requests_and_connections, "is_private", lambda address: address != "127.0.0.1")
     with serving(says(b"ok")) as origin:
         request = request_to(f"http://crds.test:{origin.port}/", allow_private=False)
         assert get(request, deadline) == (200, b"ok")

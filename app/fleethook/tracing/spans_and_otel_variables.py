@@ -1,7 +1,7 @@
 """Spans, without a library: the code that is traced knows the current span and starts children of it.
 
 Without a current span nothing is traced, and `start_child` costs one look-up of a context variable. `start_tracing`
-decides whether a process exports traces.
+reads the variables ``OTEL_*`` that decide whether a process exports traces.
 """
 
 import contextlib

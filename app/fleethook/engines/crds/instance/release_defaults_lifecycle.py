@@ -1,11 +1,10 @@
-"""A Karmada instance as an object: its release, the names of its objects, its defaults, and its lifecycle.
+"""A Karmada instance as an object: its release, its defaults, and its lifecycle.
 
-Releases are parsed from versions and images, and have the URLs of tarballs. Upstream: pkg/version/release.go and
+Releases are parsed from versions and images. Upstream: pkg/version/release.go and
 operator/pkg/init.go (v1.17.1).
 
 The release of an instance is that of its images. Upstream's proposal has this as a goal
-(docs/proposals/karmada-operator/operator-custom-crd-download-strategy); upstream v1.17.1 does not implement it. The
-names of an instance's objects are those of operator/pkg/util/naming.go (v1.16.0).
+(docs/proposals/karmada-operator/operator-custom-crd-download-strategy); upstream v1.17.1 does not implement it.
 
 The lifecycle is finalizer, label, suspension and deletion. Their names are those of upstream
 (operator/pkg/controller/karmada/controller.go, v1.17.1), so that Karmada's operator can take over from fleethook
@@ -99,11 +98,6 @@ def _read_tags(karmada: JSONObject) -> Iterator[tuple[str, str]]:
         tag = tag.partition("@")[0].strip()
         if tag and len(tag) <= _MAX_TAG:
             yield name, tag
-
-
-def webhook_name(instance: str) -> str:
-    """Return the name of the Service of an instance's webhook."""
-    return f"{instance}-webhook" if "karmada" in instance else f"{instance}-karmada-webhook"
 
 
 FINALIZER: Final = "operator.karmada.io/finalizer"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.tracing.spans import (
+from fleethook.tracing.spans_and_otel_variables import (
     CURRENT,
     Attributes,
     Kind,
