@@ -10,7 +10,12 @@ import pytest
 from fleethook.app import create_app
 from fleethook.cluster.registration import paths
 from fleethook.cluster.store import Store
-from fleethook.engines.overrider.overrider_server import OverriderServer, overrider_routes
+from fleethook.engines.overrider.overrider_server import (
+    OverriderServer,
+    lists_without_leader,
+    overrider_routes,
+)
+from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.openyurt import YURT_APP_SET
@@ -138,3 +143,28 @@ async def test_each_written_overrider_gets_the_findings_about_the_cluster(
     response = await ask(route, review(written, OVERRIDER))
     assert response["allowed"]
     assert [text for text in response.get("warnings", ()) if "reverts" in text] == list(findings)
+
+
+@pytest.mark.parametrize(
+    ("given", "leader", "replicas"),
+    [
+        ({**INSTALLED, "registration": "ca-bundle"}, True, False),
+        ({**INSTALLED, "registration": "all"}, True, False),
+        ({**INSTALLED, "controller": True}, True, False),
+        ({**INSTALLED, "registration": "ca-bundle", "controller": False}, False, True),
+        ({**INSTALLED, "controller": False}, False, True),
+        ({**INSTALLED, "controller": False, "engines": {"dispatch"}}, False, False),
+        ({**INSTALLED, "controller": True, "engines": {"dispatch"}}, False, False),
+        ({**INSTALLED, "controller": True, "kcp": True}, False, False),
+        ({**INSTALLED, "controller": False, "kcp": True}, False, False),
+        # A server without an address of its own writes nothing.
+        (KUBECONFIG, False, False),
+        ({**KUBECONFIG, "controller": False}, False, False),
+        ({"manifests": Path()}, False, False),
+    ],
+)
+def test_the_leader_keeps_the_selection_and_without_a_controller_each_replica_does(
+    given: dict[str, Any], *, leader: bool, replicas: bool
+) -> None:
+    settings = Settings(**given).section(OverriderSettings)
+    assert (settings.runs_selection, lists_without_leader(settings)) == (leader, replicas)

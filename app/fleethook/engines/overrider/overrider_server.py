@@ -42,13 +42,6 @@ from fleethook.engines.overrider.overrider_settings import OverriderSettings
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rules.findings_in_files import ManifestReport
 from fleethook.engines.overrider.subject.announcements import Announcer, announce_overrider
-from fleethook.engines.overrider.subject.bound_subjects import (
-    bound_subjects,
-    keep_selection,
-    lists_without_leader,
-    runs_selection,
-    write_selection,
-)
 from fleethook.model.admission import AdmissionRequest, Response
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
@@ -164,7 +157,7 @@ class OverriderServer(EngineServer):
         self._last_counts = (0, 0, 0)
         self.leads = settings.controls
         self._keeps_selection: Final = lists_without_leader(settings)
-        self.selects = runs_selection(settings) or self._keeps_selection
+        self.selects = settings.runs_selection or self._keeps_selection
 
     def routes(self) -> list[ReviewRoute]:
         """Return the routes of workloads, overriders and their subjects."""
@@ -202,6 +195,8 @@ class OverriderServer(EngineServer):
     def tasks(self) -> Iterator[BackgroundTask]:
         """Yield the task that keeps the selection if no leader does."""
         if self._keeps_selection:
+            from fleethook.engines.overrider.subject.match_condition_writer import keep_selection  # noqa: PLC0415 - as for `_make_conclude`
+
             yield "selection", keep_selection(self.context)
 
     async def lead(self, leadership: Leadership) -> None:
@@ -213,7 +208,9 @@ class OverriderServer(EngineServer):
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._controller.run(), name="controller")
-                if runs_selection(settings):
+                if settings.runs_selection:
+                    from fleethook.engines.overrider.subject.match_condition_writer import write_selection  # noqa: PLC0415 - as for `_make_conclude`
+
                     tasks.create_task(write_selection(self.context, leadership.connection), name="selection")
         finally:
             self._last_counts, self._controller = self._counts(), None
@@ -263,7 +260,7 @@ class OverriderServer(EngineServer):
 def _make_conclude(store: Store, cluster: Cluster) -> Conclude:
     """Return the work before kube-apiserver stores an admitted overrider."""
     # Imported here because a server that reads manifests does not need them.
-    from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient  # noqa: PLC0415
+    from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient, bound_subjects  # noqa: PLC0415
 
     announcer = Announcer(
         ConditionClient(cluster.connection),
@@ -291,3 +288,14 @@ def _make_dry_runs(cluster: Cluster, *, limit: int) -> ServerDryRun:
         await connection.request("POST", scope + path, query={"dryRun": "All"}, body=workload)
 
     return ServerDryRun(send, limit=limit)
+
+
+def lists_without_leader(settings: OverriderSettings) -> bool:
+    """Return whether each replica keeps the selection, because no leader does.
+
+    It does if an installation switches the controller off. A server without an address of its own, such as one on a
+    developer's machine, writes nothing to the cluster.
+    """
+    is_installed = settings.service is not None or settings.webhook_url is not None
+    has_no_controller = settings.controller is False and "overrider" in settings.engines
+    return has_no_controller and is_installed and settings.follows_cluster and not settings.kcp

@@ -25,6 +25,15 @@ class OverriderSettings(ServerSettings):
         controls_workloads = self.registration != "off" if self.controller is None else self.controller
         return controls_workloads and "overrider" in self.engines
 
+    @property
+    def runs_selection(self) -> bool:
+        """Whether the leader restricts the webhooks to the workloads of subjects with an overrider.
+
+        That needs the controller, which finds workloads that the apiserver did not send. It is off in kcp, where
+        webhook configurations and workloads are in different clusters.
+        """
+        return self.controls and not self.kcp
+
     @model_validator(mode="after")
     def _check_controller(self) -> Self:
         if self.controller and not self.follows_cluster:

@@ -9,17 +9,17 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.followed_objects import run_in_background
+from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.overrider.subject.announcements import Announcement
-from fleethook.engines.overrider.subject.bound_subjects import bound_subjects, call_on_change
 from fleethook.engines.overrider.subject.match_condition_texts import (
     SelectedSubjects,
     SubjectName,
     list_selected,
     select_workloads,
 )
-from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient
-from tests.builders import entry, overrider
+from fleethook.engines.overrider.subject.match_condition_writer import ConditionClient, bound_subjects, call_on_change
+from tests.builders import API, entry, overrider, store_of, yurt_app_set
 from tests.engines.overrider.subject.configuration_server import (
     DEMO,
     NEW,
@@ -268,3 +268,47 @@ async def test_a_late_watch_removes_no_stored_overrider() -> None:
     now[0] += 60
     assert not await leader.write()
     assert [read, server.listed()] == [["default"], {DEMO}]
+
+
+ANOTHER = {"apiVersion": API, "kind": "YurtAppSet", "name": "other"}
+
+
+RULE = overrider(entry("*"), uid="u-7")
+
+
+def make_configuration(name: str = CONFIGURATION_NAME, **fields: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        **fields,
+    }
+
+
+def test_subjects_of_all_clusters_are_found() -> None:
+    elsewhere = overrider(entry("*"), name="b", subject=ANOTHER, uid="u-8", annotations={"kcp.io/cluster": "c"})
+    broken = {**overrider(entry("*"), name="c"), "subject": "demo"}
+    store = store_of(RULE, elsewhere, broken)
+    other = DEMO._replace(name="other")
+    assert bound_subjects(store) == {DEMO, other}
+
+
+def test_a_change_of_a_subject_or_of_the_configuration_is_a_call() -> None:
+    store = store_of(RULE, yurt_app_set())
+    calls: list[int] = []
+    end = call_on_change(store, lambda: calls.append(1))
+
+    def count(document: dict[str, Any]) -> int:
+        calls.clear()
+        store.put(document)
+        return len(calls)
+
+    assert count({**RULE, "entries": []}) == 0
+    assert count({**RULE, "subject": ANOTHER}) == 1
+    assert count(yurt_app_set(replicas=3)) == 0
+    assert count(make_configuration("other")) == 0
+    assert count(make_configuration()) == 1
+    store.remove(key_of(RULE))
+    assert len(calls) == 2
+    end()
+    assert count(RULE) == 0

@@ -33,6 +33,11 @@ ANNOUNCED_ANNOTATION: Final = "fleethook.io/announced"
 # kube-apiserver limits the annotations of an object to 256 KiB (TotalAnnotationSizeLimitB). 64 KiB hold about 700
 # overriders.
 MAX_ANNOTATION_BYTES: Final = 64 * 1024
+ANNOUNCED_SECONDS: Final = 10.0
+"""Time for which an announced subject stays in the match conditions without an overrider. kube-apiserver stores an
+admitted overrider within milliseconds."""
+MAX_EXPIRED: Final = 50
+"""The next write of the conditions drops expired announcements. This many of them cause a write."""
 
 
 class Announcement(NamedTuple):

@@ -1,26 +1,32 @@
-"""Writes the match conditions that list the subjects with an overrider.
+"""Finds the subjects that have an overrider, and writes the match conditions that list them.
 
-`ConditionClient` reads and writes them. `ConditionWriter` keeps them up to date: the leader does this, and without the
-controller every replica, because there is no leader then.
+`ConditionClient` reads and writes the conditions. `ConditionWriter` keeps them up to date: the leader does this, and
+without the controller every replica, because there is no leader then.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import Connection
+from fleethook.cluster.kubernetes.watched_resources import MUTATING_CONFIGURATIONS
 from fleethook.cluster.registration.registrar import owns_fields, patch_object, release_fields
 from fleethook.cluster.registration.webhook_configurations import (
     BOUND_CONDITION,
+    CONFIGURATION_NAME,
     MUTATING,
     configuration_path,
     find_conditions,
 )
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.engines.overrider.subject.announcements import (
     ANNOUNCED_ANNOTATION,
+    ANNOUNCED_SECONDS,
+    MAX_EXPIRED,
     Announcement,
     read_announcements,
     write_announcements,
@@ -32,8 +38,11 @@ from fleethook.engines.overrider.subject.match_condition_texts import (
     read_conditions,
     select_workloads,
 )
+from fleethook.engines.overrider.subject.owner_and_overrider import subject_of
 from fleethook.model.json import JSONObject
+from fleethook.model.openyurt import YURT_APP_OVERRIDER
 from fleethook.patch import diff
+from fleethook.server.engine_server import ServerContext
 
 _FIELD_MANAGER: Final = "fleethook-selection"
 _PATH: Final = configuration_path(MUTATING)
@@ -148,10 +157,6 @@ _log: Final = logging.getLogger(__name__)
 # at once.
 _PAUSE_SECONDS: Final = 1.0
 _MAX_PAUSE_SECONDS: Final = 60.0
-# kube-apiserver stores an admitted overrider within milliseconds.
-_ANNOUNCED_SECONDS: Final = 10.0
-# The next write drops expired announcements. This many of them cause a write.
-_MAX_EXPIRED: Final = 50
 
 
 async def _return_at_once(_namespace: str) -> None:
@@ -168,7 +173,7 @@ class ConditionWriter:
         *,
         refresh: Callable[[str], Awaitable[None]] = _return_at_once,
         pause_seconds: float = _PAUSE_SECONDS,
-        announced_seconds: float = _ANNOUNCED_SECONDS,
+        announced_seconds: float = ANNOUNCED_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare.
@@ -241,7 +246,7 @@ class ConditionWriter:
         wanted = SelectedSubjects(bound | {one.subject for one in announced})
         self._bound = bound
         left = [announcement for announcement in registered.announcements if announcement in announced]
-        many = len(registered.announcements) - len(left) > _MAX_EXPIRED
+        many = len(registered.announcements) - len(left) > MAX_EXPIRED
         if not expired and not many and registered.selects(wanted) and not registered.is_owned:
             return False
         await self._client.write(registered, wanted, announcements=left)
@@ -269,3 +274,81 @@ class ConditionWriter:
     def _compute_expiry(self, found: float) -> float:
         """Return the time until which an announced subject is kept without an overrider."""
         return found + self._announced_seconds
+
+
+def bound_subjects(store: Store) -> frozenset[SubjectName]:
+    """Return the subjects that overriders are bound to, over all clusters."""
+    overriders = (store.get(*key) for key in list(store.keys(YURT_APP_OVERRIDER)))
+    return frozenset(name for overrider in overriders if (name := _get_subject_name(overrider)) is not None)
+
+
+def call_on_change(store: Store, changed: Callable[[], None]) -> Callable[[], None]:
+    """Call ``changed`` when subjects of overriders or fleethook's webhook configuration change.
+
+    Returns:
+        A function that ends the calls.
+    """
+
+    def notify(key: ObjectKey, before: Stored | None, after: JSONObject | None) -> None:
+        is_overrider = key.group_kind == YURT_APP_OVERRIDER
+        if _is_own_configuration(key) or (is_overrider and _get_subject_name(before) != _get_subject_name(after)):
+            changed()
+
+    return store.subscribe(notify)
+
+
+def _is_own_configuration(key: ObjectKey) -> bool:
+    return key.group_kind == MUTATING_CONFIGURATIONS.group_kind and key.name == CONFIGURATION_NAME
+
+
+def _get_subject_name(overrider: JSONObject | None) -> SubjectName | None:
+    subject = None if overrider is None else subject_of(overrider)
+    if overrider is None or subject is None:
+        return None
+    return SubjectName(overrider["metadata"].get("namespace") or "", *subject)
+
+
+async def write_selection(context: ServerContext, connection: Connection) -> None:
+    """Write the selection until cancelled, at each change of the overriders.
+
+    Args:
+        context: The parts of the server; the overriders come from its cluster.
+        connection: Writes the webhook configuration.
+    """
+    assert context.cluster is not None
+    # Before the overriders are read, the list of subjects would be empty by mistake.
+    await context.cluster.source.wait_synced((YURT_APP_OVERRIDER,))
+    writer = make_selection_writer(context, connection)
+    end = call_on_change(context.store, writer.wake)
+    try:
+        await writer.run()
+    finally:
+        end()
+
+
+def make_selection_writer(
+    context: ServerContext, connection: Connection, *, clock: Callable[[], float] = time.monotonic
+) -> ConditionWriter:
+    """Return the writer of the selection.
+
+    Args:
+        context: As for `write_selection`.
+        connection: As for `write_selection`.
+        clock: Returns monotonic seconds.
+    """
+    assert context.cluster is not None
+    source = context.cluster.source
+
+    async def refresh(namespace: str) -> None:
+        await source.read_namespace(YURT_APP_OVERRIDER, cluster="", namespace=namespace)
+
+    return ConditionWriter(
+        ConditionClient(connection), partial(bound_subjects, context.store), refresh=refresh, clock=clock
+    )
+
+
+async def keep_selection(context: ServerContext) -> None:
+    """Keep the selection without a leader until cancelled. The writes of several replicas conflict and converge."""
+    await context.listening.wait()
+    assert context.cluster is not None
+    await write_selection(context, context.cluster.connection)
