@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.render.workload_patch_and_replicas import render_with
-from fleethook.engines.overrider.subject.subject_and_pools import workload_kinds
+from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.openyurt import SUBJECT_KINDS
 from tests.builders import container, entry, image, node_pool, overrider, patch, rendered, yurt_app_set_v1beta1

@@ -10,8 +10,9 @@ import pytest
 
 from fleethook.engines.overrider.plan.plan_and_check import kind_of
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
-from fleethook.engines.overrider.subject.subject_and_pools import pools_of_subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_and_pools import pools_of_subject
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
+from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.openyurt import REVISION_LABEL, YURT_APP_SET
 from fleethook.workload_schema import decode_workload
 from fleethook.workload_schema.go_structs import print_workload

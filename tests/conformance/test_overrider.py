@@ -13,7 +13,8 @@ import yaml
 
 from fleethook.engines.overrider.admission.overrider_admission import default_overrider
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError, compile_steps
-from fleethook.engines.overrider.template.pool_template_and_placement import tolerate, workload_prefix
+from fleethook.engines.overrider.template.pool_template_and_placement import tolerate
+from fleethook.engines.overrider.template.template_builder import workload_prefix
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON
 from fleethook.patch import resolve_pointer

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from fleethook.engines.overrider.plan.plans_shared_by_pools import SharedPlan
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fleethook.engines.overrider.plan.plans_shared_by_pools import SharedPlan, encode_settings, mark_settings
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.workload_schema.pool_value_marks import POOL_MARK
 from tests.builders import compile_plan, entry, image, overrider, pool, yurt_app_set
@@ -21,3 +24,32 @@ def test_a_pool_whose_element_would_have_the_name_of_another_is_confused() -> No
     shared.names = (frozenset({f"v-{POOL_MARK}"}), frozenset({"v-a"}))  # type: ignore[misc]
     assert shared.confuses("a")
     assert not shared.confuses("b")
+
+
+NAMES = st.sampled_from(["a", "b", "key", 'a"', "\\a", "x-a"])
+
+
+@st.composite
+def settings(draw: st.DrawFn) -> dict[str, Any]:
+    """Return the settings of a pool whose name occurs in its placement, alone or within other texts."""
+    name = draw(NAMES)
+    texts = st.sampled_from([name, f"{name}-x", f'"{name}', "b", POOL_MARK])
+    config: dict[str, Any] = {"name": name}
+    if draw(st.booleans()):
+        expression = {"key": draw(texts), "operator": "In", "values": draw(st.lists(texts, max_size=2))}
+        config["nodeSelectorTerm"] = {"matchExpressions": [expression]}
+    if draw(st.booleans()):
+        config["tolerations"] = [{draw(st.sampled_from(["key", name])): draw(texts)}]
+    if draw(st.booleans()):
+        config["replicas"] = draw(st.none() | st.integers(0, 2))
+    if draw(st.booleans()):
+        config["patch"] = {"metadata": {"name": name}}
+    return config
+
+
+@given(settings(), settings())
+@example({"name": "a", "tolerations": [{"a": "a"}]}, {"name": "b", "tolerations": [{"b": "b"}]})
+@example({"name": "a", "tolerations": [{"key": "a"}]}, {"name": 'a"', "tolerations": [{"key": 'a"'}]})
+def test_pools_share_encoded_settings_if_they_share_marked_ones(one: dict[str, Any], other: dict[str, Any]) -> None:
+    encoded = [encode_settings(config, None) for config in (one, other)]
+    assert (encoded[0] == encoded[1]) == (mark_settings(one) == mark_settings(other))

@@ -13,21 +13,11 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     list_selections,
     pools_of_subject,
     same_input,
-    workload_kinds,
 )
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import node_pool, store_of, tweak, yurt_app_set, yurt_app_set_v1beta1
 
 EAST = {"matchLabels": {"region": "east"}}
-
-
-def test_a_v1beta1_set_with_both_templates_has_stateful_sets() -> None:
-    both = {"statefulSetTemplate": {"spec": {}}, "deploymentTemplate": {"spec": {}}}
-    old, new = yurt_app_set(), yurt_app_set_v1beta1()
-    old["spec"]["workloadTemplate"] = new["spec"]["workload"]["workloadTemplate"] = both
-    assert workload_kinds(old) == ["Deployment", "StatefulSet"]
-    assert workload_kinds(new) == ["StatefulSet"]
-    assert workload_kinds({"spec": {"workloadTemplate": {"deploymentTemplate": {}}}}) == []
 
 
 @pytest.mark.parametrize(

@@ -1,48 +1,12 @@
-"""Tests of the parts of a template that all kinds of subjects share."""
+"""The patch and the placement of a node pool, and the shape of a workload."""
 
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from fleethook.engines.overrider.template.pool_template_and_placement import (
-    encode_settings,
-    mark_settings,
-    shape_problem,
-)
-from fleethook.workload_schema.pool_value_marks import POOL_MARK
-from tests.builders import container, pod_template, workload
+from fleethook.engines.overrider.template.pool_template_and_placement import shape_problem
+from tests.builders import NEW_IMAGE, container, pod_spec, pod_template, pool, rendered, workload, yurt_app_set
 from tests.workload_samples import full_deployment, full_stateful_set
-
-NAMES = st.sampled_from(["a", "b", "key", 'a"', "\\a", "x-a"])
-
-
-@st.composite
-def settings(draw: st.DrawFn) -> dict[str, Any]:
-    """Return the settings of a pool whose name occurs in its placement, alone or within other texts."""
-    name = draw(NAMES)
-    texts = st.sampled_from([name, f"{name}-x", f'"{name}', "b", POOL_MARK])
-    config: dict[str, Any] = {"name": name}
-    if draw(st.booleans()):
-        expression = {"key": draw(texts), "operator": "In", "values": draw(st.lists(texts, max_size=2))}
-        config["nodeSelectorTerm"] = {"matchExpressions": [expression]}
-    if draw(st.booleans()):
-        config["tolerations"] = [{draw(st.sampled_from(["key", name])): draw(texts)}]
-    if draw(st.booleans()):
-        config["replicas"] = draw(st.none() | st.integers(0, 2))
-    if draw(st.booleans()):
-        config["patch"] = {"metadata": {"name": name}}
-    return config
-
-
-@given(settings(), settings())
-@example({"name": "a", "tolerations": [{"a": "a"}]}, {"name": "b", "tolerations": [{"b": "b"}]})
-@example({"name": "a", "tolerations": [{"key": "a"}]}, {"name": 'a"', "tolerations": [{"key": 'a"'}]})
-def test_pools_share_encoded_settings_if_they_share_marked_ones(one: dict[str, Any], other: dict[str, Any]) -> None:
-    encoded = [encode_settings(config, None) for config in (one, other)]
-    assert (encoded[0] == encoded[1]) == (mark_settings(one) == mark_settings(other))
-
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -73,3 +37,57 @@ def test_a_wrong_type_is_named_with_its_path(spec: dict[str, Any], path: str) ->
     problem = shape_problem(workload(**spec))
     assert problem is not None
     assert problem.endswith(f"`{path}`")
+
+
+TERM = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "In", "values": ["hangzhou"]}]}
+
+
+def required(document: dict[str, Any]) -> Any:
+    affinity = pod_spec(document).get("affinity", {})
+    return affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+
+
+def test_the_pools_node_selector_term_and_tolerations_are_added_once() -> None:
+    toleration = {"key": "edge", "operator": "Exists"}
+    subject = yurt_app_set(pools=[pool("hangzhou", nodeSelectorTerm=TERM, tolerations=[toleration])])
+    once = rendered(workload(), subject, NEW_IMAGE)
+    assert required(once) == {"nodeSelectorTerms": [TERM]}
+    assert pod_spec(once)["tolerations"] == [toleration]
+    assert rendered(once, subject, NEW_IMAGE, operation="UPDATE", old=once) == once
+
+
+def test_an_empty_node_selector_term_is_never_left_behind() -> None:
+    living = workload()
+    nothing = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+    pod_spec(living)["affinity"] = {"nodeAffinity": nothing}
+    assert "affinity" not in pod_spec(rendered(living, yurt_app_set(), NEW_IMAGE))
+
+
+@pytest.mark.parametrize(
+    ("template", "selector", "resources"),
+    [
+        ({}, {"site": ""}, {"limits": {"cpu": "0"}}),
+        ({"nodeSelector": {"disk": "ssd"}}, {"disk": "ssd"}, {"limits": {"cpu": "0"}}),
+        ({"nodeSelector": {"site": "a", "disk": "ssd"}}, {"disk": "ssd"}, {"limits": {"cpu": "0"}}),
+    ],
+)
+def test_a_null_of_a_pools_patch_is_an_empty_value_where_the_template_lacks_the_map(
+    template: dict[str, Any], selector: dict[str, str], resources: dict[str, Any]
+) -> None:
+    # k8s.io/apimachinery v0.22, which OpenYurt 1.4.4 has: StrategicMergeMapPatch and FromUnstructured.
+    app = {"name": "nginx", "resources": {"limits": {"cpu": None}}, "workingDir": None}
+    own = {"spec": {"template": {"spec": {"nodeSelector": {"site": None}, "containers": [app]}}}}
+    subject = yurt_app_set(pools=[pool("hangzhou", patch=own)], template=pod_template(**template))
+    spec = rendered(workload(), subject, NEW_IMAGE)["spec"]["template"]["spec"]
+    assert (spec["nodeSelector"], spec["containers"][0]["resources"]) == (selector, resources)
+    assert "workingDir" not in spec["containers"][0]
+
+
+def test_the_pools_patch_is_merged_strategically_and_wins_over_its_replicas() -> None:
+    own = {"spec": {"replicas": 6, "template": {"spec": {"containers": [{"name": "nginx", "tty": True}]}}}}
+    result = rendered(workload(), yurt_app_set(pools=[pool("hangzhou", patch=own)]), NEW_IMAGE)
+    assert result["spec"]["replicas"] == 6
+    assert pod_spec(result)["containers"] == [container(image="nginx:2.0", tty=True)]
+    assert result["metadata"]["annotations"]["apps.openyurt.io/patch"] == (
+        '{"spec":{"replicas":6,"template":{"spec":{"containers":[{"name":"nginx","tty":true}]}}}}'
+    )

@@ -1,4 +1,4 @@
-"""The placement, the patch and the taints of a node pool on a reviewed workload."""
+"""The template of a subject of each version, on a reviewed workload."""
 
 import copy
 from typing import Any
@@ -9,11 +9,10 @@ from fleethook.cluster.store import Store
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.rules.schema_and_binding_rules import check_overrider
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
+from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.openyurt import YURT_APP_SET
 from tests.builders import (
     API_V1BETA1,
-    NEW_IMAGE,
-    container,
     entry,
     image,
     images,
@@ -23,7 +22,6 @@ from tests.builders import (
     patch,
     pod_spec,
     pod_template,
-    pool,
     rendered,
     review,
     store_of,
@@ -178,57 +176,6 @@ def test_the_owner_label_of_another_subject_stays() -> None:
 TERM = {"matchExpressions": [{"key": "apps.openyurt.io/nodepool", "operator": "In", "values": ["hangzhou"]}]}
 
 
-def required(document: dict[str, Any]) -> Any:
-    affinity = pod_spec(document).get("affinity", {})
-    return affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
-
-
-def test_the_pools_node_selector_term_and_tolerations_are_added_once() -> None:
-    toleration = {"key": "edge", "operator": "Exists"}
-    subject = yurt_app_set(pools=[pool("hangzhou", nodeSelectorTerm=TERM, tolerations=[toleration])])
-    once = rendered(workload(), subject, NEW_IMAGE)
-    assert required(once) == {"nodeSelectorTerms": [TERM]}
-    assert pod_spec(once)["tolerations"] == [toleration]
-    assert rendered(once, subject, NEW_IMAGE, operation="UPDATE", old=once) == once
-
-
-def test_an_empty_node_selector_term_is_never_left_behind() -> None:
-    living = workload()
-    nothing = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
-    pod_spec(living)["affinity"] = {"nodeAffinity": nothing}
-    assert "affinity" not in pod_spec(rendered(living, yurt_app_set(), NEW_IMAGE))
-
-
-@pytest.mark.parametrize(
-    ("template", "selector", "resources"),
-    [
-        ({}, {"site": ""}, {"limits": {"cpu": "0"}}),
-        ({"nodeSelector": {"disk": "ssd"}}, {"disk": "ssd"}, {"limits": {"cpu": "0"}}),
-        ({"nodeSelector": {"site": "a", "disk": "ssd"}}, {"disk": "ssd"}, {"limits": {"cpu": "0"}}),
-    ],
-)
-def test_a_null_of_a_pools_patch_is_an_empty_value_where_the_template_lacks_the_map(
-    template: dict[str, Any], selector: dict[str, str], resources: dict[str, Any]
-) -> None:
-    # k8s.io/apimachinery v0.22, which OpenYurt 1.4.4 has: StrategicMergeMapPatch and FromUnstructured.
-    app = {"name": "nginx", "resources": {"limits": {"cpu": None}}, "workingDir": None}
-    own = {"spec": {"template": {"spec": {"nodeSelector": {"site": None}, "containers": [app]}}}}
-    subject = yurt_app_set(pools=[pool("hangzhou", patch=own)], template=pod_template(**template))
-    spec = rendered(workload(), subject, NEW_IMAGE)["spec"]["template"]["spec"]
-    assert (spec["nodeSelector"], spec["containers"][0]["resources"]) == (selector, resources)
-    assert "workingDir" not in spec["containers"][0]
-
-
-def test_the_pools_patch_is_merged_strategically_and_wins_over_its_replicas() -> None:
-    own = {"spec": {"replicas": 6, "template": {"spec": {"containers": [{"name": "nginx", "tty": True}]}}}}
-    result = rendered(workload(), yurt_app_set(pools=[pool("hangzhou", patch=own)]), NEW_IMAGE)
-    assert result["spec"]["replicas"] == 6
-    assert pod_spec(result)["containers"] == [container(image="nginx:2.0", tty=True)]
-    assert result["metadata"]["annotations"]["apps.openyurt.io/patch"] == (
-        '{"spec":{"replicas":6,"template":{"spec":{"containers":[{"name":"nginx","tty":true}]}}}}'
-    )
-
-
 def test_a_daemons_workload_gets_the_pools_node_selector_and_tolerates_its_taints() -> None:
     taint = {"key": "edge", "value": "x", "effect": "NoSchedule"}
     rule = overrider(entry("*", items=[{"replicas": 4}]), subject={"kind": "YurtAppDaemon", "name": "agent"})
@@ -240,3 +187,12 @@ def test_a_daemons_workload_gets_the_pools_node_selector_and_tolerates_its_taint
     assert pod_spec(result)["tolerations"] == [{"key": "edge", "operator": "Exists", "effect": "NoSchedule"}]
     assert "affinity" not in pod_spec(result)
     assert result["metadata"]["annotations"]["apps.openyurt.io/ref-nodepool"] == "hangzhou"
+
+
+def test_a_v1beta1_set_with_both_templates_has_stateful_sets() -> None:
+    both = {"statefulSetTemplate": {"spec": {}}, "deploymentTemplate": {"spec": {}}}
+    old, new = yurt_app_set(), yurt_app_set_v1beta1()
+    old["spec"]["workloadTemplate"] = new["spec"]["workload"]["workloadTemplate"] = both
+    assert workload_kinds(old) == ["Deployment", "StatefulSet"]
+    assert workload_kinds(new) == ["StatefulSet"]
+    assert workload_kinds({"spec": {"workloadTemplate": {"deploymentTemplate": {}}}}) == []

@@ -19,8 +19,9 @@ from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.missing_pools import SubjectPools
-from fleethook.engines.overrider.subject.subject_and_pools import Subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_and_pools import Subject
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
+from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.json import JSONObject
 from fleethook.patch import format_pointer
 

@@ -9,7 +9,8 @@ from fleethook.cluster.store import ObjectKey, PartialObject, Store, StoreView, 
 from fleethook.console.page_frame import Paging
 from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
-from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject
+from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, SUBJECT_KINDS, YURT_APP_OVERRIDER

@@ -41,18 +41,13 @@ from fleethook.engines.overrider.template.pool_template_and_placement import (
     REQUIRED,
     PoolSettings,
     PoolTemplate,
-    SubjectError,
     apply_pool_patch,
     place,
-    seed,
-    shape_problem,
-    without_reserved,
 )
-from fleethook.engines.overrider.template.template_builder import build_template, without_owner_marks
+from fleethook.engines.overrider.template.template_builder import build_template, seed, without_owner_marks
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import ABSENT, JSONObject
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.patch import StrategicMergeError
 from fleethook.workload_schema import DecodedParts, WorkloadFinding, check_decoded, decode_workload
 from fleethook.workload_schema.go_structs import Kind
 
@@ -301,7 +296,7 @@ def compile_bare(
     """Return the part of a plan that does not depend on entries; arguments and SubjectError as in `build_template`."""
     template = build_template(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings)
     placed = _place_template(group_kind, subject, template, kind=kind, pool=pool)
-    written = _patch_pool(placed, template)
+    written = apply_pool_patch(placed, template)
     # Compare documents in stored form: kube-apiserver drops zero values and rewrites quantities, and neither is a
     # difference to a workload.
     parts = DecodedParts(written, kind_of(written))
@@ -352,21 +347,6 @@ def _place_template(
     """Return the workload that the template and the pool's placement describe, without the pool's own patch."""
     seeded = seed(group_kind, subject, kind=kind, pool=pool)
     return place(overlay(seeded, template.fields, WORKLOAD), template)
-
-
-def _patch_pool(placed: JSONObject, template: PoolTemplate) -> JSONObject:
-    """Return ``placed`` with the pool's own patch; raises SubjectError if the patch does not fit."""
-    try:
-        patched = apply_pool_patch(placed, template)
-    except StrategicMergeError as error:
-        raise SubjectError(f"the pool's own patch does not fit: {error}") from error
-    if patched is not placed and (problem := shape_problem(patched)) is not None:
-        raise SubjectError(f"the pool's own patch does not fit: {problem}")
-    metadata = patched["metadata"]
-    kept = {name: without_reserved(metadata.get(name)) for name in ("labels", "annotations")}
-    if all(kept[name] == (metadata.get(name) or {}) for name in kept):
-        return patched
-    return {**patched, "metadata": {**metadata, **kept}}
 
 
 def kind_of(workload: JSONObject) -> Kind:

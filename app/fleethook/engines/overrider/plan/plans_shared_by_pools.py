@@ -15,7 +15,7 @@ from fleethook.engines.overrider.entries.steps_and_limits import RenderError, co
 from fleethook.engines.overrider.plan.plan_and_check import BarePlan, Plan, compile_bare, compile_plan, digest_text
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch, compile_patch
 from fleethook.engines.overrider.render.undo_and_annotations import hash_text
-from fleethook.engines.overrider.rules.entry_rules import replicas_problem
+from fleethook.engines.overrider.rules.missing_pools import lacks_pool
 from fleethook.engines.overrider.subject.subject_and_pools import (
     SetSelections,
     count_selections,
@@ -23,23 +23,28 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     depends_on_node_pools,
     get_identity,
     is_v1beta1,
-    templates_of,
+    subject_name,
     topology,
     tweaks_of,
 )
 from fleethook.engines.overrider.template.pool_template_and_placement import (
     PoolSettings,
     SubjectError,
-    encode_settings,
-    mark_settings,
-    workload_prefix,
+    check_pool_replicas,
 )
-from fleethook.engines.overrider.template.template_builder import lacks_pool, subject_name
+from fleethook.engines.overrider.template.template_builder import templates_of, workload_prefix
 from fleethook.model.formats.field_errors import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
 from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.workload_schema.pool_value_marks import POOL_MARK, PoolValues, has_mark, is_safe_name
+from fleethook.workload_schema.pool_value_marks import (
+    POOL_MARK,
+    REPLICAS_MARK,
+    PoolValues,
+    has_mark,
+    is_safe_name,
+    mark_name,
+)
 
 _Names = tuple[frozenset[str], frozenset[str]]
 """The names of elements with the mark, and the other names."""
@@ -55,6 +60,23 @@ class LongCompilation(NamedTuple):
 
     run: Callable[[], None]
     """Compiles the plan; may run in a thread."""
+
+
+_PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
+
+
+def encode_settings(config: JSONObject | None, taints: JSON) -> bytes:
+    """Return the settings of a pool as JSON, equal for pools whose `mark_settings` are equal."""
+    return msgspec.json.encode((mark_settings(config), taints))
+
+
+def mark_settings(config: JSONObject | None) -> JSONObject | None:
+    """Return the settings of a pool with marks in place of its own values."""
+    if config is None:
+        return None
+    placing: JSONObject = {one: mark_name(config[one], config["name"]) for one in _PLACEMENT if one in config}
+    marked = {**config, **placing, "name": POOL_MARK}
+    return marked if config.get("replicas") is None else {**marked, "replicas": REPLICAS_MARK}
 
 
 class _Configuration(NamedTuple):
@@ -160,10 +182,8 @@ class PlanCompiler:
         """
         if not self._has_pool(pool, node_pool):
             raise SubjectError(lacks_pool(self._group_kind, self.subject, pool))
-        replicas = as_object(self._configs.get(pool)).get("replicas")
-        if replicas is not None and (problem := replicas_problem(replicas)) is not None:
-            name = subject_name(self._group_kind, self.subject)
-            raise SubjectError(f"{name}: replicas of pool {pool!r} in spec.topology.pools {problem}")
+        if config := self._configs.get(pool):
+            check_pool_replicas(subject_name(self._group_kind, self.subject), config)
         of = self._configure(kind, pool, node_pool, kept_tweaks)
         shared = self._get_shared(of, kind)
         if shared is _NAMED_AFTER_POOL or (isinstance(shared, SharedPlan) and shared.confuses(pool)):

@@ -36,9 +36,9 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     is_v1beta1,
     pools_of_subject,
     same_input,
-    workload_kinds,
 )
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
+from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.formats.text import counted
 from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.openyurt import NODE_POOL, POOL_NAME_LABEL, SUBJECT_KINDS, YURT_APP_DAEMON, YURT_APP_OVERRIDER

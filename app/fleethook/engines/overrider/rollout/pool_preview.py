@@ -14,7 +14,8 @@ from fleethook.engines.overrider.render.undo_and_annotations import (
 )
 from fleethook.engines.overrider.render.workload_patch_and_replicas import render_with
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, overriders_of
-from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject, workload_kinds
+from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject
+from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
 from fleethook.model.merge_keys import WORKLOAD

@@ -25,7 +25,8 @@ from fleethook.engines.overrider.rules.missing_pools import (
 from fleethook.engines.overrider.rules.schema_and_binding_rules import check_overrider
 from fleethook.engines.overrider.rules.subject_template_rules import check_subject, check_workloads
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import check_combined_tweaks
-from fleethook.engines.overrider.subject.subject_and_pools import Subject, is_v1beta1, listed_pools, workload_kinds
+from fleethook.engines.overrider.subject.subject_and_pools import Subject, is_v1beta1, listed_pools
+from fleethook.engines.overrider.template.template_builder import workload_kinds
 from fleethook.model.gvk import parse_api_version
 from fleethook.model.json import JSONObject
 from fleethook.model.openyurt import GROUP, NODE_POOL, SUBJECT_KINDS, YURT_APP_OVERRIDER

@@ -16,6 +16,7 @@ from fleethook.engines.overrider.subject.subject_and_pools import (
     has_no_daemon_controller,
     is_v1beta1,
     pools_of_subject,
+    subject_name,
     tweaks_of,
 )
 from fleethook.engines.overrider.subject.unreached_workloads import absent_pools
@@ -235,3 +236,11 @@ def check_node_pools(subject: Subject, *, store: NodePoolView) -> Iterator[Findi
     elif absent:
         name = f"{kind.kind} {document['metadata']['name']}"
         yield Finding("no-pools", "subject.name", f"there is no NodePool {list_names(absent)}, which {name} names")
+
+
+def lacks_pool(group_kind: GroupKind, subject: JSONObject, pool: str) -> str:
+    """Return the message that a YurtAppSet has no workload in a node pool."""
+    name = subject_name(group_kind, subject)
+    if is_v1beta1(subject):
+        return f"{name} has no pool {pool!r} in spec.pools, and spec.nodepoolSelector does not select it"
+    return f"{name} has no pool {pool!r} in spec.topology.pools"

@@ -26,14 +26,14 @@ from fleethook.engines.overrider.rules.tweak_and_topology_rules import (
     check_tweaks,
     list_images,
 )
-from fleethook.engines.overrider.subject.subject_and_pools import (
+from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1
+from fleethook.engines.overrider.template.pool_template_and_placement import PoolSettings, SubjectError
+from fleethook.engines.overrider.template.template_builder import (
     TEMPLATES,
-    is_v1beta1,
     templates_of,
     templates_path,
     workload_kinds,
 )
-from fleethook.engines.overrider.template.pool_template_and_placement import PoolSettings, SubjectError
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, count_values, enumerate_objects
 from fleethook.model.openyurt import YURT_APP_SET

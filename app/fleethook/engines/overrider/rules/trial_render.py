@@ -16,8 +16,9 @@ from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
 from fleethook.engines.overrider.plan.plans_shared_by_pools import SharedPlan
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import compare_with_topology
-from fleethook.engines.overrider.subject.subject_and_pools import Subject, templates_of, workload_kinds
+from fleethook.engines.overrider.subject.subject_and_pools import Subject
 from fleethook.engines.overrider.template.pool_template_and_placement import CREATE_ONLY, SubjectError
+from fleethook.engines.overrider.template.template_builder import templates_of, workload_kinds
 from fleethook.model.admission import StatusCause
 from fleethook.model.formats.text import list_names
 from fleethook.model.gvk import GroupKind

@@ -18,9 +18,6 @@ from fleethook.model.gvk import DEFINITION, GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, list_objects, list_texts
 from fleethook.model.openyurt import API_VERSION_V1BETA1, GROUP, NODE_POOL, YURT_APP_DAEMON, YURT_APP_SET
 
-TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
-"""The members of a subject's workloadTemplate by workload kind."""
-
 
 class Subject(NamedTuple):
     """The subject of an overrider, as stored."""
@@ -54,28 +51,6 @@ def depends_on_node_pools(
         overriders: Its overriders. If an entry has a ``poolSelector``, labels of NodePools decide.
     """
     return group_kind == YURT_APP_DAEMON or is_v1beta1(subject) or any(map(uses_labels, overriders))
-
-
-def templates_path(subject: JSONObject) -> str:
-    """Return the field path of a subject's templates."""
-    return "spec.workload.workloadTemplate" if is_v1beta1(subject) else "spec.workloadTemplate"
-
-
-def templates_of(subject: JSONObject) -> JSON:
-    """Return the object with the templates of a subject."""
-    spec = as_object(subject.get("spec"))
-    return (as_object(spec.get("workload")) if is_v1beta1(subject) else spec).get("workloadTemplate")
-
-
-def workload_kinds(subject: JSONObject) -> list[str]:
-    """Return the workload kinds for which the subject has a template.
-
-    If a YurtAppSet v1beta1 has both templates, OpenYurt's controller uses that of the StatefulSet
-    (yurt_app_set_controller.go).
-    """
-    templates = as_object(templates_of(subject))
-    kinds = [kind for kind, member in TEMPLATES.items() if templates.get(member)]
-    return kinds[-1:] if is_v1beta1(subject) else kinds
 
 
 def tweaks_of(subject: JSONObject) -> list[JSON]:
@@ -291,3 +266,9 @@ def topology(spec: JSON) -> dict[str, JSONObject]:
     """Return a YurtAppSet's pools by name, without elements that are not objects with a name."""
     pools = list_objects(as_object(as_object(spec).get("topology")).get("pools"))
     return {pool["name"]: pool for pool in pools if isinstance(pool.get("name"), str)}
+
+
+def subject_name(group_kind: GroupKind, subject: JSONObject) -> str:
+    """Return the name of a subject for messages."""
+    metadata = subject["metadata"]
+    return f"{group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"

@@ -1,4 +1,7 @@
-"""The template of one pool, in the form that all kinds and versions of subjects have in common, and its placement."""
+"""The template of one pool, in the form that all kinds and versions of subjects have in common.
+
+The pool's own patch, tweaks and placement change it.
+"""
 
 from collections.abc import Mapping, Sequence
 from operator import is_
@@ -6,15 +9,15 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, fill_pool
 from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
-from fleethook.model.formats.names_and_labels import is_dns1123_subdomain
-from fleethook.model.gvk import GroupKind
+from fleethook.engines.overrider.rules.entry_rules import replicas_problem
+from fleethook.engines.overrider.subject.subject_and_pools import tweaks_of
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
-from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import POOL_NAME_LABEL
-from fleethook.patch import strategic_merge
-from fleethook.workload_schema.pool_value_marks import POOL_MARK, REPLICAS_MARK, mark_name
+from fleethook.model.openyurt import TWEAK_POOL_TOKEN
+from fleethook.patch import PatchError, StrategicMergeError, apply, strategic_merge
+from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
 from fleethook.workload_schema.stored_form_and_aliases import decode_workload
 
 # kube-apiserver refuses updates of these fields (ValidateDeploymentUpdate, ValidateStatefulSetUpdate in
@@ -54,6 +57,18 @@ class PoolSettings(NamedTuple):
     """The numbers of the tweaks of a YurtAppSet v1beta1 that apply to the pool."""
 
 
+def check_pool_replicas(owner: str, config: Mapping[str, JSON]) -> None:
+    """Raise SubjectError if the topology of a YurtAppSet v1alpha1 has invalid replicas for a pool.
+
+    Args:
+        owner: The name of the set for the message.
+        config: The pool's element of the topology.
+    """
+    replicas = config.get("replicas")
+    if replicas is not None and (problem := replicas_problem(replicas)) is not None:
+        raise SubjectError(f"{owner}: replicas of pool {config['name']!r} in spec.topology.pools {problem}")
+
+
 def without_reserved(values: JSON) -> JSONObject:
     """Return labels or annotations without fleethook's own, which no template may forge or remove."""
     return {name: value for name, value in members_of(values).items() if not name.startswith(RESERVED_PREFIX)}
@@ -62,30 +77,6 @@ def without_reserved(values: JSON) -> JSONObject:
 def members_of(value: JSON) -> Mapping[str, JSON]:
     """Return an object without null members; an empty object for a value of another type."""
     return as_object(_remove_nulls(value))
-
-
-def seed(group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str) -> JSONObject:
-    """Return the workload that OpenYurt's controller starts from: identity, owner and pool label."""
-    metadata = subject["metadata"]
-    owner = {"apiVersion": subject["apiVersion"], "kind": group_kind.kind, "name": metadata["name"]}
-    if metadata.get("uid"):
-        owner["uid"] = metadata["uid"]
-    seeded: JSONObject = {
-        "generateName": workload_prefix(metadata["name"], pool),
-        "labels": {POOL_NAME_LABEL: pool},
-        "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
-    }
-    if metadata.get("namespace"):
-        seeded["namespace"] = metadata["namespace"]
-    if cluster := cluster_of(subject):
-        seeded["annotations"] = {CLUSTER_ANNOTATION: cluster}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": seeded, "spec": {}}
-
-
-def workload_prefix(controller: str, pool: str) -> str:
-    """Return the generateName of a pool's workload; it omits the pool if the name would be invalid."""
-    prefix = f"{controller}-{pool}-"
-    return prefix if pool == POOL_MARK or is_dns1123_subdomain(prefix + "x") else f"{controller}-"
 
 
 def _remove_nulls(value: JSON) -> JSON:
@@ -102,23 +93,6 @@ def _remove_nulls(value: JSON) -> JSON:
         made = [_remove_nulls(inner) for inner in value]
         return value if all(map(is_, made, value)) else made
     return value
-
-
-_PLACEMENT: Final = ("nodeSelectorTerm", "tolerations")
-
-
-def encode_settings(config: JSONObject | None, taints: JSON) -> bytes:
-    """Return the settings of a pool as JSON, equal for pools whose `mark_settings` are equal."""
-    return msgspec.json.encode((mark_settings(config), taints))
-
-
-def mark_settings(config: JSONObject | None) -> JSONObject | None:
-    """Return the settings of a pool with marks in place of its own values."""
-    if config is None:
-        return None
-    placing: JSONObject = {one: mark_name(config[one], config["name"]) for one in _PLACEMENT if one in config}
-    marked = {**config, **placing, "name": POOL_MARK}
-    return marked if config.get("replicas") is None else {**marked, "replicas": REPLICAS_MARK}
 
 
 _Objects = list[dict[str, Any]]
@@ -200,18 +174,112 @@ def tolerate(taint: JSONObject) -> JSONObject:
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def apply_pool_patch(workload: JSONObject, template: PoolTemplate) -> JSONObject:
-    """Return ``workload`` with the pool's own patch merged into it; raises StrategicMergeError.
+def apply_pool_patch(placed: JSONObject, template: PoolTemplate) -> JSONObject:
+    """Return ``placed`` with the pool's own patch; raises SubjectError if the patch does not fit."""
+    try:
+        patched = placed if template.pool_patch is None else _merge_pool_patch(placed, template.pool_patch)
+    except StrategicMergeError as error:
+        raise SubjectError(f"the pool's own patch does not fit: {error}") from error
+    if patched is not placed and (problem := shape_problem(patched)) is not None:
+        raise SubjectError(f"the pool's own patch does not fit: {problem}")
+    metadata = patched["metadata"]
+    kept = {name: without_reserved(metadata.get(name)) for name in ("labels", "annotations")}
+    if all(kept[name] == (metadata.get(name) or {}) for name in kept):
+        return patched
+    return {**patched, "metadata": {**metadata, **kept}}
+
+
+def _merge_pool_patch(workload: JSONObject, patch: JSON) -> JSONObject:
+    """Return ``workload`` with a strategic merge patch merged into it; raises StrategicMergeError.
 
     OpenYurt 1.4 merges with k8s.io/apimachinery v0.22 and decodes the result. So a null in a map that the template
     lacks, such as ``nodeSelector: {site: null}``, becomes an empty value (adapter_util.go: StrategicMergeByPatches).
     """
-    if template.pool_patch is None:
-        return workload
-    merged: JSONObject = strategic_merge(workload, template.pool_patch, WORKLOAD, keeps_nulls=True)
-    if b":null" not in msgspec.json.encode(template.pool_patch):
+    merged: JSONObject = strategic_merge(workload, patch, WORKLOAD, keeps_nulls=True)
+    if b":null" not in msgspec.json.encode(patch):
         return merged
     return decode_workload(merged, "StatefulSet" if merged["kind"] == "StatefulSet" else "Deployment")
+
+
+_TWEAKS: Final = "spec.workload.workloadTweaks"
+
+
+def apply_tweaks(
+    workload: JSONObject, subject: JSONObject, numbers: Sequence[int], *, kind: str, pool: str
+) -> JSONObject:
+    """Return ``workload`` with tweaks applied.
+
+    Args:
+        workload: The workload that the template describes.
+        subject: A YurtAppSet v1beta1.
+        numbers: The tweaks to apply, from `fleethook.engines.overrider.subject.subject_and_pools.SetSelections.tweaks`.
+        kind: Deployment or StatefulSet.
+        pool: The node pool's name.
+
+    Raises:
+        SubjectError: A tweak does not fit the template. OpenYurt's controller then writes no workload.
+    """
+    tweaks = [(number, dict(as_object(as_object(tweaks_of(subject)[number]).get("tweaks")))) for number in numbers]
+    for _, tweak in tweaks:
+        workload = _set_replicas(workload, tweak.get("replicas"))
+        for image in list_objects(tweak.get("containerImages")):
+            workload = _set_image(workload, image)
+    fields, operations = list_operations(tweaks, pool)
+    return _apply_patches(workload, fields, operations, kind=kind) if operations else workload
+
+
+def _set_replicas(workload: JSONObject, replicas: JSON) -> JSONObject:
+    if replicas is None:
+        return workload
+    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
+
+
+def _set_image(workload: JSONObject, image: JSONObject) -> JSONObject:
+    template = as_object(workload["spec"].get("template"))
+    pod_spec = as_object(template.get("spec"))
+    changed = {
+        member: [_set_container_image(container, image) for container in pod_spec[member]]
+        for member in ("containers", "initContainers")
+        if isinstance(pod_spec.get(member), list)
+    }
+    spec = {**workload["spec"], "template": {**template, "spec": {**pod_spec, **changed}}}
+    return {**workload, "spec": spec}
+
+
+def _set_container_image(container: JSON, image: JSONObject) -> JSON:
+    if not isinstance(container, dict) or container.get("name") != image.get("name"):
+        return container
+    return {**container, "image": image.get("targetImage", "")}
+
+
+def list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tuple[list[str], list[JSONObject]]:
+    """Return the operations of all patches, and the field path of each."""
+    fields, operations = [], []
+    for number, tweak in tweaks:
+        for position, patch in enumerate(list_objects(tweak.get("patches"))):
+            fields.append(f"{_TWEAKS}[{number}].tweaks.patches[{position}]")
+            value = fill_pool(patch.get("value"), pool, token=TWEAK_POOL_TOKEN)
+            operations.append({"op": patch.get("operation"), "path": patch.get("path"), "value": value})
+    return fields, operations
+
+
+def _apply_patches(
+    workload: JSONObject, fields: Sequence[str], operations: Sequence[JSONObject], *, kind: str
+) -> JSONObject:
+    of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
+    for field, operation in zip(fields, operations, strict=True):
+        if operation["path"] == "":
+            raise SubjectError(
+                f"{field}.path does not fit the template: it is empty, and no patch can replace the workload"
+            )
+    try:
+        text = apply(print_workload(workload, of), operations, dialect="kubernetes", limits=LIMITS)
+        return decode_into(workload, text, of)
+    except PatchError as error:
+        field = fields[error.index] if error.index is not None else _TWEAKS
+        raise SubjectError(f"{field} does not fit the template: {error}") from error
+    except DecodeError as error:
+        raise SubjectError(f"{_TWEAKS}: the patched workload is not valid: {error}") from error
 
 
 def place(workload: JSONObject, template: PoolTemplate) -> JSONObject:

@@ -16,29 +16,23 @@ from typing import Final
 
 import msgspec
 
-from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, fill_pool
 from fleethook.engines.overrider.render.overlay_and_defaults import overlay
-from fleethook.engines.overrider.subject.subject_and_pools import (
-    TEMPLATES,
-    encode_tweaks,
-    is_v1beta1,
-    templates_of,
-    templates_path,
-    tweaks_of,
-)
+from fleethook.engines.overrider.subject.subject_and_pools import encode_tweaks, is_v1beta1, subject_name
 from fleethook.engines.overrider.template.pool_template_and_placement import (
     REQUIRED,
     PoolSettings,
     PoolTemplate,
     SubjectError,
+    apply_tweaks,
     members_of,
-    seed,
     shape_problem,
     tolerate,
     without_reserved,
 )
+from fleethook.model.formats.names_and_labels import is_dns1123_subdomain
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
+from fleethook.model.kcp import CLUSTER_ANNOTATION, cluster_of
 from fleethook.model.merge_keys import WORKLOAD
 from fleethook.model.openyurt import (
     NODE_LABEL_NODEPOOL,
@@ -46,96 +40,64 @@ from fleethook.model.openyurt import (
     POOL_PATCH_ANNOTATION,
     REF_APP_SET_LABEL,
     REF_NODEPOOL_ANNOTATION,
-    TWEAK_POOL_TOKEN,
     YURT_APP_SET,
 )
-from fleethook.patch import PatchError, apply
 from fleethook.workload_schema import normalize_workload
-from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
+from fleethook.workload_schema.pool_value_marks import POOL_MARK
 
-_TWEAKS: Final = "spec.workload.workloadTweaks"
+TEMPLATES: Final = {"Deployment": "deploymentTemplate", "StatefulSet": "statefulSetTemplate"}
+"""The members of a subject's workloadTemplate by workload kind."""
 
 
-def apply_tweaks(
-    workload: JSONObject, subject: JSONObject, numbers: Sequence[int], *, kind: str, pool: str
-) -> JSONObject:
-    """Return ``workload`` with tweaks applied.
+def templates_path(subject: JSONObject) -> str:
+    """Return the field path of a subject's templates."""
+    return "spec.workload.workloadTemplate" if is_v1beta1(subject) else "spec.workloadTemplate"
 
-    Args:
-        workload: The workload that the template describes.
-        subject: A YurtAppSet v1beta1.
-        numbers: The tweaks to apply, from `fleethook.engines.overrider.subject.subject_and_pools.SetSelections.tweaks`.
-        kind: Deployment or StatefulSet.
-        pool: The node pool's name.
 
-    Raises:
-        SubjectError: A tweak does not fit the template. OpenYurt's controller then writes no workload.
+def templates_of(subject: JSONObject) -> JSON:
+    """Return the object with the templates of a subject."""
+    spec = as_object(subject.get("spec"))
+    return (as_object(spec.get("workload")) if is_v1beta1(subject) else spec).get("workloadTemplate")
+
+
+def workload_kinds(subject: JSONObject) -> list[str]:
+    """Return the workload kinds for which the subject has a template.
+
+    If a YurtAppSet v1beta1 has both templates, OpenYurt's controller uses that of the StatefulSet
+    (yurt_app_set_controller.go).
     """
-    tweaks = [(number, dict(as_object(as_object(tweaks_of(subject)[number]).get("tweaks")))) for number in numbers]
-    for _, tweak in tweaks:
-        workload = _set_replicas(workload, tweak.get("replicas"))
-        for image in list_objects(tweak.get("containerImages")):
-            workload = _set_image(workload, image)
-    fields, operations = list_operations(tweaks, pool)
-    return _apply_patches(workload, fields, operations, kind=kind) if operations else workload
-
-
-def _set_replicas(workload: JSONObject, replicas: JSON) -> JSONObject:
-    if replicas is None:
-        return workload
-    return {**workload, "spec": {**workload["spec"], "replicas": replicas}}
-
-
-def _set_image(workload: JSONObject, image: JSONObject) -> JSONObject:
-    template = as_object(workload["spec"].get("template"))
-    pod_spec = as_object(template.get("spec"))
-    changed = {
-        member: [_set_container_image(container, image) for container in pod_spec[member]]
-        for member in ("containers", "initContainers")
-        if isinstance(pod_spec.get(member), list)
-    }
-    spec = {**workload["spec"], "template": {**template, "spec": {**pod_spec, **changed}}}
-    return {**workload, "spec": spec}
-
-
-def _set_container_image(container: JSON, image: JSONObject) -> JSON:
-    if not isinstance(container, dict) or container.get("name") != image.get("name"):
-        return container
-    return {**container, "image": image.get("targetImage", "")}
-
-
-def list_operations(tweaks: Sequence[tuple[int, JSONObject]], pool: str) -> tuple[list[str], list[JSONObject]]:
-    """Return the operations of all patches, and the field path of each."""
-    fields, operations = [], []
-    for number, tweak in tweaks:
-        for position, patch in enumerate(list_objects(tweak.get("patches"))):
-            fields.append(f"{_TWEAKS}[{number}].tweaks.patches[{position}]")
-            value = fill_pool(patch.get("value"), pool, token=TWEAK_POOL_TOKEN)
-            operations.append({"op": patch.get("operation"), "path": patch.get("path"), "value": value})
-    return fields, operations
-
-
-def _apply_patches(
-    workload: JSONObject, fields: Sequence[str], operations: Sequence[JSONObject], *, kind: str
-) -> JSONObject:
-    of: Kind = "StatefulSet" if kind == "StatefulSet" else "Deployment"
-    for field, operation in zip(fields, operations, strict=True):
-        if operation["path"] == "":
-            raise SubjectError(
-                f"{field}.path does not fit the template: it is empty, and no patch can replace the workload"
-            )
-    try:
-        text = apply(print_workload(workload, of), operations, dialect="kubernetes", limits=LIMITS)
-        return decode_into(workload, text, of)
-    except PatchError as error:
-        field = fields[error.index] if error.index is not None else _TWEAKS
-        raise SubjectError(f"{field} does not fit the template: {error}") from error
-    except DecodeError as error:
-        raise SubjectError(f"{_TWEAKS}: the patched workload is not valid: {error}") from error
+    templates = as_object(templates_of(subject))
+    kinds = [kind for kind, member in TEMPLATES.items() if templates.get(member)]
+    return kinds[-1:] if is_v1beta1(subject) else kinds
 
 
 _DEFAULT_REPLICAS = 1
+
 _OWNER_MARKS = frozenset({REF_APP_SET_LABEL, POOL_NAME_LABEL, REF_NODEPOOL_ANNOTATION})
+
+
+def seed(group_kind: GroupKind, subject: JSONObject, *, kind: str, pool: str) -> JSONObject:
+    """Return the workload that OpenYurt's controller starts from: identity, owner and pool label."""
+    metadata = subject["metadata"]
+    owner = {"apiVersion": subject["apiVersion"], "kind": group_kind.kind, "name": metadata["name"]}
+    if metadata.get("uid"):
+        owner["uid"] = metadata["uid"]
+    seeded: JSONObject = {
+        "generateName": workload_prefix(metadata["name"], pool),
+        "labels": {POOL_NAME_LABEL: pool},
+        "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+    }
+    if metadata.get("namespace"):
+        seeded["namespace"] = metadata["namespace"]
+    if cluster := cluster_of(subject):
+        seeded["annotations"] = {CLUSTER_ANNOTATION: cluster}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": seeded, "spec": {}}
+
+
+def workload_prefix(controller: str, pool: str) -> str:
+    """Return the generateName of a pool's workload; it omits the pool if the name would be invalid."""
+    prefix = f"{controller}-{pool}-"
+    return prefix if pool == POOL_MARK or is_dns1123_subdomain(prefix + "x") else f"{controller}-"
 
 
 def build_app_set_template(
@@ -261,20 +223,6 @@ def build_template(
         assert settings.config is not None
         return _build_set_template(fields, spec=spec, config=settings.config)
     return _build_daemon_template(fields, node_pool=node_pool, pool=pool)
-
-
-def lacks_pool(group_kind: GroupKind, subject: JSONObject, pool: str) -> str:
-    """Return the message that a YurtAppSet has no workload in a node pool."""
-    name = subject_name(group_kind, subject)
-    if is_v1beta1(subject):
-        return f"{name} has no pool {pool!r} in spec.pools, and spec.nodepoolSelector does not select it"
-    return f"{name} has no pool {pool!r} in spec.topology.pools"
-
-
-def subject_name(group_kind: GroupKind, subject: JSONObject) -> str:
-    """Return the name of a subject for messages."""
-    metadata = subject["metadata"]
-    return f"{group_kind.kind} {metadata.get('namespace') or 'default'}/{metadata['name']}"
 
 
 def _build_common_members(template: Mapping[str, JSON], *, spec: Mapping[str, JSON], pool: str) -> JSONObject:
