@@ -9,8 +9,8 @@ from fleethook.cluster.store import Store, StoreView
 from fleethook.engines.overrider.admission import overrider_admission, workload_admission
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.steps_and_limits import compile_steps
-from fleethook.engines.overrider.plan import plan_and_check
-from fleethook.engines.overrider.plan.plan_and_check import BarePlan, Plan
+from fleethook.engines.overrider.plan import plan_and_digest
+from fleethook.engines.overrider.plan.plan_and_digest import BarePlan, Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.engines.overrider.subject.subject_and_pools import SetSelections, is_v1beta1, topology
@@ -246,7 +246,7 @@ def compile_bare(group_kind: GroupKind, subject: Any, *, kind: str, pool: str, n
     """Compile the plan of a pool without entries."""
     tweaks = SetSelections(subject).tweaks(pool, node_pool) if is_v1beta1(subject) else ()
     settings = PoolSettings(topology(subject["spec"]).get(pool), tweaks)
-    return plan_and_check.compile_bare(
+    return plan_and_digest.compile_bare(
         group_kind, subject, kind=kind, pool=pool, node_pool=node_pool, settings=settings
     )
 
@@ -256,4 +256,4 @@ def compile_plan(group_kind: GroupKind, subject: Any, rule: Any, *, kind: str, p
     entries = rule["entries"] if rule else None
     bare = compile_bare(group_kind, subject, kind=kind, pool=pool, node_pool=node_pool)
     steps = compile_steps(entries, pool, applying=EntrySelection(entries).applying(pool, node_pool))
-    return plan_and_check.compile_plan(steps, subject, bare=bare, kind=kind, pool=pool)
+    return plan_and_digest.compile_plan(steps, subject, bare=bare, kind=kind, pool=pool)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.engines.overrider.plan.plan_and_check import kind_of
+from fleethook.engines.overrider.plan.plan_and_digest import kind_of
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.subject.subject_and_pools import pools_of_subject
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan_and_check import Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import MAX_FILLED, FilledPlans, PlanCache, PoolPlan, SubjectPlans
-from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.template_delta import Assign, ObjectDelta
 from fleethook.engines.overrider.subject.subject_and_pools import is_v1beta1, tweaks_of
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
@@ -32,7 +32,7 @@ from tests.builders import (
     yurt_app_daemon,
     yurt_app_set,
 )
-from tests.engines.overrider.plan.test_plans_shared_by_pools import share
+from tests.engines.overrider.plan.test_plan_compilation_and_sharing import share
 from tests.engines.overrider.worlds import EXAMPLES, OVERRIDERS, SPEC, SUBJECTS
 
 RULE = overrider(entry("*", items=[image("nginx", "nginx:2.0")]))

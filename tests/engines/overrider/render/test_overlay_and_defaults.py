@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.plan.plan_and_check import Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.precompiled_patch import compile_patch
 from fleethook.engines.overrider.render.overlay_and_defaults import matches, overlay, settle
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender, read_last_render

@@ -13,7 +13,7 @@ from hypothesis import assume, event, given, reject, settings
 
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection, PoolSelector
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError, compile_steps, run_traced
-from fleethook.engines.overrider.plan.plan_and_check import kind_of
+from fleethook.engines.overrider.plan.plan_and_digest import kind_of
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.rollout.pool_preview import (
     FieldChange,

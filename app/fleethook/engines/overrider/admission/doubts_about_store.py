@@ -30,7 +30,7 @@ from fleethook.engines.overrider.admission.workload_edits import (
 from fleethook.engines.overrider.entries.entry_selection import uses_labels
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
-from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, select_plan
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.render.workload_patch_and_replicas import has_template

@@ -30,7 +30,7 @@ from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.doubts_about_store import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.overrider_admission import changes_overrider
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.subject.owner_and_overrider import (
     Binding,
     find_binding,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from fleethook.cluster.api_errors import FORBIDDEN, APIError, UnreachableError
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError, StepChange
-from fleethook.engines.overrider.plan.plan_and_check import Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import SubjectPlans
 from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rules.finding import Finding

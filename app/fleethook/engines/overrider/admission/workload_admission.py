@@ -13,7 +13,7 @@ from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.workload_edits import keep_replicas, keeps_spec, warn_about_replaced_edits
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
-from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, SelectedPlan, render_selected, select_plan
 from fleethook.engines.overrider.render.undo_and_annotations import NEVER_RENDERED, LastRender, read_last_render
 from fleethook.engines.overrider.subject.owner_and_overrider import Owner, find_owner

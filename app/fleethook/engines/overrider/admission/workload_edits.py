@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.plan.plan_and_check import Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
 from fleethook.engines.overrider.render.list_differences import find_differences
 from fleethook.engines.overrider.render.plan_selection import Rendering

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import PartialObject, StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
-from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.list_differences import MemberDifference, find_differences, fingerprint
 from fleethook.engines.overrider.render.plan_selection import NOTHING_TO_RENDER, Rendering, RenderTarget, render
 from fleethook.engines.overrider.render.undo_and_annotations import TWEAKS_ANNOTATION, LastRender, read_last_render

@@ -36,7 +36,7 @@ from fleethook.engines.overrider.controller.workload_writes_and_retries import (
     RequiredVersions,
 )
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
-from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.subject.owner_and_overrider import hash_of, pool_of
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.openyurt import RENDERED_ANNOTATION

@@ -29,7 +29,7 @@ from fleethook.engines.overrider.pages.matrix_rows_and_addresses import (
     make_row,
     workload_key,
 )
-from fleethook.engines.overrider.plan.plan_and_check import Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.template_delta import name_tokens
 from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload, count_changes

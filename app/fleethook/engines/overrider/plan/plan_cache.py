@@ -13,8 +13,8 @@ import msgspec
 
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan_and_check import Plan
-from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation, PlanCompiler, SharedPlan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation, PlanCompiler, SharedPlan
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.subject.subject_and_pools import same_input

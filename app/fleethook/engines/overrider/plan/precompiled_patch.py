@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import is_
 from typing import Final, NamedTuple, TypeVar
 
-from fleethook.engines.overrider.plan.plan_and_check import Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.render.overlay_and_defaults import EXCLUSIVE, Path, matches, value_of
 from fleethook.engines.overrider.render.template_delta import Assign, Change, ListDelta, ObjectDelta
 from fleethook.engines.overrider.render.undo_and_annotations import RENDER_ANNOTATIONS, LastRender, read_last_render

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
-from fleethook.engines.overrider.plan.plans_shared_by_pools import LongCompilation
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation
 from fleethook.engines.overrider.render.undo_and_annotations import LastRender
 from fleethook.engines.overrider.render.workload_patch_and_replicas import compute_patch, has_template
 from fleethook.engines.overrider.subject.owner_and_overrider import (

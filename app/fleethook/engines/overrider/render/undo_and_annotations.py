@@ -12,7 +12,6 @@ render replaced or removed. An empty list marks a list of the template to whose 
 """
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,8 +26,6 @@ _NO_SCHEMA: Final = MergeSchema()
 _DIRECTIVE: Final = "$patch"
 _RESTORED: Final = {_DIRECTIVE: "merge"}
 """The step of a member or an element that the template restores."""
-_FORMAT: Final = "2-"
-"""The prefix of the hashes: the version of the undo's format."""
 # Objects without defaults and choices of their own.
 _PARTED: Final = frozenset(
     {
@@ -36,11 +33,6 @@ _PARTED: Final = frozenset(
         "podAntiAffinity", "resources", "securityContext", "spec", "template",
     }
 )  # fmt: skip
-
-
-def hash_text(text: bytes) -> str:
-    """Return a short hash of a text."""
-    return _FORMAT + sha256(text).hexdigest()[:16]
 
 
 def undo_of(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan_and_check import Plan, Variant, list_template_fields
+from fleethook.engines.overrider.plan.plan_and_digest import Plan, Variant, list_template_fields
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
 from fleethook.engines.overrider.render.overlay_and_defaults import overlay, settle
 from fleethook.engines.overrider.render.template_delta import apply_delta, foreign_container

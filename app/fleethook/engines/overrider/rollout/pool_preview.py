@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.store import ObjectKey, StoreView, key_of
-from fleethook.engines.overrider.plan.plan_and_check import Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.render.template_delta import delta_of, leaves, value_at
 from fleethook.engines.overrider.render.undo_and_annotations import (

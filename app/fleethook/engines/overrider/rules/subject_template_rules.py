@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fleethook.api_schema import check_object
-from fleethook.engines.overrider.plan.plan_and_check import BarePlan, compile_bare, kind_of
+from fleethook.engines.overrider.plan.plan_and_digest import BarePlan, compile_bare, kind_of
 from fleethook.engines.overrider.rules.entry_rules import check_selector, is_empty_selector
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.engines.overrider.rules.image_and_placeholder_rules import (

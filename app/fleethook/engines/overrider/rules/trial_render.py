@@ -11,9 +11,9 @@ from fleethook.engines.overrider.entries.steps_and_limits import (
     Step,
     warn_about_unknown_containers,
 )
-from fleethook.engines.overrider.plan.plan_and_check import Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan, SubjectPlans
-from fleethook.engines.overrider.plan.plans_shared_by_pools import SharedPlan
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import SharedPlan
 from fleethook.engines.overrider.rules.subject_template_rules import MAX_TEMPLATE_VALUES
 from fleethook.engines.overrider.rules.tweak_and_topology_rules import compare_with_topology
 from fleethook.engines.overrider.subject.subject_and_pools import Subject

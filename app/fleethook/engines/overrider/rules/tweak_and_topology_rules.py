@@ -14,7 +14,7 @@ import msgspec
 
 from fleethook.engines.overrider.entries.entry_selection import EVERY_POOL, EXCLUDE, sample_names
 from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, Remark
-from fleethook.engines.overrider.plan.plan_and_check import BarePlan, compile_bare, kind_of
+from fleethook.engines.overrider.plan.plan_and_digest import BarePlan, compile_bare, kind_of
 from fleethook.engines.overrider.plan.plan_cache import PoolPlan
 from fleethook.engines.overrider.render.list_differences import CONTAINER_LISTS, find_differences
 from fleethook.engines.overrider.rules.entry_rules import (

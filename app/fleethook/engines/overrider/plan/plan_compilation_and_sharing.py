@@ -1,4 +1,4 @@
-"""Compiles the plans of a subject.
+"""Compiles the plans of a subject, long ones in a thread, and shares them among pools.
 
 Pools of a subject share one plan if the same entries apply to them, and they differ only by their names and replicas.
 The plan is compiled with marks in place of these values.
@@ -12,9 +12,15 @@ import msgspec
 
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError, compile_steps
-from fleethook.engines.overrider.plan.plan_and_check import BarePlan, Plan, compile_bare, compile_plan, digest_text
+from fleethook.engines.overrider.plan.plan_and_digest import (
+    BarePlan,
+    Plan,
+    compile_bare,
+    compile_plan,
+    digest_text,
+    hash_text,
+)
 from fleethook.engines.overrider.plan.precompiled_patch import PrecompiledPatch, compile_patch
-from fleethook.engines.overrider.render.undo_and_annotations import hash_text
 from fleethook.engines.overrider.rules.missing_pools import lacks_pool
 from fleethook.engines.overrider.subject.subject_and_pools import (
     SetSelections,

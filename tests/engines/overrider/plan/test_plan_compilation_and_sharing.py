@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fleethook.engines.overrider.plan.plans_shared_by_pools import SharedPlan, encode_settings, mark_settings
+from fleethook.engines.overrider.plan.plan_compilation_and_sharing import SharedPlan, encode_settings, mark_settings
 from fleethook.model.openyurt import YURT_APP_SET
 from fleethook.workload_schema.pool_value_marks import POOL_MARK
 from tests.builders import compile_plan, entry, image, overrider, pool, yurt_app_set

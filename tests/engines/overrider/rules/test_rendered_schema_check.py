@@ -1,83 +1,31 @@
-"""Tests of the plan of one pool. tests/conformance and test_render_properties.py test the rendered workloads."""
+"""Tests of the check of rendered workloads: the entry that each mistake names."""
 
 from typing import Any
 
 import pytest
 
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
-from fleethook.engines.overrider.plan.plan_and_check import MAX_FINDINGS, Plan
+from fleethook.engines.overrider.plan.plan_and_digest import Plan
+from fleethook.engines.overrider.rules.rendered_schema_check import MAX_FINDINGS
 from fleethook.model.openyurt import YURT_APP_SET
-from tests.builders import compile_plan, container, entry, image, overrider, patch, pod_template, pool, yurt_app_set
-
-SPEC = "/spec/template/spec"
+from tests.builders import compile_plan, container, entry, image, overrider, patch, pod_template, yurt_app_set
 
 
-def compile_for(*entries: dict[str, Any], name: str = "hangzhou", **subject: Any) -> Plan:
-    rule = overrider(*entries) if entries else None
-    return compile_plan(YURT_APP_SET, yurt_app_set(**subject), rule, kind="Deployment", pool=name, node_pool=None)
-
-
-def test_the_last_step_that_changes_a_value_is_its_source() -> None:
-    plan = compile_for(
-        entry("*", items=[image("nginx", "a:1")]),
-        entry("hangzhou", items=[image("nginx", "a:2"), {"replicas": 2}]),
-        entry("beijing", items=[image("nginx", "a:3")]),
-    )
-    (changed,) = {source.tokens for source in plan.sources if source.after == "a:1"}
-    assert [source.field for source in plan.sources if source.tokens == changed] == [
-        "entries[0].items[0]",
-        "entries[1].items[0]",
-    ]
-    assert plan.source_of(changed) == "entries[1].items[0]"
-    assert plan.source_of(("spec", "replicas")) == "entries[1].items[1]"
-    assert plan.source_of(("spec", "paused")) == ""
-
-
-def test_a_replaced_list_changes_only_the_values_that_differ() -> None:
-    nginx = container("nginx", "a:1", args=["x"])
-    plan = compile_for(
-        entry(
-            "*",
-            patches=[
-                patch("add", "/spec/template/metadata/labels/tier", "edge"),
-                patch("replace", f"{SPEC}/containers", [nginx]),
-            ],
-        ),
-        template=pod_template(containers=[container("nginx", "a:1")]),
-    )
-    fields = {source.tokens[-1]: source.field for source in plan.sources}
-    assert fields == {"tier": "entries[0].patches[0]", "args": "entries[0].patches[1]"}
-
-
-def test_the_hash_depends_on_the_result_and_not_on_the_entries() -> None:
-    once = compile_for(entry("*", items=[image("nginx", "a:2")]))
-    twice = compile_for(entry("*", items=[image("nginx", "a:1")]), entry("*", items=[image("nginx", "a:2")]))
-    assert once.digest == twice.digest
-    assert once.digest != compile_for(entry("*", items=[image("nginx", "a:1")])).digest
-    assert once.digest != compile_for(entry("*", items=[image("nginx", "a:2")]), name="beijing").digest
-    assert compile_for().digest == compile_for(entry("beijing", items=[image("nginx", "a:2")])).digest == ""
-
-
-def test_annotations_of_openyurt_survive_a_replacement_of_all() -> None:
-    plan = compile_for(
-        entry("*", patches=[patch("add", "/metadata/annotations", {"a": "b"})]), pools=[pool("hangzhou", patch={})]
-    )
-    kept = {
-        name for name in plan.create.bare["metadata"].get("annotations", {}) if name.startswith("apps.openyurt.io/")
-    }
-    assert plan.create.rendered["metadata"]["annotations"].keys() == {"a", *kept}
+def compile_for(*entries: dict[str, Any], **subject: Any) -> Plan:
+    made = yurt_app_set(**subject)
+    return compile_plan(YURT_APP_SET, made, overrider(*entries), kind="Deployment", pool="hangzhou", node_pool=None)
 
 
 def test_an_invalid_result_names_the_steps_of_its_findings() -> None:
-    wrong = [patch("add", f"{SPEC}/containers/0/{name}", "x") for name in ("args", "env", "ports")]
+    wrong = [patch("add", f"{POD}/containers/0/{name}", "x") for name in ("args", "env", "ports")]
     with pytest.raises(RenderError) as caught:
         compile_for(entry("*", patches=wrong))
     assert caught.value.field == "entries[0].patches[0]"
     assert [f"entries[0].patches[{number}]: " in str(caught.value) for number in (1, 2)] == [True, True]
-    many = [patch("add", f"{SPEC}/containers/0/env", [{"name": f"n{one}", "value": one} for one in range(99)])]
+    many = [patch("add", f"{POD}/containers/0/env", [{"name": f"n{one}", "value": one} for one in range(99)])]
     with pytest.raises(RenderError) as caught:
         compile_for(entry("*", patches=many))
-    assert str(caught.value).count(f"{SPEC}/containers/0/env/") == MAX_FINDINGS
+    assert str(caught.value).count(f"{POD}/containers/0/env/") == MAX_FINDINGS
 
 
 def test_mistakes_of_the_template_alone_are_not_those_of_the_overrider() -> None:
@@ -86,17 +34,31 @@ def test_mistakes_of_the_template_alone_are_not_those_of_the_overrider() -> None
 
 
 POD = "/spec/template/spec"
+
+
 APP = container(
     "app",
     ports=[{"name": "http", "containerPort": 80}],
     volumeMounts=[{"name": "data", "mountPath": "/d"}],
     readinessProbe={"httpGet": {"port": "http"}},
 )
+
+
 TEMPLATE = pod_template(containers=[APP, container("side")], volumes=[{"name": "data", "emptyDir": {}}])
+
+
 TOUCH = entry("*", items=[image("app", "nginx:2"), image("side", "nginx:2")])
+
+
 REMOVE_VOLUME = patch("remove", f"{POD}/volumes/[name=data]")
+
+
 OTHER_VOLUME = patch("add", f"{POD}/volumes/-", {"name": "other", "emptyDir": {}})
+
+
 MOUNT_OTHER = patch("add", f"{POD}/containers/[name=side]/volumeMounts/-", {"name": "other", "mountPath": "/o"})
+
+
 REMOVE_OTHER = patch("remove", f"{POD}/volumes/[name=other]")
 
 
