@@ -27,9 +27,9 @@ from fleethook.engines.interpret.lua.customization_rules_and_configmap import (
     known_globals,
     read_customization,
 )
-from fleethook.engines.interpret.lua.karmada_portability import ScriptWarning
 from fleethook.engines.interpret.lua.script_parser import Script, parse_script
 from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError
+from fleethook.engines.interpret.lua.script_warnings import ScriptWarning
 from fleethook.engines.interpret.native.native_kinds import NATIVE
 from fleethook.model.gvk import GroupVersionKind
 from fleethook.model.json import JSONObject

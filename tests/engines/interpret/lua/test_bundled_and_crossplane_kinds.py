@@ -9,8 +9,8 @@ from fleethook.cluster.store import Store
 from fleethook.engines.interpret.interpreter_chain import Chain
 from fleethook.engines.interpret.interpreter_fixtures import Fixture, compare_answer
 from fleethook.engines.interpret.lua.bundled_and_crossplane_kinds import BundledKind, BundleLayer, read_bundle
-from fleethook.engines.interpret.lua.customization_rules_and_configmap import list_findings
 from fleethook.engines.interpret.lua.script_layer_and_runner import Runner
+from fleethook.engines.interpret.lua.script_warnings import list_findings
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import DEFINITIONS_BY_KIND
 from fleethook.interpret.interpreter import Question
 from fleethook.model.gvk import GroupVersionKind

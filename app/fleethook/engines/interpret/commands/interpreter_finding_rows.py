@@ -7,6 +7,7 @@ from fleethook.cli.inputs.objects_with_changes import SourceOptions
 from fleethook.cli.output.findings_output import FindingRow
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines
 from fleethook.cluster.store import Store, key_of
+from fleethook.engines.interpret.lua.script_warnings import list_findings, list_unportable
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.karmada import CONFIG_MAP, CUSTOMIZATION, EXPLORING_CONFIGURATION, INTERPRETER_CONFIGURATION
 
@@ -64,10 +65,8 @@ def _find_mistakes(
         earlier: Objects with the same target. Admission refuses a customization with a rule that one of them has.
         runner: Runs scripts.
     """
-    from fleethook.engines.interpret.lua.customization_rules_and_configmap import (  # noqa: PLC0415 - it needs Lua  # noqa: PLC0415 - as above
+    from fleethook.engines.interpret.lua.customization_rules_and_configmap import (  # noqa: PLC0415 - it needs Lua
         has_scripts,
-        list_findings,
-        list_unportable,
         read_object,
     )
     from fleethook.engines.interpret.lua.customizations_in_use_and_admission import (  # noqa: PLC0415 - as above

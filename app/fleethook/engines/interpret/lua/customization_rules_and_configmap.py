@@ -322,22 +322,6 @@ def known_globals() -> frozenset[str]:
     return _get_machine().names()
 
 
-def list_findings(rule: CustomizationRule) -> Iterator[str]:
-    """Yield the warnings about a script, each with its line."""
-    for finding in rule.script.findings:
-        if finding.text.startswith(f"function {rule.function.name} is global"):
-            continue
-        yield f"line {finding.line}: {finding.text}"
-    finished = rule.script.functions.get(rule.function.name)
-    if finished is not None and not finished.returns:
-        yield f"line {finished.line}: {rule.function.name} does not return a value on every path"
-
-
-def list_unportable(rule: CustomizationRule) -> Iterator[str]:
-    """Yield the code of a script that does not run in Karmada, each with its line."""
-    yield from (f"line {finding.line}: {finding.text}" for finding in rule.script.portability)
-
-
 def describe_object(value: Any) -> str:
     """Return the name of an object in messages: kind, namespace and name."""
     metadata = as_object(value.get("metadata"))

@@ -10,11 +10,11 @@ from fleethook.engines.interpret.lua.customization_rules_and_configmap import (
     CustomizationRule,
     ParsedRules,
     describe_object,
-    list_findings,
     read_object,
 )
 from fleethook.engines.interpret.lua.lua_machine import LuaError
 from fleethook.engines.interpret.lua.script_layer_and_runner import Rules, Runner, index_rules
+from fleethook.engines.interpret.lua.script_warnings import list_findings
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import refuse_problems
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, not_for_review

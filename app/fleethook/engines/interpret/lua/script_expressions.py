@@ -6,8 +6,8 @@ Sources: Lua 5.1 reference manual, 2.8 (the grammar); docs/lua.md.
 import abc
 from typing import Final, Literal, NamedTuple
 
-from fleethook.engines.interpret.lua.karmada_portability import Portability
 from fleethook.engines.interpret.lua.script_scanner_and_rewriter import Cursor, LuaSyntaxError, Rewriter, Token
+from fleethook.engines.interpret.lua.script_warnings import Portability
 
 BINARY: Final = {
     "or": (1, 1), "and": (2, 2),

@@ -4,12 +4,12 @@ Sources: Lua 5.1 reference manual, 2.8 (the grammar); karmada v1.16
 pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from fleethook.engines.interpret.lua.karmada_portability import ScriptWarning
 from fleethook.engines.interpret.lua.script_expressions import ExpressionParser, FunctionInfo, FunctionScope, Scope
 from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSyntaxError, Token
+from fleethook.engines.interpret.lua.script_warnings import ScriptWarning, find_global_variables
 
 MAX_DEPTH: Final = 150
 """Levels of nested blocks and expressions."""
@@ -67,23 +67,10 @@ class _Parser(ExpressionParser):
         if self._now.kind != "end":
             raise self._unexpected()
         portability = list(self._portability.findings())
-        findings = list(self._list_findings())
+        findings = list(find_global_variables(self._leaks, self._reads, self._assigned | self._known))
         reads = {name: line for line, name in reversed(self._reads)}
         assigned = frozenset(self._assigned)
         return Script(self._edits.text(), self._functions, findings, assigned, portability, reads)
-
-    def _list_findings(self) -> Iterator[ScriptWarning]:
-        seen = set[str]()
-        for line, name, is_function in self._leaks:
-            if name in seen:
-                continue
-            seen.add(name)
-            what = f"function {name} is global" if is_function else f"{name} is set as a global"
-            yield ScriptWarning(line, f"{what}: declare it `local`, because Karmada may keep globals for other calls")
-        for line, name in self._reads:
-            if name not in self._assigned and name not in self._known and name not in seen:
-                seen.add(name)
-                yield ScriptWarning(line, f"{name} is undefined: the script reads a global that nothing sets")
 
     # Blocks and statements. Each method returns whether the code always ends with a return or an error.
 

@@ -36,15 +36,10 @@ from fleethook.console.shared_value import KeptValue
 from fleethook.engines.interpret.interpret_settings import InterpretSettings
 from fleethook.engines.interpret.interpreter_chain import Chain, Explained
 from fleethook.engines.interpret.interpreter_fixtures import find_operation, name_results, read_fixture
-from fleethook.engines.interpret.lua.customization_rules_and_configmap import (
-    FUNCTION_OF,
-    FUNCTIONS,
-    list_findings,
-    list_unportable,
-    read_customization,
-)
+from fleethook.engines.interpret.lua.customization_rules_and_configmap import FUNCTION_OF, FUNCTIONS, read_customization
 from fleethook.engines.interpret.lua.lua_machine import Machine, Usage
 from fleethook.engines.interpret.lua.script_layer_and_runner import LuaLayer, Runner, ScriptCall, index_rules
+from fleethook.engines.interpret.lua.script_warnings import list_findings, list_unportable
 from fleethook.engines.interpret.review.answer_validation import list_unknown_members
 from fleethook.fixture_format import FixtureError
 from fleethook.interpret.interpreter import Question

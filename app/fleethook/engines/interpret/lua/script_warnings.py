@@ -1,7 +1,13 @@
-"""Finds code of scripts that runs in fleethook but not in Karmada (v1.16: pkg/util/lifted/lua has its libraries)."""
+"""Warnings about scripts: suspicious code, and code that runs in fleethook but not in Karmada.
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+Source: karmada v1.16 pkg/util/lifted/lua (its libraries).
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from fleethook.engines.interpret.lua.customization_rules_and_configmap import CustomizationRule
 
 _FIELDS: Final = {
     "string.rep": "Karmada refuses string.rep",
@@ -69,3 +75,42 @@ class Portability:
             self._found.setdefault(text, line)
         if name == "match":
             self._match_end = ends[1]
+
+
+def find_global_variables(
+    leaks: Iterable[tuple[int, str, bool]], reads: Iterable[tuple[int, str]], defined: Collection[str]
+) -> Iterator[ScriptWarning]:
+    """Yield a warning for each global that a script sets, or reads although nothing sets it.
+
+    Args:
+        leaks: Line and name of each global that the script sets, and whether it is a function.
+        reads: Line and name of each global that it reads.
+        defined: The globals that it sets at any place, and the predefined ones.
+    """
+    seen = set[str]()
+    for line, name, is_function in leaks:
+        if name in seen:
+            continue
+        seen.add(name)
+        what = f"function {name} is global" if is_function else f"{name} is set as a global"
+        yield ScriptWarning(line, f"{what}: declare it `local`, because Karmada may keep globals for other calls")
+    for line, name in reads:
+        if name not in defined and name not in seen:
+            seen.add(name)
+            yield ScriptWarning(line, f"{name} is undefined: the script reads a global that nothing sets")
+
+
+def list_findings(rule: "CustomizationRule") -> Iterator[str]:
+    """Yield the warnings about a script, each with its line."""
+    for finding in rule.script.findings:
+        if finding.text.startswith(f"function {rule.function.name} is global"):
+            continue
+        yield f"line {finding.line}: {finding.text}"
+    finished = rule.script.functions.get(rule.function.name)
+    if finished is not None and not finished.returns:
+        yield f"line {finished.line}: {rule.function.name} does not return a value on every path"
+
+
+def list_unportable(rule: "CustomizationRule") -> Iterator[str]:
+    """Yield the code of a script that does not run in Karmada, each with its line."""
+    yield from (f"line {finding.line}: {finding.text}" for finding in rule.script.portability)
