@@ -9,7 +9,8 @@ import pytest
 
 from fleethook.engines.interpret.interpreter_chain import Handler
 from fleethook.engines.interpret.lua.customization_rules_and_configmap import CustomizationRule, read_customization
-from fleethook.engines.interpret.lua.lua_machine import FUNCTIONS, LuaError, Machine, ScriptLimits
+from fleethook.engines.interpret.lua.kube_library import FUNCTIONS
+from fleethook.engines.interpret.lua.lua_machine import LuaError, Machine, ScriptLimits
 from fleethook.engines.interpret.lua.script_layer_and_runner import (
     SCRIPT_LIMITS,
     LuaLayer,
