@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.tracing.test_spans import Noted
 
 from fleethook.cluster import apiserver_connection as module
 from fleethook.cluster.api_errors import APIError, UnreachableError
@@ -23,6 +22,7 @@ from fleethook.tracing.spans_and_otel_variables import enter_span
 from tests.hook_server import tls
 from tests.http_server import HTTPAnswer, HTTPRequest, serve_http
 from tests.pki import Authority
+from tests.tracing.test_spans_and_otel_variables import Noted
 
 
 async def test_a_refused_connection_is_named(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from fleethook.engines.rules.rules_server import RulesServer, check_followed, li
 from fleethook.settings import Settings
 from tests.asgi_client import call
 from tests.server.kept_reviews import KeptReviews
-from tests.tracing.test_spans import Noted
+from tests.tracing.test_spans_and_otel_variables import Noted
 from tests.waiting import until
 
 RULES = """

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tracing.test_spans import Noted
 
 from fleethook.engines.crds.cache.tarball_cache import Cache
 from fleethook.engines.crds.controller.instance_fetches import (
@@ -29,6 +28,7 @@ from fleethook.work.threads_and_gc import DaemonThreads
 from tests.engines.crds.controller.test_karmada_controller import Api, Bench
 from tests.engines.crds.origin import Asked, Connection, Origin, says, serving, tarball
 from tests.engines.crds.tarballs import build, small
+from tests.tracing.test_spans_and_otel_variables import Noted
 from tests.waiting import NET
 
 
