@@ -1,4 +1,7 @@
-"""Checks the types of expressions and resolves their names (cel-go: checker/checker.go)."""
+"""Checks the types of expressions and resolves their names (cel-go: checker/checker.go).
+
+After that, `validate` checks literals as kube-apiserver configures it (cel-go: cel/validator.go).
+"""
 
 from collections.abc import Sequence
 from itertools import count
@@ -31,8 +34,20 @@ from fleethook.cel.check.types_and_declarations import (
     unwrap_optional,
 )
 from fleethook.cel.compile_errors import SourceErrors
-from fleethook.cel.parse.syntax_tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
-from fleethook.cel.values.values import Uint
+from fleethook.cel.library import FUNCTIONS
+from fleethook.cel.library.strings import compile_pattern
+from fleethook.cel.parse.syntax_tree import (
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+    walk,
+)
+from fleethook.cel.values.values import Uint, build_resolvers, can_parse
 
 _LITERALS: Final = {
     bool: BOOL, bytes: BYTES, float: DOUBLE, int: INT, str: STRING, Uint: UINT, type(None): NULL,
@@ -286,3 +301,58 @@ def _qualify(node: Node) -> str:
         prefix = _qualify(node.operand)
         return f"{prefix}.{node.field}" if prefix else ""
     return ""
+
+
+_PARSED = ("duration", "timestamp")
+_RESOLVERS = build_resolvers(function for function in FUNCTIONS if function.name in _PARSED)
+
+
+def validate(tree: Node, errors: SourceErrors) -> None:
+    """Add the errors about literals in a tree: durations, timestamps, patterns, and mixed types."""
+    for node in walk(tree):
+        if isinstance(node, Call):
+            _validate_call(node, errors)
+    _validate_literals(tree, errors)
+
+
+def _validate_call(node: Call, errors: SourceErrors) -> None:
+    literal = node.arguments[0] if node.arguments else None
+    if isinstance(literal, Literal):
+        valid = True
+        if node.function in _RESOLVERS:
+            valid = can_parse(_RESOLVERS[node.function], literal.value)
+        elif node.function == "matches" and isinstance(literal.value, str):
+            valid = can_parse(compile_pattern, literal.value)
+        if not valid:
+            errors.add(literal.offset, f"invalid {node.function} argument")
+
+
+def _validate_literals(tree: Node, errors: SourceErrors) -> None:
+    """Check that the elements of each list and map have one type; the arguments of a format may differ."""
+    pending = [(tree, False)]
+    while pending:
+        one, exempted = pending.pop()
+        exempted = exempted or (isinstance(one, Call) and one.function == "format")
+        if not exempted and isinstance(one, ListLiteral):
+            _compare_types(one.elements, one.optional, errors)
+        elif not exempted and isinstance(one, MapLiteral):
+            _compare_types([entry.key for entry in one.entries], frozenset(), errors, all_of_them=True)
+            optional = frozenset(position for position, entry in enumerate(one.entries) if entry.optional)
+            _compare_types([entry.value for entry in one.entries], optional, errors, all_of_them=True)
+        pending += [(child, exempted) for child in one.list_children()]
+
+
+def _compare_types(
+    nodes: Sequence[Node], optional: frozenset[int], errors: SourceErrors, *, all_of_them: bool = False
+) -> None:
+    first: Type | None = None
+    for position, node in enumerate(nodes):
+        found = node.type or ERROR
+        if position in optional:
+            found = unwrap_optional(found)[0] if not is_dynamic(found) else found
+        if first is None:
+            first = found
+        elif first != found:
+            errors.add(node.offset, f"expected type '{format_type(first)}' but found '{format_type(found)}'")
+            if not all_of_them:
+                return

@@ -1,4 +1,4 @@
-"""Functions of lists, sets, maps and optionals, and the string functions with the names of list functions.
+"""Functions of lists, sets, maps and optionals.
 
 Sources: k8s.io/apiserver/pkg/cel/library/lists.go, and cel-go's ext/lists.go, ext/sets.go and cel/library.go.
 """
@@ -84,27 +84,6 @@ def _find_last_index(values: Sequence[Any], item: Any) -> int:
     return next((index for index in reversed(range(len(values))) if is_equal(values[index], item)), -1)
 
 
-def _find_text(text: str, part: str, offset: int = 0) -> int:
-    _check_offset(offset)
-    if not part:
-        return offset
-    return text.find(part, offset)
-
-
-def _find_last_text(text: str, part: str, offset: int | None = None) -> int:
-    if offset is None:
-        return text.rfind(part)
-    _check_offset(offset)
-    if not part:
-        return offset
-    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
-
-
-def _check_offset(offset: int) -> None:
-    if offset < 0:
-        raise IndexError(f"index out of range: {offset}")
-
-
 LIST_FUNCTIONS: Final = (
     Function("isSorted", ("list",), _is_sorted),
     Function("sum", ("list",), _sum),
@@ -112,11 +91,6 @@ LIST_FUNCTIONS: Final = (
     Function("max", ("list",), _build_extreme("max", max)),
     Function("indexOf", ("list", "dyn"), _find_index),
     Function("lastIndexOf", ("list", "dyn"), _find_last_index),
-    *(
-        Function(name, ("string", "string", *offset), code)
-        for name, code in (("indexOf", _find_text), ("lastIndexOf", _find_last_text))
-        for offset in ((), ("int",))
-    ),
 )
 
 

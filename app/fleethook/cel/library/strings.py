@@ -264,6 +264,27 @@ def _join(texts: Sequence[str], separator: str = "") -> str:
     return separator.join(texts)
 
 
+def _find_text(text: str, part: str, offset: int = 0) -> int:
+    _check_offset(offset)
+    if not part:
+        return offset
+    return text.find(part, offset)
+
+
+def _find_last_text(text: str, part: str, offset: int | None = None) -> int:
+    if offset is None:
+        return text.rfind(part)
+    _check_offset(offset)
+    if not part:
+        return offset
+    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
+
+
+def _check_offset(offset: int) -> None:
+    if offset < 0:
+        raise IndexError(f"index out of range: {offset}")
+
+
 STRING_FUNCTIONS: Final = (
     Function("strings.quote", ("string",), quote_cel),
     Function("charAt", ("string", "int"), _get_character),
@@ -279,6 +300,11 @@ STRING_FUNCTIONS: Final = (
     Function("replace", ("string", "string", "string", "int"), _replace),
     Function("join", ("list",), _join),
     Function("join", ("list", "string"), _join),
+    *(
+        Function(name, ("string", "string", *offset), code)
+        for name, code in (("indexOf", _find_text), ("lastIndexOf", _find_last_text))
+        for offset in ((), ("int",))
+    ),
 )
 
 
