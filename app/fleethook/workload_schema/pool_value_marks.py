@@ -5,7 +5,6 @@ labels, a node selector, values with ``{{nodepool}}``. Another mark replaces the
 values takes some microseconds, compiling a millisecond.
 """
 
-import re
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,7 +18,6 @@ _ENCODED_MARK: Final = POOL_MARK.encode()
 REPLICAS_MARK: Final = 2_147_480_017
 _NUMBER: Final = str(REPLICAS_MARK)
 _ENCODED_NUMBER: Final = _NUMBER.encode()
-_SAFE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 def as_sample(text: str) -> str:
@@ -59,11 +57,6 @@ class PoolValues(NamedTuple):
         if type(value) is int:
             return self.fill_number(value)
         return [self.fill(inner) for inner in value] if isinstance(value, (list, tuple)) else value
-
-
-def is_safe_name(pool: str) -> bool:
-    """Return whether a pool's name needs no escaping in JSON, so that it can be filled into encoded text."""
-    return _SAFE.fullmatch(pool) is not None
 
 
 def has_mark(value: object) -> bool:
