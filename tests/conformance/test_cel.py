@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from fleethook.cel.compile_errors import ExpressionError
 from fleethook.cel.cost_and_length_limits import CURRENT, MAX_COST, Evaluation, LimitReachedError
-from fleethook.cel.library.network import CIDR, IP, URL
-from fleethook.cel.library.quantities import QuantityValue, Semver
+from fleethook.cel.library.network_and_formats import CIDR, IP, URL
+from fleethook.cel.library.quantities_and_semver import QuantityValue, Semver
 from fleethook.cel.plan.calls_literals_loops import ABSENT, COST
 from fleethook.cel.plan.planner import FIRST_LOCAL
 from fleethook.cel.program import Activation, EvaluationError, compile_condition, plan_expression
 from fleethook.cel.values.times import SECOND, Duration, Timestamp
-from fleethook.cel.values.values import NONE, CelError, CelType, IdentityKey, Optional, Uint
+from fleethook.cel.values.values_and_overloads import NONE, CelError, CelType, IdentityKey, Optional, Uint
 
 _DIRECTORY: Final = Path(__file__).parent / "cel"
 _SYNTAX_ERROR: Final = "Syntax error: "

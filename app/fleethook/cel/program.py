@@ -20,7 +20,7 @@ from fleethook.cel.cost_and_length_limits import (
 from fleethook.cel.parse.parser import parse
 from fleethook.cel.plan.calls_literals_loops import ABSENT, COST, Frame
 from fleethook.cel.plan.planner import FIRST_LOCAL, ExpressionPlan, Planner
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError
+from fleethook.cel.values.values_and_overloads import NO_SUCH_OVERLOAD, CelError
 from fleethook.model.json import JSON, JSONObject
 
 # k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, BuildRequestType: no uid, object and oldObject.

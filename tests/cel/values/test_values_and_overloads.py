@@ -1,6 +1,6 @@
 from fleethook.cel.check.types_and_declarations import read_functions
 from fleethook.cel.plan.planner import _CODES, _OPTIONAL_MEMBERS
-from fleethook.cel.values.values import OverloadResolver, make_range_error
+from fleethook.cel.values.values_and_overloads import OverloadResolver, make_range_error
 
 
 def test_the_error_for_a_huge_integer_omits_its_digits() -> None:

@@ -47,7 +47,7 @@ from fleethook.cel.parse.syntax_tree import (
     Select,
     walk,
 )
-from fleethook.cel.values.values import Uint, build_resolvers, can_parse
+from fleethook.cel.values.values_and_overloads import Uint, build_resolvers, can_parse
 
 _LITERALS: Final = {
     bool: BOOL, bytes: BYTES, float: DOUBLE, int: INT, str: STRING, Uint: UINT, type(None): NULL,

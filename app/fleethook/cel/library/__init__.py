@@ -6,12 +6,12 @@ They are CEL's standard functions, cel-go's extensions (package ext), and Kubern
 
 from typing import Final
 
-from fleethook.cel.library.lists import EXTENSION_FUNCTIONS, LIST_FUNCTIONS
-from fleethook.cel.library.network import ADDRESS_FUNCTIONS, FORMAT_FUNCTIONS, URL_FUNCTIONS
-from fleethook.cel.library.quantities import QUANTITY_FUNCTIONS, SEMVER_FUNCTIONS
+from fleethook.cel.library.lists_and_optionals import EXTENSION_FUNCTIONS, LIST_FUNCTIONS
+from fleethook.cel.library.network_and_formats import ADDRESS_FUNCTIONS, FORMAT_FUNCTIONS, URL_FUNCTIONS
+from fleethook.cel.library.quantities_and_semver import QUANTITY_FUNCTIONS, SEMVER_FUNCTIONS
 from fleethook.cel.library.standard import CONVERSION_FUNCTIONS, STANDARD_FUNCTIONS
 from fleethook.cel.library.strings import REGEX_FUNCTIONS, STRING_FUNCTIONS
-from fleethook.cel.values.values import Function
+from fleethook.cel.values.values_and_overloads import Function
 
 FUNCTIONS: Final[tuple[Function, ...]] = (
     *STANDARD_FUNCTIONS,

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fleethook.cel.cost_and_length_limits import spend
 from fleethook.cel.values.operators import COMPARISONS, contains, is_equal
 from fleethook.cel.values.times import Duration, Timestamp, make_duration
-from fleethook.cel.values.values import (
+from fleethook.cel.values.values_and_overloads import (
     MAX_INT,
     MAX_UINT,
     MIN_INT,

@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, quote, unquote_to_bytes
 
-from fleethook.cel.values.values import NONE, Foreign, Function, Optional, can_parse, quote_text
+from fleethook.cel.values.values_and_overloads import NONE, Foreign, Function, Optional, can_parse, quote_text
 from fleethook.model.formats.client_config import RequestURI, parse_url
 from fleethook.model.formats.names_and_labels import label_key_problems, label_value_problems
 

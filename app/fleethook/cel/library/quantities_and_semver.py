@@ -8,7 +8,7 @@ import math
 import re
 from typing import Any, Final, TypeAlias
 
-from fleethook.cel.values.values import MAX_INT, MIN_INT, Foreign, Function, can_parse, quote_text
+from fleethook.cel.values.values_and_overloads import MAX_INT, MIN_INT, Foreign, Function, can_parse, quote_text
 from fleethook.model.formats.quantity import MAX_QUANTITY_LENGTH
 
 # `parseQuantityString` upstream also accepts texts without digits, such as "m" and "-".

@@ -22,7 +22,7 @@ from fleethook.cel.values.times import (
     parse_duration,
     parse_timestamp,
 )
-from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, CelType, Function, Uint, get_type
+from fleethook.cel.values.values_and_overloads import MAX_INT, MAX_UINT, MIN_INT, CelType, Function, Uint, get_type
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
 _UINT: Final = re.compile(r"[0-9]{1,400}", re.ASCII)

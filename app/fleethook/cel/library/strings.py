@@ -16,7 +16,16 @@ from fleethook.cel.cost_and_length_limits import spend
 from fleethook.cel.library.standard import convert_to_string, format_duration, format_float
 from fleethook.cel.values.operators import MAX_DEPTH
 from fleethook.cel.values.times import Duration, Timestamp, format_timestamp
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelType, Function, Uint, get_kind, get_type, quote, quote_cel
+from fleethook.cel.values.values_and_overloads import (
+    NO_SUCH_OVERLOAD,
+    CelType,
+    Function,
+    Uint,
+    get_kind,
+    get_type,
+    quote,
+    quote_cel,
+)
 
 _CHARACTERS_PER_ELEMENT: Final = 10
 

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from fleethook.cel.check.types_and_declarations import Type
-from fleethook.cel.values.values import MAX_INT, MAX_UINT, MIN_INT, Uint
+from fleethook.cel.values.values_and_overloads import MAX_INT, MAX_UINT, MIN_INT, Uint
 
 
 @dataclass(slots=True, eq=False)

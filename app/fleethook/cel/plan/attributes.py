@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fleethook.cel.plan.calls_literals_loops import ABSENT, COST, Evaluate, Frame, compile_conditional
-from fleethook.cel.values.values import NONE, CelError, Optional, Uint, get_kind, is_out_of_range, make_range_error
+from fleethook.cel.values.values_and_overloads import (
+    NONE,
+    CelError,
+    Optional,
+    Uint,
+    get_kind,
+    is_out_of_range,
+    make_range_error,
+)
 
 _MISSING: Final = object()
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from fleethook.cel.cost_and_length_limits import LimitReachedError
 from fleethook.cel.plan.costs import COST_OF_LIST, COST_OF_MAP, CallCost
 from fleethook.cel.values.times import Duration, Timestamp
-from fleethook.cel.values.values import (
+from fleethook.cel.values.values_and_overloads import (
     NO_SUCH_OVERLOAD,
     NONE,
     CelError,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fleethook.cel.cost_and_length_limits import spend
-from fleethook.cel.library.network import get_regex_size, measure_address
-from fleethook.cel.values.values import NONE, CelError, Foreign, Optional
+from fleethook.cel.library.network_and_formats import get_regex_size, measure_address
+from fleethook.cel.values.values_and_overloads import NONE, CelError, Foreign, Optional
 
 CostOfArguments: TypeAlias = Callable[[Sequence[Any]], int]
 

@@ -40,7 +40,7 @@ from fleethook.cel.plan.calls_literals_loops import (
 )
 from fleethook.cel.plan.costs import CallCost, find_call_cost
 from fleethook.cel.values.operators import OPERATORS, is_equal
-from fleethook.cel.values.values import NO_SUCH_OVERLOAD, CelError, CelType, Uint, build_resolvers
+from fleethook.cel.values.values_and_overloads import NO_SUCH_OVERLOAD, CelError, CelType, Uint, build_resolvers
 
 VARIABLES: Final = (
     "object",

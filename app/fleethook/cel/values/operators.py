@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fleethook.cel.cost_and_length_limits import spend
 from fleethook.cel.values.times import Duration, Timestamp, add_duration, make_duration, subtract_times
-from fleethook.cel.values.values import (
+from fleethook.cel.values.values_and_overloads import (
     MAX_INT,
     MAX_UINT,
     MIN_INT,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from fleethook.cel.values.values import MAX_INT, MIN_INT
+from fleethook.cel.values.values_and_overloads import MAX_INT, MIN_INT
 
 SECOND: Final = 10**9
 _MILLISECOND: Final = 10**6
