@@ -16,6 +16,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     NAMESPACES,
     VALIDATING_CONFIGURATIONS,
 )
+from fleethook.engines.dispatch.commands.explain import read_inputs, read_old
 from tests.cli.conftest import WriteYAML
 from tests.cli.explaining import EXAMPLE, explain, explain_as_json, provide_webhooks
 from tests.cli.fake_cluster import Cluster
@@ -25,6 +26,7 @@ from tests.engines.dispatch.builders import (
     configuration,
     definition,
     export,
+    in_cluster,
     logical_cluster,
     namespace,
     review,
@@ -427,3 +429,25 @@ def test_json_has_one_document_for_each_object(write_yaml: WriteYAML) -> None:
     )
     first, end = json.JSONDecoder().raw_decode(out)
     assert first["resource"] == json.loads(out[end:])["resource"] == "widgets.example.org"
+
+
+def test_an_object_keeps_its_place_and_its_own_cluster(write_yaml: WriteYAML) -> None:
+    path = Path(write_yaml("w.yaml", widget("a"), in_cluster("ws1", "v1", "ConfigMap", "b")))
+    first, second = read_inputs(path, None)
+    assert (first.place, first.cluster) == (f"{path}:1", None)
+    assert int(second.place.removeprefix(f"{path}:")) > 1
+    assert second.cluster == "ws1"
+    assert [one.cluster for one in read_inputs(path, "ws9")] == ["ws9", "ws9"]
+
+
+def test_an_object_without_a_name_is_an_input(write_yaml: WriteYAML) -> None:
+    (found,) = read_inputs(Path(write_yaml("w.yaml", {"apiVersion": "v1", "kind": "Pod", "metadata": {}})), None)
+    assert found.document["kind"] == "Pod"
+
+
+def test_the_old_object_is_the_only_one_of_its_file(write_yaml: WriteYAML, capsys: pytest.CaptureFixture[str]) -> None:
+    assert read_old(Path(write_yaml("one.yaml", widget("a"))))["metadata"]["name"] == "a"
+    for path, count in ((write_yaml("none.yaml"), 0), (write_yaml("two.yaml", widget("a"), widget("b")), 2)):
+        with pytest.raises(SystemExit):
+            read_old(Path(path))
+        assert f"{path} holds {count} objects, expected one" in capsys.readouterr().err

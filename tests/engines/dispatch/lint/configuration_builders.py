@@ -18,7 +18,7 @@ def webhook_configuration(*webhooks: Any, kind: str = MUTATING.kind, **metadata:
     return {**document, "webhooks": list(webhooks)}
 
 
-def rule(**members: Any) -> dict[str, Any]:
+def open_rule(**members: Any) -> dict[str, Any]:
     everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
     return {**everything, **members}
 

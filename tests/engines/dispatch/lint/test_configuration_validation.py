@@ -3,13 +3,12 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.engines.dispatch.lint.configuration_validation import configuration_warnings
+from fleethook.engines.dispatch.lint.rule_and_binding_checks import configuration_warnings
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING, VALIDATING, set_defaults
-from tests.engines.dispatch.lint.configuration_builders import find_errors, rule, valid_webhook, webhook_configuration
+from tests.engines.dispatch.lint.configuration_builders import find_errors, valid_webhook, webhook_configuration
 
 
 def test_expressions_are_stripped_before_compiling() -> None:
@@ -77,32 +76,3 @@ def test_deeply_nested_documents_have_errors() -> None:
         valid_webhook(),
     ]
     assert find_errors(webhook_configuration(*twice))
-
-
-@pytest.mark.parametrize(
-    ("members", "text"),
-    [
-        ({"apiGroups": ["core"]}, 'apiGroups: the rule never matches: no API group is spelled like this (the group of pods is "")'),
-        ({"apiGroups": ["Apps"]}, "apiGroups: the rule never matches: no API group is spelled like this"),
-        ({"apiVersions": ["apps/v1"]}, "apiVersions: the rule never matches: no API version is spelled like this"),
-        ({"resources": ["Pods", "Pods/status"]}, "resources: the rule never matches: resources are plurals in lower case"),
-    ],
-)  # fmt: skip
-def test_rules_that_never_match_are_warnings(members: dict[str, list[str]], text: str) -> None:
-    assert list(configuration_warnings(webhook_configuration(valid_webhook(rules=[rule(**members)])))) == [
-        f"webhooks[0].rules[0].{text}"
-    ]
-    mixed = {member: [*values, "*"] for member, values in members.items()}
-    assert [
-        one
-        for one in configuration_warnings(webhook_configuration(valid_webhook(rules=[rule(**mixed)])))
-        if "never matches" in one
-    ] == []
-
-
-def test_invalid_bundles_are_warnings() -> None:
-    unreadable = "Invalid value: unable to load root certificates: unable to parse bytes as PEM block"
-    config = {"url": "https://a", "caBundle": "Zm9v"}
-    assert list(configuration_warnings(webhook_configuration(valid_webhook(clientConfig=config)))) == [
-        f"webhooks[0].clientConfig.caBundle: every call will fail: {unreadable}"
-    ]

@@ -13,7 +13,7 @@ from fleethook.admission.rule_scope_and_options import NOT_DELETED
 from fleethook.cluster.certificates.issuing_and_files import new_authority
 from fleethook.cluster.store import key_of
 from fleethook.engines.dispatch.lint.configuration_validation import CODES, WebhookFinding
-from fleethook.engines.dispatch.lint.rule_and_binding_checks import lint
+from fleethook.engines.dispatch.lint.rule_and_binding_checks import configuration_warnings, lint
 from tests.engines.dispatch.builders import (
     WIDGETS,
     binding,
@@ -45,6 +45,7 @@ from tests.engines.dispatch.lint.builders import (
     slow,
     validating,
 )
+from tests.engines.dispatch.lint.configuration_builders import open_rule, valid_webhook, webhook_configuration
 
 
 def test_clusters_are_linted_separately() -> None:
@@ -288,3 +289,32 @@ def test_each_rule_is_reported_with_its_index() -> None:
     unserved = {**WIDGETS, "resources": ["gadgets"]}
     issues = find_issues(WIDGET, validating(webhook(rules=[WIDGETS, unserved, unserved])))
     assert [text.partition(":")[0] for _, _, text in issues] == ["rules[1]", "rules[2]"]
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"apiGroups": ["core"]}, 'apiGroups: the rule never matches: no API group is spelled like this (the group of pods is "")'),
+        ({"apiGroups": ["Apps"]}, "apiGroups: the rule never matches: no API group is spelled like this"),
+        ({"apiVersions": ["apps/v1"]}, "apiVersions: the rule never matches: no API version is spelled like this"),
+        ({"resources": ["Pods", "Pods/status"]}, "resources: the rule never matches: resources are plurals in lower case"),
+    ],
+)  # fmt: skip
+def test_rules_that_never_match_are_warnings(members: dict[str, list[str]], text: str) -> None:
+    assert list(configuration_warnings(webhook_configuration(valid_webhook(rules=[open_rule(**members)])))) == [
+        f"webhooks[0].rules[0].{text}"
+    ]
+    mixed = {member: [*values, "*"] for member, values in members.items()}
+    assert [
+        one
+        for one in configuration_warnings(webhook_configuration(valid_webhook(rules=[open_rule(**mixed)])))
+        if "never matches" in one
+    ] == []
+
+
+def test_invalid_bundles_are_warnings() -> None:
+    unreadable = "Invalid value: unable to load root certificates: unable to parse bytes as PEM block"
+    config = {"url": "https://a", "caBundle": "Zm9v"}
+    assert list(configuration_warnings(webhook_configuration(valid_webhook(clientConfig=config)))) == [
+        f"webhooks[0].clientConfig.caBundle: every call will fail: {unreadable}"
+    ]

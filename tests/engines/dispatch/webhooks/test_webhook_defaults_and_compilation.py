@@ -15,7 +15,12 @@ from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import
 )
 from tests.engines.dispatch.builders import configuration, review, store_of, webhook
 from tests.engines.dispatch.conftest import Front
-from tests.engines.dispatch.lint.configuration_builders import find_errors, rule, valid_webhook, webhook_configuration
+from tests.engines.dispatch.lint.configuration_builders import (
+    find_errors,
+    open_rule,
+    valid_webhook,
+    webhook_configuration,
+)
 from tests.engines.dispatch.webhook_server import Webhooks, allow, hook
 
 
@@ -70,12 +75,12 @@ def test_members_of_a_wrong_type_are_ignored() -> None:
 
 def test_missing_members_are_defaulted_and_existing_ones_are_kept() -> None:
     given_one = valid_webhook(
-        rules=[rule(), rule(scope="Cluster")], clientConfig={"service": {"name": "n"}}, timeoutSeconds=3
+        rules=[open_rule(), open_rule(scope="Cluster")], clientConfig={"service": {"name": "n"}}, timeoutSeconds=3
     )
     (filled,) = set_defaults(webhook_configuration(given_one, kind=MUTATING.kind))["webhooks"]
     assert filled == {
         **given_one,
-        "rules": [rule(scope="*"), rule(scope="Cluster")],
+        "rules": [open_rule(scope="*"), open_rule(scope="Cluster")],
         "clientConfig": {"service": {"name": "n", "port": 443}},
         "failurePolicy": "Fail",
         "matchPolicy": "Equivalent",
@@ -93,7 +98,7 @@ def test_only_mutating_hooks_have_a_reinvocation_policy() -> None:
 
 
 def test_defaults_replace_null_and_do_not_change_the_argument() -> None:
-    document = webhook_configuration(valid_webhook(failurePolicy=None, rules=[rule(scope=None)]))
+    document = webhook_configuration(valid_webhook(failurePolicy=None, rules=[open_rule(scope=None)]))
     before = json.dumps(document)
     (filled,) = set_defaults(document)["webhooks"]
     assert (filled["failurePolicy"], filled["rules"][0]["scope"], json.dumps(document)) == ("Fail", "*", before)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from fleethook.cli.command_line import CHECK_FAILED, Option, fail
+from fleethook.cli.inputs.cluster_reader import ListRequest, read_lists
+from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cli.inputs.objects_with_changes import (
     SourceOptions,
     fill_store,
@@ -17,11 +19,14 @@ from fleethook.cli.inputs.objects_with_changes import (
 )
 from fleethook.cli.options import FilesArgument, InputOptions, Output, TextOutputOption
 from fleethook.cli.output.text_output import Styled, concatenate, styled, write_error, write_json, write_styled
+from fleethook.cluster.kubernetes.watched_resources import API_RESOURCE_SCHEMAS, DEFINITIONS, decode_object
+from fleethook.cluster.manifests.manifest_files import name_source
+from fleethook.cluster.manifests.yaml_decoding_and_lines import ManifestError
 from fleethook.cluster.store import ObjectKey, Store, StoreView, key_of
-from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, read_schema, resolve_cluster
 from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import StatusError
 from fleethook.engines.dispatch.explain_reasons import ExplainedWebhook, Explanation, explain_input, name_cluster
+from fleethook.engines.dispatch.match.equivalent_resources import find_definition
 from fleethook.engines.dispatch.offline_dispatcher_and_replay import build_offline_dispatcher
 from fleethook.engines.dispatch.request_from_manifest import (
     InputDocument,
@@ -29,12 +34,22 @@ from fleethook.engines.dispatch.request_from_manifest import (
     InputRequestError,
     RequestOperation,
     RequestOptions,
+    find_problem,
     is_review,
     make_input_request,
 )
-from fleethook.engines.dispatch.schema_owner import INDEXES
+from fleethook.engines.dispatch.schema_owner import INDEXES, find_owner, resolve
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSONObject, as_object
+from fleethook.model.kcp import (
+    API_EXPORT,
+    LOGICAL_CLUSTER,
+    PATH_ANNOTATION,
+    SHARD_ANNOTATION,
+    WORKSPACE,
+    cluster_of,
+    is_cluster,
+)
 
 _STYLES: Final = {"call": "green", "skip": "dim", "error": "bold red", "unknown": "yellow"}
 
@@ -132,6 +147,67 @@ def explain(
             write_styled(line)
     if any(_is_refused(one.explanation) for one in explained):
         raise SystemExit(CHECK_FAILED)
+
+
+def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
+    """Yield the objects and reviews in a file. Exits with a message if a document is neither."""
+    for found in read_values(path):
+        place = f"{name_source(path)}:{found.line}"
+        items = as_object(found.value).get("items")
+        for item in items if isinstance(items, list) else (found.value,):
+            if problem := find_problem(item):
+                fail_input([ManifestError(name_source(path), found.line, problem)])
+            yield InputDocument(item, place, cluster_of(item) or None if cluster is None else cluster)
+
+
+def read_old(path: Path) -> JSONObject:
+    """Return the only object in a file. Exits with a message if it holds several."""
+    documents = list(read_inputs(path, None))
+    if len(documents) != 1:
+        fail(f"{path} holds {len(documents)} objects, expected one")
+    return documents[0].document
+
+
+def resolve_cluster(store: Store, cluster: str, *, is_live: bool) -> str:
+    """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found.
+
+    Objects of a cluster (``is_live``) lack the Workspaces that the user may not read.
+    """
+    if cluster and not is_cluster(cluster):
+        fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
+    path = resolve(store, cluster)
+    known = [*store.keys(LOGICAL_CLUSTER)]
+    if path.problem and len(known) == 1:  # An administrator of a workspace can write the annotation of its own only.
+        metadata = as_object(as_object(store.get(*known[0])).get("metadata"))
+        if as_object(metadata.get("annotations")).get(PATH_ANNOTATION) == cluster:
+            return known[0].cluster
+    if path.problem and is_live and store.has(API_EXPORT) and not store.has(WORKSPACE):
+        hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
+        fail(f"--cluster: {cluster} cannot be followed, because no Workspace was read: {hint}")
+    return path.cluster
+
+
+def read_schema(store: Store, request: InputRequest, options: SourceOptions) -> JSONObject | None:
+    """Return the definition of a request's custom resource with its schema, which a source of a cluster lacks.
+
+    None if there is none. Exits with a message if it cannot be read.
+    """
+    group, resource = request.request.resource.group, request.request.resource.resource
+    schema = find_owner(store, cluster=request.cluster, group=group, resource=resource).schema
+    definition = find_definition(store, cluster=request.cluster, group=group, resource=resource, schema=schema)
+    if definition is None:
+        return None
+    key, cache = key_of(definition), options.kcp_cache_kubeconfig
+    one = (DEFINITIONS if schema is None else API_RESOURCE_SCHEMAS)._replace(decode=decode_object, only=("", key.name))
+    # kcp has no list of all logical clusters with a field selector, and none of all shards.
+    shard = definition["metadata"].get("annotations", {}).get(SHARD_ANNOTATION)
+    if cache is not None and shard is not None:
+        wanted = ListRequest(one, f"/services/cache/shards/{shard}/clusters/{key.cluster}")
+        found = read_lists([wanted], cache, None)
+    else:
+        wanted = ListRequest(one, f"/clusters/{key.cluster}" if options.kcp else "")
+        found = read_lists([wanted], options.kubeconfig, options.context)
+    return next((document.object for document in found), None)
 
 
 def _check_old(operation: RequestOperation | None, resource: str, inputs: Sequence[InputDocument]) -> None:

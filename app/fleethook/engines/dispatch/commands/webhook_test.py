@@ -37,10 +37,10 @@ from fleethook.cli.output.text_output import show_progress, write_error
 from fleethook.cli.trial_report import Trial, TrialReport, remove_stored
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
 from fleethook.cluster.store import Store, key_of
-from fleethook.engines.dispatch.commands.explain_inputs import (
+from fleethook.engines.dispatch.commands.explain import resolve_cluster
+from fleethook.engines.dispatch.commands.webhook_test_objects_and_calls import (
     describe,
     read_reviews,
-    resolve_cluster,
     select_objects,
     stream_inputs,
     try_webhooks,

@@ -4,7 +4,6 @@ Upstream: kubernetes v1.36, pkg/apis/admissionregistration/validation. ``finding
 webhooks and their levels; `fleethook.engines.overrider.rules.finding` has those of overriders.
 """
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -28,7 +27,6 @@ from fleethook.model.formats.field_errors import (
     mistyped,
     name_problems,
     required,
-    subdomain_problems,
     timeout_problems,
     version_problems,
     webhooks_problems,
@@ -44,7 +42,6 @@ from fleethook.model.json import (
     enumerate_objects,
     list_texts,
 )
-from fleethook.outbound.certificate_trust import bundle_problems, list_skipped
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _EVERYTHING: Final = "*/*"
@@ -175,40 +172,6 @@ def _webhook_problems(webhook: JSONObject, field: str, *, mutating: bool) -> Ite
     bundle = as_object(config).get("caBundle")
     if isinstance(bundle, str) and not can_parse(decode_bytes, bundle):
         yield mistyped(f"{field}.clientConfig.caBundle", "bytes in base64")
-
-
-_VERSION: Final = re.compile(r"\*|[a-z]([-a-z0-9]*[a-z0-9])?")
-_RESOURCE: Final = re.compile(r"\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-
-
-def configuration_warnings(configuration: JSONObject) -> Iterator[str]:
-    """Yield likely mistakes in a configuration that an apiserver accepts, each with its field."""
-    for index, members in enumerate_objects(configuration.get("webhooks")):
-        field = f"webhooks[{index}]"
-        bundle = as_object(members.get("clientConfig")).get("caBundle")
-        for problem in bundle_problems(bundle, f"{field}.clientConfig.caBundle"):
-            yield f"{problem.field}: every call will fail: {problem.text}"
-        for text in list_skipped(bundle):
-            yield f"{field}.clientConfig.caBundle: {text}; it is not used, and the others are"
-        for position, rule in enumerate_objects(members.get("rules")):
-            yield from _rule_warnings(rule, f"{field}.rules[{position}]")
-
-
-def _rule_warnings(rule: JSON, field: str) -> Iterator[str]:
-    groups, versions = list_texts(rule.get("apiGroups")), list_texts(rule.get("apiVersions"))
-    resources = list_texts(rule.get("resources"))
-    if groups and not any(_is_group(group) for group in groups):
-        hint = ' (the group of pods is "")' if "core" in groups else ""
-        yield f"{field}.apiGroups: the rule never matches: no API group is spelled like this{hint}"
-    if versions and not any(_VERSION.fullmatch(version) for version in versions):
-        yield f"{field}.apiVersions: the rule never matches: no API version is spelled like this"
-    if resources and not any(_RESOURCE.fullmatch(resource.partition("/")[0]) for resource in resources):
-        yield f"{field}.resources: the rule never matches: resources are plurals in lower case"
-
-
-def _is_group(group: str) -> bool:
-    # A group of "core" would be a name without a dot, which only an aggregated API could have.
-    return group in ("", EVERY) or (group != "core" and not list(subdomain_problems(group)))
 
 
 Level = Literal["error", "warning"]

@@ -1,5 +1,6 @@
 """Lints the webhook configurations, their rules and the APIBindings of a fleet, each alone and those of a cluster."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, cast
@@ -11,7 +12,6 @@ from fleethook.engines.dispatch.lint.configuration_validation import (
     Issue,
     WebhookFinding,
     configuration_problems,
-    configuration_warnings,
 )
 from fleethook.engines.dispatch.lint.lockout_and_condition_checks import call_findings, condition_errors
 from fleethook.engines.dispatch.match.equivalent_resources import find_equivalents, is_namespaced, suggest_builtin
@@ -31,10 +31,21 @@ from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import
     compile_webhooks,
     set_defaults,
 )
+from fleethook.model.formats.field_errors import subdomain_problems
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, list_objects, list_texts
+from fleethook.model.json import (
+    JSON,
+    JSONObject,
+    as_list,
+    as_object,
+    as_text,
+    enumerate_objects,
+    list_objects,
+    list_texts,
+)
 from fleethook.model.kcp import API_BINDING, API_EXPORT, API_RESOURCE_SCHEMA, is_system
 from fleethook.model.rule_matching import EVERY, RuleWithOperations
+from fleethook.outbound.certificate_trust import bundle_problems, list_skipped
 
 # kcp serves its own types in each cluster. Their schemas are not in manifests.
 _KCP: Final = ".kcp.io"
@@ -177,6 +188,40 @@ def _lint_owner(webhook: Webhook, rule: RuleWithOperations, place: str, store: S
             f"{place}: APIBinding {owner.binding} binds {named} of {provider}, whose webhooks are called "
             f"instead: register the webhook in {owner.cluster or 'the workspace of the provider'}",
         )
+
+
+_VERSION: Final = re.compile(r"\*|[a-z]([-a-z0-9]*[a-z0-9])?")
+_RESOURCE: Final = re.compile(r"\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def configuration_warnings(configuration: JSONObject) -> Iterator[str]:
+    """Yield likely mistakes in a configuration that an apiserver accepts, each with its field."""
+    for index, members in enumerate_objects(configuration.get("webhooks")):
+        field = f"webhooks[{index}]"
+        bundle = as_object(members.get("clientConfig")).get("caBundle")
+        for problem in bundle_problems(bundle, f"{field}.clientConfig.caBundle"):
+            yield f"{problem.field}: every call will fail: {problem.text}"
+        for text in list_skipped(bundle):
+            yield f"{field}.clientConfig.caBundle: {text}; it is not used, and the others are"
+        for position, rule in enumerate_objects(members.get("rules")):
+            yield from _rule_warnings(rule, f"{field}.rules[{position}]")
+
+
+def _rule_warnings(rule: JSON, field: str) -> Iterator[str]:
+    groups, versions = list_texts(rule.get("apiGroups")), list_texts(rule.get("apiVersions"))
+    resources = list_texts(rule.get("resources"))
+    if groups and not any(_is_group(group) for group in groups):
+        hint = ' (the group of pods is "")' if "core" in groups else ""
+        yield f"{field}.apiGroups: the rule never matches: no API group is spelled like this{hint}"
+    if versions and not any(_VERSION.fullmatch(version) for version in versions):
+        yield f"{field}.apiVersions: the rule never matches: no API version is spelled like this"
+    if resources and not any(_RESOURCE.fullmatch(resource.partition("/")[0]) for resource in resources):
+        yield f"{field}.resources: the rule never matches: resources are plurals in lower case"
+
+
+def _is_group(group: str) -> bool:
+    # A group of "core" would be a name without a dot, which only an aggregated API could have.
+    return group in ("", EVERY) or (group != "core" and not list(subdomain_problems(group)))
 
 
 class LintedWebhook(NamedTuple):

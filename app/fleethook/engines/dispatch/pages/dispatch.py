@@ -1,6 +1,5 @@
 """The section ``/dispatch``: explains requests, and shows objects with their findings."""
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -31,6 +30,7 @@ from fleethook.engines.dispatch.pages.explain_form import (
     explain_form,
     format_object,
     list_choices,
+    make_command,
     read_choice,
     write_choice,
 )
@@ -225,7 +225,7 @@ async def _show(
     return render(
         request,
         "dispatch/explain.html",
-        command=_make_command(context, form),
+        command=make_command(context, form),
         command_title="The same on the command line, with the object of the form in object.yaml",
         fill_command=context.fill_command("all"),
         status=422 if error else 200,
@@ -244,17 +244,6 @@ def _hook_url(cluster: str, phase: str, uid: str) -> str:
     """Return the address of the configuration of an explained webhook."""
     kind = MUTATING if phase == "mutating" else VALIDATING
     return object_url(ObjectKey(cluster, kind, "", uid.partition("/")[0]))
-
-
-def _make_command(context: ConsoleContext, form: RequestForm) -> str:
-    options = ["--cluster", form.cluster, "--operation", form.operation]
-    for name, value in (("--user", form.user), ("--resource", form.resource)):
-        options += [name, value] if value else []
-    for group in filter(None, map(str.strip, form.groups.split(","))):
-        options += ["--group", group]
-    options += ["--old", "old.yaml"] if form.old.strip() else []
-    options += ["--dry-run"] if form.dry_run else []
-    return f"fleethook explain --request object.yaml {shlex.join(options)} {context.command_source}".strip()
 
 
 def _make_object_command(context: ConsoleContext, key: ObjectKey) -> str:

@@ -1,5 +1,6 @@
 """Explains the request of a form: the webhooks that get it, and the reason for skipping each other one."""
 
+import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, StoreView
+from fleethook.console.context import ConsoleContext
 from fleethook.console.forms_and_guard import FormFieldError, read_document
 from fleethook.console.page_frame import dump_yaml
 from fleethook.engines.dispatch.dispatcher import Dispatcher
@@ -193,3 +195,15 @@ def format_object(document: JSONObject) -> str:
     """Return an object as YAML for the form, without the fields that only servers write."""
     metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
     return dump_yaml({**document, "metadata": metadata})
+
+
+def make_command(context: ConsoleContext, form: RequestForm) -> str:
+    """Return the command that does the same as the form."""
+    options = ["--cluster", form.cluster, "--operation", form.operation]
+    for name, value in (("--user", form.user), ("--resource", form.resource)):
+        options += [name, value] if value else []
+    for group in filter(None, map(str.strip, form.groups.split(","))):
+        options += ["--group", group]
+    options += ["--old", "old.yaml"] if form.old.strip() else []
+    options += ["--dry-run"] if form.dry_run else []
+    return f"fleethook explain --request object.yaml {shlex.join(options)} {context.command_source}".strip()

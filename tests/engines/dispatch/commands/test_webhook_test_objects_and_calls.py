@@ -1,14 +1,13 @@
-"""The objects and reviews that ``fleethook explain`` reads."""
+"""The objects and reviews that ``fleethook webhook test`` sends, and the outcomes of its calls."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleethook.cli.trial_report import REDACTED, Trial
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.engines.dispatch.commands.explain_inputs import read_inputs, read_old, select_objects, try_webhooks
+from fleethook.engines.dispatch.commands.webhook_test_objects_and_calls import select_objects, try_webhooks
 from fleethook.engines.dispatch.errors_and_deadline import Deadline
 from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest
 from tests.cli.commands import invoke
@@ -41,28 +40,6 @@ def test_all_objects_but_configuration_are_sent() -> None:
     ]
     found = [*select_objects([Document(one, "m.yaml", 1) for one in objects])]
     assert [(one.document["metadata"]["name"], one.cluster) for one in found] == [("plain", ""), ("inside", "ws1")]
-
-
-def test_an_object_keeps_its_place_and_its_own_cluster(write_yaml: WriteYAML) -> None:
-    path = Path(write_yaml("w.yaml", widget("a"), in_cluster("ws1", "v1", "ConfigMap", "b")))
-    first, second = read_inputs(path, None)
-    assert (first.place, first.cluster) == (f"{path}:1", None)
-    assert int(second.place.removeprefix(f"{path}:")) > 1
-    assert second.cluster == "ws1"
-    assert [one.cluster for one in read_inputs(path, "ws9")] == ["ws9", "ws9"]
-
-
-def test_an_object_without_a_name_is_an_input(write_yaml: WriteYAML) -> None:
-    (found,) = read_inputs(Path(write_yaml("w.yaml", {"apiVersion": "v1", "kind": "Pod", "metadata": {}})), None)
-    assert found.document["kind"] == "Pod"
-
-
-def test_the_old_object_is_the_only_one_of_its_file(write_yaml: WriteYAML, capsys: pytest.CaptureFixture[str]) -> None:
-    assert read_old(Path(write_yaml("one.yaml", widget("a"))))["metadata"]["name"] == "a"
-    for path, count in ((write_yaml("none.yaml"), 0), (write_yaml("two.yaml", widget("a"), widget("b")), 2)):
-        with pytest.raises(SystemExit):
-            read_old(Path(path))
-        assert f"{path} holds {count} objects, expected one" in capsys.readouterr().err
 
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

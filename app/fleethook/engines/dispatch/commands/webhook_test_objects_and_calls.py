@@ -1,4 +1,4 @@
-"""The objects and reviews that ``explain`` and ``webhook test`` read, and the trial of webhooks with one review."""
+"""The objects and reviews that ``webhook test`` sends, and the calls of webhooks with each of them."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,20 +8,16 @@ import msgspec
 
 from fleethook.api_schema import check_object
 from fleethook.cli.command_line import fail
-from fleethook.cli.inputs.cluster_reader import ListRequest, Show, read_lists, stream_lists
+from fleethook.cli.inputs.cluster_reader import ListRequest, Show, stream_lists
 from fleethook.cli.inputs.kcp_export import stream_consumers
-from fleethook.cli.inputs.manifests import fail_input, read_values
 from fleethook.cli.inputs.objects_with_changes import InputObjects, SourceOptions
 from fleethook.cli.output.text_output import write_error
 from fleethook.cli.trial_report import Trial
 from fleethook.cluster.kubernetes.watched_resources import (
-    API_RESOURCE_SCHEMAS,
-    DEFINITIONS,
     WatchedResource,
     decode_object,
 )
-from fleethook.cluster.manifests.manifest_files import name_source
-from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
+from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.store import Store, key_of
 from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attributes
 from fleethook.engines.dispatch.call.review_response_and_patch import ReviewError, check_patched
@@ -30,14 +26,13 @@ from fleethook.engines.dispatch.dispatcher import Dispatcher
 from fleethook.engines.dispatch.errors_and_deadline import CallingError, Deadline, StatusError, denial, forbidden
 from fleethook.engines.dispatch.match.equivalent_resources import (
     DEFINITIONS_BY_RESOURCE,
-    find_definition,
     find_equivalents,
     is_namespaced,
 )
 from fleethook.engines.dispatch.match.selectors_and_decision import CallDecider, RequestContext
 from fleethook.engines.dispatch.request_from_manifest import InputDocument, InputRequest, find_problem, is_review
 from fleethook.engines.dispatch.resource_of_manifest import ResourceName, parse_resource
-from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported, resolve
+from fleethook.engines.dispatch.schema_owner import BINDINGS_BY_RESOURCE, find_owner, list_exported
 from fleethook.engines.dispatch.webhooks.cluster_webhooks import RelevantWebhook
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import PHASES
 from fleethook.model.gvk import DEFINITION, GroupVersionKind, GroupVersionResource
@@ -48,11 +43,6 @@ from fleethook.model.kcp import (
     API_RESOURCE_SCHEMA,
     BOUND_DEFINITIONS,
     LOGICAL_CLUSTER,
-    PATH_ANNOTATION,
-    SHARD_ANNOTATION,
-    WORKSPACE,
-    cluster_of,
-    is_cluster,
 )
 from fleethook.model.rule_matching import EVERY
 from fleethook.patch import PatchError
@@ -75,25 +65,6 @@ def select_objects(stored: Iterable[Document]) -> Iterator[InputDocument]:
         key = key_of(document.object)
         if key.group_kind not in _CONFIGURATION_KINDS:
             yield InputDocument(document.object, document.place, key.cluster)
-
-
-def read_inputs(path: Path, cluster: str | None) -> Iterator[InputDocument]:
-    """Yield the objects and reviews in a file. Exits with a message if a document is neither."""
-    for found in read_values(path):
-        place = f"{name_source(path)}:{found.line}"
-        items = as_object(found.value).get("items")
-        for item in items if isinstance(items, list) else (found.value,):
-            if problem := find_problem(item):
-                fail_input([ManifestError(name_source(path), found.line, problem)])
-            yield InputDocument(item, place, cluster_of(item) or None if cluster is None else cluster)
-
-
-def read_old(path: Path) -> JSONObject:
-    """Return the only object in a file. Exits with a message if it holds several."""
-    documents = list(read_inputs(path, None))
-    if len(documents) != 1:
-        fail(f"{path} holds {len(documents)} objects, expected one")
-    return documents[0].document
 
 
 # For a resource without definition, such as one of an aggregated API; the first one that is served is read.
@@ -131,48 +102,6 @@ async def stream_inputs(
     async for document in documents:
         for selected in select_objects([document]):
             yield selected
-
-
-def resolve_cluster(store: Store, cluster: str, *, is_live: bool) -> str:
-    """Return the logical cluster of ``--cluster``, a name or a path. Exits with a message if it cannot be found.
-
-    Objects of a cluster (``is_live``) lack the Workspaces that the user may not read.
-    """
-    if cluster and not is_cluster(cluster):
-        fail(f"--cluster: {cluster!r} is not the name or the path of a logical cluster")
-    path = resolve(store, cluster)
-    known = [*store.keys(LOGICAL_CLUSTER)]
-    if path.problem and len(known) == 1:  # An administrator of a workspace can write the annotation of its own only.
-        metadata = as_object(as_object(store.get(*known[0])).get("metadata"))
-        if as_object(metadata.get("annotations")).get(PATH_ANNOTATION) == cluster:
-            return known[0].cluster
-    if path.problem and is_live and store.has(API_EXPORT) and not store.has(WORKSPACE):
-        hint = "give the name of the logical cluster, which is .spec.cluster of its Workspace"
-        fail(f"--cluster: {cluster} cannot be followed, because no Workspace was read: {hint}")
-    return path.cluster
-
-
-def read_schema(store: Store, request: InputRequest, options: SourceOptions) -> JSONObject | None:
-    """Return the definition of a request's custom resource with its schema, which a source of a cluster lacks.
-
-    None if there is none. Exits with a message if it cannot be read.
-    """
-    group, resource = request.request.resource.group, request.request.resource.resource
-    schema = find_owner(store, cluster=request.cluster, group=group, resource=resource).schema
-    definition = find_definition(store, cluster=request.cluster, group=group, resource=resource, schema=schema)
-    if definition is None:
-        return None
-    key, cache = key_of(definition), options.kcp_cache_kubeconfig
-    one = (DEFINITIONS if schema is None else API_RESOURCE_SCHEMAS)._replace(decode=decode_object, only=("", key.name))
-    # kcp has no list of all logical clusters with a field selector, and none of all shards.
-    shard = definition["metadata"].get("annotations", {}).get(SHARD_ANNOTATION)
-    if cache is not None and shard is not None:
-        wanted = ListRequest(one, f"/services/cache/shards/{shard}/clusters/{key.cluster}")
-        found = read_lists([wanted], cache, None)
-    else:
-        wanted = ListRequest(one, f"/clusters/{key.cluster}" if options.kcp else "")
-        found = read_lists([wanted], options.kubeconfig, options.context)
-    return next((document.object for document in found), None)
 
 
 def _find_exported(source: InputObjects, export: str | None) -> list[tuple[str, str]]:
