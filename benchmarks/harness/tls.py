@@ -12,7 +12,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, x25519
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fleethook.cluster.certificates.issuing_and_files import CertificateFiles, ReloadingContext, create_server_context
+from fleethook.cluster.certificates.issuing_and_tls_context import (
+    CertificateFiles,
+    ReloadingContext,
+    create_server_context,
+)
 
 COUNT = 1_000
 

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks.servers import NAMES, PATH
-from fleethook.cluster.certificates.issuing_and_files import ensure_certificates
+from fleethook.cluster.certificates.issuing_and_tls_context import ensure_certificates
 
 
 class Model(BaseModel):

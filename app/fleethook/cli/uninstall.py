@@ -29,7 +29,11 @@ from fleethook.cluster.kubernetes.watched_resources import (
 )
 from fleethook.cluster.leader_election import NAME as LEASE_NAME
 from fleethook.cluster.leader_election import get_holder
-from fleethook.cluster.registration.consumer_webhooks import CONFIGURATIONS, CONSUMERS_SECRET, name_configuration
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import (
+    CONFIGURATIONS,
+    CONSUMERS_SECRET,
+    name_configuration,
+)
 from fleethook.cluster.registration.webhook_configurations import CONFIGURATION_NAME, LABELS, list_definitions
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.engine import installed_engines, load_reference

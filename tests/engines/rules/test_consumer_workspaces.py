@@ -8,7 +8,7 @@ import pytest
 from fleethook.admission.rule_in_tests import build_request
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_objects import Cluster, Followed
-from fleethook.cluster.registration.consumer_webhooks import CONFIGURATIONS
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import CONFIGURATIONS
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.consumer_workspaces import Consumers, list_resources
 from fleethook.model.admission import AdmissionRequest

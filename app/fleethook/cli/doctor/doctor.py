@@ -22,6 +22,7 @@ from fleethook.cli.doctor.registration_and_rights import (
 )
 from fleethook.cli.doctor.webhook_reachability import OUTAGE, CallExaminer, list_probes
 from fleethook.cli.inputs.cluster_reader import describe_rules, list_missing, read_resource
+from fleethook.cli.inputs.kcp_export import WRITE_VERBS
 from fleethook.cli.inputs.kubeconfig import TargetOptions
 from fleethook.cli.options import KcpExportOption, Output, StrictOption, TextOutputOption
 from fleethook.cli.output.findings_output import count_levels
@@ -31,9 +32,8 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import EVERY_CLUSTER
 from fleethook.cluster.kubernetes.watched_resources import APIEXPORTS, CONSUMERS
 from fleethook.cluster.leader_election import NAME, LeaseName, describe_lease
-from fleethook.cluster.registration.consumer_webhooks import (
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import (
     CONFIGURATIONS,
-    WRITE_VERBS,
     describe_state,
     judge_bindings,
     name_configuration,

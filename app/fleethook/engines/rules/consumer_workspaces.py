@@ -19,7 +19,7 @@ from fleethook.admission.store_parameter import EVERY, Lookup
 from fleethook.cluster.api_errors import CONFLICT, APIError, UnreachableError, get_object
 from fleethook.cluster.followed_objects import Cluster
 from fleethook.cluster.kubernetes.watched_resources import CONSUMERS, WatchedResource, decode_object
-from fleethook.cluster.registration.consumer_webhooks import (
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import (
     CONFIGURATIONS,
     CONSUMERS_SECRET,
     Consumer,

@@ -15,7 +15,7 @@ from fleethook.admission.rule_scope_and_options import RuleError
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace
-from fleethook.cluster.registration.consumer_webhooks import name_configuration
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import name_configuration
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.python_rule_webhooks import build_rule_configurations
 from fleethook.cluster.registration.webhook_configurations import (

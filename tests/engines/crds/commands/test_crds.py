@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleethook.cluster.certificates.issuing_and_files import new_authority
+from fleethook.cluster.certificates.issuing_and_tls_context import new_authority
 from fleethook.engines.crds.instance.instance_validation import find_problems
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource
 from tests.engines.crds.origin import Origin, endless, serving, tarball

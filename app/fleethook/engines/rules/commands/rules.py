@@ -27,6 +27,7 @@ from fleethook.cli.fixture_results import (
     read_cases,
     run_and_exit,
 )
+from fleethook.cli.inputs.kcp_export import build_export
 from fleethook.cli.inputs.kubeconfig import KubeconfigContext, TargetOptions
 from fleethook.cli.inputs.manifests import find_unused, read_manifests, write_input_errors
 from fleethook.cli.inputs.objects_with_changes import fill_store, note_unused
@@ -44,7 +45,6 @@ from fleethook.cli.output.text_output import write, write_document, write_error,
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_files import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
-from fleethook.cluster.registration.consumer_webhooks import build_export
 from fleethook.cluster.registration.python_rule_webhooks import name_resources
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail

@@ -38,7 +38,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     decode_object,
 )
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError
-from fleethook.cluster.registration.consumer_webhooks import Consumer, describe_state, judge_bindings
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import Consumer, describe_state, judge_bindings
 from fleethook.cluster.registration.python_rule_webhooks import name_resources
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.formats.names_and_labels import read_labels

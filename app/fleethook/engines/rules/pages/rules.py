@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.cluster.registration.consumer_webhooks import is_ours, judge_bindings
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import is_ours, judge_bindings
 from fleethook.cluster.registration.paths import RULES, find_rule_path
 from fleethook.cluster.registration.python_rule_webhooks import DESCRIPTION_ANNOTATION, describe_requests
 from fleethook.cluster.store import ObjectKey, key_of

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.registration.consumer_webhooks import build_export, describe_state, list_writes, read_consumer
+from fleethook.cluster.registration.consumer_bindings_and_webhooks import describe_state, list_writes, read_consumer
 from tests.kcp_export import make_binding
 
 KIND = "ValidatingWebhookConfiguration"
@@ -116,15 +116,3 @@ def test_only_what_differs_is_written() -> None:
     assert [one.method for one in list_writes(consumer, [wanted(WEBHOOK)], {})] == ["POST"]
     assert [one.method for one in list_writes(consumer, [wanted()], {KIND: stored()})] == ["DELETE"]
     assert list_writes(consumer, [wanted()], {}) == []
-
-
-def test_the_export_claims_configurations_and_the_followed_kinds_to_read() -> None:
-    export, type_ = build_export("guard", [("", "configmaps")])
-    claims = {one["resource"]: one["verbs"] for one in export["spec"]["permissionClaims"]}
-    assert claims == {
-        "validatingwebhookconfigurations": ["get", "list", "watch", "create", "update", "delete"],
-        "mutatingwebhookconfigurations": ["get", "list", "watch", "create", "update", "delete"],
-        "configmaps": ["get", "list", "watch"],
-    }
-    assert type_["spec"]["defaultAPIBindings"] == [{"export": "guard"}]
-    assert type_["spec"]["defaultAPIBindingLifecycle"] == "Maintain", "kcp accepts a further claim"

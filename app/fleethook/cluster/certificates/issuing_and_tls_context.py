@@ -1,4 +1,4 @@
-"""The certificate authority, the serving certificate, and their files, which a server reloads.
+"""The certificate authority, the serving certificate, their files, and the TLS context that a server reloads from them.
 
 A server creates them on its first start, or an administrator or cert-manager provides them (RFC 5280, ECDSA P-256).
 P-256 instead of RSA halves the server's CPU time for a handshake, and creating a key takes milliseconds.

@@ -1,4 +1,6 @@
-"""The webhook configurations of rules in the workspaces that consume an APIExport of kcp. No I/O.
+"""The APIBindings of the workspaces that consume an APIExport of kcp, and the webhook configurations of rules there.
+
+This module does no I/O.
 
 A workspace is a consumer if it has an APIBinding to the export. The server may write there as soon as kcp has applied
 the permission claims that the binding accepts. The binding owns the configurations, so kcp deletes them with it; after
@@ -16,17 +18,12 @@ from fleethook.cluster.kubernetes.watched_resources import (
     WatchedResource,
 )
 from fleethook.cluster.registration.python_rule_webhooks import SERVER_ANNOTATION
-from fleethook.cluster.registration.webhook_configurations import LABELS
 from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.kcp import API_BINDING, PATH_ANNOTATION, cluster_of
 
 CONSUMERS_SECRET: Final = "fleethook-consumers"  # noqa: S105 - its name
 """The Secret with the key of the tokens, in the namespace of the server."""
 CONFIGURATIONS: Final = (VALIDATING_CONFIGURATIONS, MUTATING_CONFIGURATIONS)
-WRITE_VERBS: Final = ("get", "list", "watch", "create", "update", "delete")
-"""The verbs of the claims for configurations."""
-READ_VERBS: Final = ("get", "list", "watch")
-"""The verbs of the claims for objects that rules follow."""
 
 ResourceName = tuple[str, str]
 """The group and the plural."""
@@ -230,36 +227,3 @@ def is_ours(configuration: JSONObject) -> bool:
     """Return whether a server of fleethook maintains a configuration for rules."""
     metadata = as_object(configuration.get("metadata"))
     return SERVER_ANNOTATION in as_object(metadata.get("annotations"))
-
-
-def build_export(name: str, followed: Collection[ResourceName]) -> list[JSONObject]:
-    """Return the APIExport that consumers bind, and a WorkspaceType whose workspaces bind it by default.
-
-    Args:
-        name: The name of both.
-        followed: The resources that rules follow. A claim for one that another export provides needs its identity.
-    """
-    claims: list[JSONObject] = [
-        {"group": resource.group, "resource": resource.plural, "verbs": [*WRITE_VERBS]} for resource in CONFIGURATIONS
-    ]
-    claims += [{"group": group, "resource": plural, "verbs": [*READ_VERBS]} for group, plural in sorted(followed)]
-    return [
-        {
-            "apiVersion": "apis.kcp.io/v1alpha2",
-            "kind": "APIExport",
-            "metadata": {"name": name, "labels": dict(LABELS)},
-            "spec": {"permissionClaims": claims},
-        },
-        {
-            "apiVersion": "tenancy.kcp.io/v1alpha1",
-            "kind": "WorkspaceType",
-            "metadata": {"name": name, "labels": dict(LABELS)},
-            "spec": {
-                "extend": {"with": [{"name": "universal", "path": "root"}]},
-                # Without a path, kcp takes the workspace of the type.
-                "defaultAPIBindings": [{"export": name}],
-                # A further claim is accepted in the workspaces that exist.
-                "defaultAPIBindingLifecycle": "Maintain",
-            },
-        },
-    ]
