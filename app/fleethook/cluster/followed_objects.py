@@ -119,17 +119,10 @@ async def follow_cluster(cluster: Cluster, *, ended: "Ended") -> AsyncIterator[N
     async with cluster.connection, contextlib.AsyncExitStack() as tasks:
         if cluster.cache is not None:
             await tasks.enter_async_context(cluster.cache)
-
-        async def report_sync() -> None:
-            # Do not wait for kinds that cannot be read. Their problem may last for days.
-            await cluster.source.wait_tried()
-            settle_garbage_collector()
-            await cluster.source.wait_synced()
-            _log.info("all resources are read", extra={"fields": {"host": cluster.connection.host}})
-
         gc.disable()
         await tasks.enter_async_context(run_in_background(cluster.source.run(), name="source", ended=ended))
-        await tasks.enter_async_context(run_in_background(report_sync(), name="first sync", ended=ended))
+        reported = cluster.source.report_sync(cluster.connection.host)
+        await tasks.enter_async_context(run_in_background(reported, name="first sync", ended=ended))
         yield
 
 

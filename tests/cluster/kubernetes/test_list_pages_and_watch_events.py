@@ -1,5 +1,3 @@
-"""Lists over all logical clusters name the identity of an APIExport; `tests/cli/serve/test_serve_kcp.py` reads one over HTTP."""
-
 import asyncio
 import contextlib
 import json
@@ -27,59 +25,10 @@ from tests.apiserver_rules import not_found, parse_path
 from tests.cluster.kubernetes.scripted import GADGETS, KIND, NOT_SERVED, Script, gadget, names, page
 from tests.waiting import settled
 
-NEW = "/clusters/root/apis/apis.kcp.io/v1alpha2/apiexports/tenancy.kcp.io"
-OLD = NEW.replace("v1alpha2", "v1alpha1")
-COPIES = "/clusters/system:shard/api/v1/namespaces/default/configmaps/apiexport-identity-cache"
-EXPORT = b'{"status": {"identityHash": "1a"}}'
-CONFIG_MAP = b'{"data": {"tenancy.kcp.io": "2b", "topology.kcp.io": "3c"}}'
-ANY = "/clusters/*/apis/tenancy.kcp.io/v1alpha1/workspaces"
-
-
-class Answers:
-    """Answers by path: a body or a status."""
-
-    def __init__(self, answers: dict[str, bytes | int]) -> None:
-        self.answers = answers
-
-    async def request(self, _method: str, path: str, *, query: object = None) -> bytes:
-        del query
-        answer = self.answers.get(path, 404)
-        if isinstance(answer, int):
-            raise APIError(answer, "", f"status {answer}")
-        return answer
-
-
-@pytest.mark.parametrize(
-    ("answers", "identity"),
-    [
-        ({NEW: EXPORT, COPIES: CONFIG_MAP}, "1a"),
-        ({OLD: EXPORT}, "1a"),
-        ({COPIES: CONFIG_MAP}, "2b"),
-        ({NEW: 403, OLD: 403, COPIES: CONFIG_MAP}, "2b"),
-        ({NEW: b'{"status": {}}', COPIES: CONFIG_MAP}, "2b"),
-    ],
-)
-async def test_the_identity_comes_from_root_or_from_the_copies_of_the_shard(
-    answers: dict[str, bytes | int], identity: str
-) -> None:
-    assert await find_list_path(Answers(answers), WORKSPACES, EVERY_CLUSTER) == f"{ANY}:{identity}"
-
-
-@pytest.mark.parametrize(
-    ("answers", "code"), [({}, 404), ({OLD: 403}, 403), ({NEW: b"[]", COPIES: b"{}"}, 404), ({NEW: 500}, 500)]
-)
-async def test_an_unreadable_identity_is_an_error_that_names_the_paths(
-    answers: dict[str, bytes | int], code: int
-) -> None:
-    with pytest.raises(APIError) as caught:
-        await find_list_path(Answers(answers), WORKSPACES, EVERY_CLUSTER)
-    assert caught.value.code == code
-    assert all(one in caught.value.message for one in (NEW, OLD, COPIES)) is (code != 500)
-
 
 @pytest.mark.parametrize("prefix", ["", "/clusters/root"])
 async def test_one_cluster_needs_no_identity(prefix: str) -> None:
-    assert await find_list_path(Answers({}), WORKSPACES, prefix) == prefix + WORKSPACES.path
+    assert await find_list_path(Script(), WORKSPACES, prefix) == prefix + WORKSPACES.path
 
 
 @pytest.mark.parametrize(

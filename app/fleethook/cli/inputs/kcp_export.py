@@ -179,8 +179,8 @@ def build_export(name: str, followed: Collection[tuple[str, str]]) -> list[JSONO
 
     Args:
         name: The name of both.
-        followed: Group and plural of the resources that rules follow. A claim for one that another export provides needs
-            its identity.
+        followed: Group and plural of the resources that rules follow. A claim for one that another export provides
+            needs its identity.
     """
     claims: list[JSONObject] = [
         {"group": resource.group, "resource": resource.plural, "verbs": [*WRITE_VERBS]}

@@ -1,22 +1,34 @@
-"""A connection to all consumers of an APIExport of kcp.
+"""A connection to all consumers of an APIExport of kcp, and the identity of an APIExport in kcp's root.
 
 A provider reads and writes the objects that consumers let it claim in the virtual workspace of its export (kcp,
 pkg/virtual/apiexport). An APIExportEndpointSlice has the URL, as soon as the export has a consumer.
+
+kcp keeps the identity in the status of the APIExport, which only the root shard has, and copies it to a ConfigMap of
+each shard (pkg/reconciler/apis/identitycache/api_export_identity_controller.go).
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fleethook.cluster.api_errors import GONE, APIError, UnreachableError
+import msgspec
+
+from fleethook.cluster.api_errors import FORBIDDEN, GONE, NOT_FOUND, APIError, UnreachableError
 from fleethook.cluster.apiserver_connection import Connection
+from fleethook.cluster.kubernetes.watched_resources import api_path
 from fleethook.model.json import JSON, as_object, as_text, list_objects
+from fleethook.model.kcp import API_EXPORT
+
+if TYPE_CHECKING:
+    from fleethook.cluster.kubernetes.list_pages_and_watch_events import Reader
 
 SLICES: Final = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 CLUSTERS: Final = "/clusters/"
 """The beginning of the paths of consumers; ``/clusters/*`` reads all of them."""
+_ROOT: Final = "/clusters/root"
+_COPIES: Final = "/clusters/system:shard/api/v1/namespaces/default/configmaps/apiexport-identity-cache"
 _NONE_YET: Final = b'{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}'
 _ASK_SECONDS: Final = 0.5
 """Between two requests for the URL. The first workspace is covered within two seconds."""
@@ -28,6 +40,37 @@ def list_urls(slices: JSON, export: str) -> list[str]:
     named = [item for item in items if as_object(as_object(item.get("spec")).get("export")).get("name") == export]
     endpoints = [one for item in named for one in list_objects(as_object(item.get("status")).get("endpoints"))]
     return list(dict.fromkeys(url for one in endpoints if (url := as_text(one.get("url")))))
+
+
+async def read_identity(reader: "Reader", export: str) -> str:
+    """Return the identity of an APIExport of root.
+
+    Raises:
+        APIError: No source of the identity can be read. The code is 403 if a right is missing, otherwise 404.
+        UnreachableError: The apiserver did not answer.
+    """
+    failed: dict[str, APIError] = {}
+    exports = [f"{_ROOT}{api_path(API_EXPORT.group, one)}/apiexports/{export}" for one in ("v1alpha2", "v1alpha1")]
+    for path in (*exports, _COPIES):
+        try:
+            document = msgspec.json.decode(await reader.request("GET", path))
+        except APIError as error:
+            if error.code not in (FORBIDDEN, NOT_FOUND):
+                raise
+            failed[path] = error
+            continue
+        holder = as_object(as_object(document).get("data" if path == _COPIES else "status"))
+        found: JSON = holder.get(export if path == _COPIES else "identityHash")
+        if isinstance(found, str) and found:
+            return found
+        failed[path] = APIError(NOT_FOUND, "", "it has no identity yet")
+    refused = any(api_error.code == FORBIDDEN for api_error in failed.values())
+    tried = "; ".join(f"{path}: {error}" for path, error in failed.items())
+    raise APIError(
+        FORBIDDEN if refused else NOT_FOUND,
+        "Forbidden" if refused else "NotFound",
+        f"the identity of the APIExport {export} of root cannot be read, which the list needs: {tried}",
+    )
 
 
 class ExportConnection(Connection):

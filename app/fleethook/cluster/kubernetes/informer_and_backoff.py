@@ -20,7 +20,6 @@ import msgspec
 
 from fleethook.cluster.api_errors import GONE, NOT_FOUND, APIError, UnreachableError, parse_api_error
 from fleethook.cluster.kubernetes.list_pages_and_watch_events import (
-    DiscoveryPauses,
     Lister,
     NotServedError,
     Pause,
@@ -59,6 +58,8 @@ _TRIES_BEFORE_REFUSED: Final = 3
 # before it registers the new one. With their pauses, these attempts take about six seconds.
 _TRIES_BEFORE_ABSENT: Final = 7
 
+# After a CustomResourceDefinition is installed, each apiserver serves it within a second or two.
+_FIRST_DISCOVERY_SECONDS: Final = 0.1
 # An apiserver serves a new version a second or two after its definition was stored.
 _SERVED_SECONDS: Final = 3.0
 
@@ -67,6 +68,39 @@ _TOO_MANY_REQUESTS: Final = 429
 
 class _RelistError(Exception):
     """The watch cannot continue from its current position."""
+
+
+class DiscoveryPauses:
+    """Long pauses; after a change of the definition, short ones that grow."""
+
+    def __init__(self, seconds: float, *, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Prepare.
+
+        Args:
+            seconds: The longest pause.
+            sleep: Sleeps for a number of seconds.
+        """
+        self._longest: Final = seconds
+        self._sleep: Final = sleep
+        self._next = seconds
+        self._ended: Final = asyncio.Event()
+
+    def end(self) -> None:
+        """End the current pause, and continue with short ones."""
+        self._next = min(_FIRST_DISCOVERY_SECONDS, self._longest)
+        self._ended.set()
+
+    async def pause(self) -> None:
+        """Wait for one pause, or until `end`."""
+        self._ended.clear()
+        waits = [asyncio.ensure_future(self._sleep(self._next)), asyncio.ensure_future(self._ended.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not self._ended.is_set():
+            self._next = min(self._longest, 2 * self._next)
 
 
 class Informer:

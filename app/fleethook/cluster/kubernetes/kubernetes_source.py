@@ -1,6 +1,7 @@
 """Keep a store equal to the objects of an apiserver."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -19,7 +20,9 @@ from fleethook.cluster.stale_objects import PartState
 from fleethook.cluster.store import ObjectKey, Store, Stored, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject
+from fleethook.work.threads_and_gc import settle_garbage_collector
 
+_log: Final = logging.getLogger(__name__)
 # Objects of a live list that are decoded between two iterations of the event loop.
 _SLICE: Final = 100
 # A part of the five seconds that kube-apiserver waits for the webhook.
@@ -146,6 +149,14 @@ class KubernetesSource:
         """Return as soon as the first list of these kinds, by default of all, has succeeded or failed."""
         for group_kind in self._informers if group_kinds is None else group_kinds:
             await self._informers[group_kind].wait_tried()
+
+    async def report_sync(self, host: str) -> None:
+        """Log that all resources have been read from an apiserver, as soon as they were."""
+        # Do not wait for kinds that cannot be read. Their problem may last for days.
+        await self.wait_tried()
+        settle_garbage_collector()
+        await self.wait_synced()
+        _log.info("all resources are read", extra={"fields": {"host": host}})
 
     async def catch_up(self, group_kind: GroupKind, resource_version: int, *, seconds: float) -> bool:
         """Wait until the store has all changes of a kind up to ``resource_version``; return whether it has."""

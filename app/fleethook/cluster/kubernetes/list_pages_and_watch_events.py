@@ -2,9 +2,7 @@
 
 A list over all logical clusters of a kcp has a path of its own. For a resource that an APIExport of kcp's root
 provides, the path names the identity of that export: ``workspaces:HASH``. Without it, kcp answers 404
-(pkg/server/bootstrap/identity.go). kcp keeps the identity in the status of the APIExport, which only the root shard
-has, and copies it to a ConfigMap of each shard
-(pkg/reconciler/apis/identitycache/api_export_identity_controller.go).
+(pkg/server/bootstrap/identity.go).
 """
 
 import asyncio
@@ -14,21 +12,17 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError, UnreachableError
-from fleethook.cluster.kubernetes.watched_resources import BUILT_IN, KCP, WatchedResource, api_path
+from fleethook.cluster.api_errors import NOT_FOUND, APIError, UnreachableError
+from fleethook.cluster.kubernetes.watched_resources import BUILT_IN, KCP, WatchedResource
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.kcp import API_EXPORT
+from fleethook.model.json import JSONObject
 
 EVERY_CLUSTER: Final = "/clusters/*"
 """The prefix of the paths that read all logical clusters of a kcp."""
 
 EVERY_SHARD: Final = "/services/cache/shards/*/clusters/*"
 """The prefix of the paths that read all shards in the cache server of a kcp (pkg/cache/server)."""
-
-_ROOT: Final = "/clusters/root"
-_COPIES: Final = "/clusters/system:shard/api/v1/namespaces/default/configmaps/apiexport-identity-cache"
 
 
 class Reader(Protocol):
@@ -66,38 +60,9 @@ async def find_list_path(reader: Reader, resource: WatchedResource, prefix: str)
     path = prefix + resource.path
     if prefix != EVERY_CLUSTER or not resource.export:
         return path
+    from fleethook.cluster.kubernetes.export_connection import read_identity  # noqa: PLC0415 - see fleethook.cluster
+
     return f"{path}:{await read_identity(reader, resource.export)}"
-
-
-async def read_identity(reader: Reader, export: str) -> str:
-    """Return the identity of an APIExport of root.
-
-    Raises:
-        APIError: No source of the identity can be read. The code is 403 if a right is missing, otherwise 404.
-        UnreachableError: The apiserver did not answer.
-    """
-    failed: dict[str, APIError] = {}
-    exports = [f"{_ROOT}{api_path(API_EXPORT.group, one)}/apiexports/{export}" for one in ("v1alpha2", "v1alpha1")]
-    for path in (*exports, _COPIES):
-        try:
-            document = msgspec.json.decode(await reader.request("GET", path))
-        except APIError as error:
-            if error.code not in (FORBIDDEN, NOT_FOUND):
-                raise
-            failed[path] = error
-            continue
-        holder = as_object(as_object(document).get("data" if path == _COPIES else "status"))
-        found: JSON = holder.get(export if path == _COPIES else "identityHash")
-        if isinstance(found, str) and found:
-            return found
-        failed[path] = APIError(NOT_FOUND, "", "it has no identity yet")
-    refused = any(api_error.code == FORBIDDEN for api_error in failed.values())
-    tried = "; ".join(f"{path}: {error}" for path, error in failed.items())
-    raise APIError(
-        FORBIDDEN if refused else NOT_FOUND,
-        "Forbidden" if refused else "NotFound",
-        f"the identity of the APIExport {export} of root cannot be read, which the list needs: {tried}",
-    )
 
 
 class _Meta(msgspec.Struct, rename={"resource_version": "resourceVersion", "continue_": "continue"}):
@@ -207,43 +172,6 @@ class Progress:
         if self._advanced is not None:
             self._advanced.set()
             self._advanced = None
-
-
-# After a CustomResourceDefinition is installed, each apiserver serves it within a second or two.
-_FIRST_SECONDS: Final = 0.1
-
-
-class DiscoveryPauses:
-    """Long pauses; after a change of the definition, short ones that grow."""
-
-    def __init__(self, seconds: float, *, sleep: Callable[[float], Awaitable[None]]) -> None:
-        """Prepare.
-
-        Args:
-            seconds: The longest pause.
-            sleep: Sleeps for a number of seconds.
-        """
-        self._longest: Final = seconds
-        self._sleep: Final = sleep
-        self._next = seconds
-        self._ended: Final = asyncio.Event()
-
-    def end(self) -> None:
-        """End the current pause, and continue with short ones."""
-        self._next = min(_FIRST_SECONDS, self._longest)
-        self._ended.set()
-
-    async def pause(self) -> None:
-        """Wait for one pause, or until `end`."""
-        self._ended.clear()
-        waits = [asyncio.ensure_future(self._sleep(self._next)), asyncio.ensure_future(self._ended.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-        if not self._ended.is_set():
-            self._next = min(self._longest, 2 * self._next)
 
 
 # Objects of a page. Others wait while a page is split into objects, 1.5 ms for each MB.
