@@ -31,18 +31,13 @@ INTERPRETER_CONTEXT: Final = "ResourceInterpreterContext"
 EXPLORING_CONFIGURATION: Final = GroupKind(GROUP, "ResourceExploringWebhookConfiguration")
 INTERPRETER_CONFIGURATION: Final = GroupKind(GROUP, "ResourceInterpreterWebhookConfiguration")
 
-OWN_CONFIGURATION: Final = "fleethook"
-"""The name of the ResourceInterpreterWebhookConfiguration with which Karmada calls this server."""
-
 CUSTOMIZATION: Final = GroupKind(GROUP, "ResourceInterpreterCustomization")
 
 CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 CONFIG_MAP_NAME: Final = "karmada-config"
-"""The ConfigMap with retention rules (karmada-io/karmada, docs/proposals/runtime-value-retention), and its key."""
-RETENTION_KEY: Final = "retention.customizations"
+"""The ConfigMap with retention rules (karmada-io/karmada, docs/proposals/runtime-value-retention)."""
 
 GENERATION_ANNOTATION: Final = "resourcetemplate.karmada.io/generation"
-RETAIN_REPLICAS_LABEL: Final = "resourcetemplate.karmada.io/retain-replicas"
 
 
 class Operation(StrEnum):

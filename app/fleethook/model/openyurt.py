@@ -1,4 +1,4 @@
-"""Names of OpenYurt's API group ``apps.openyurt.io`` of v1.4 to v1.7: kinds, labels, annotations and placeholders."""
+"""Names of OpenYurt's API group ``apps.openyurt.io`` of v1.4 to v1.7: kinds, labels and annotations."""
 
 from typing import Final
 
@@ -23,14 +23,9 @@ SUBJECT_VERSIONS: Final = {YURT_APP_SET: (VERSION, VERSION_V1BETA1), YURT_APP_DA
 POOL_NAME_LABEL: Final = "apps.openyurt.io/pool-name"
 REVISION_LABEL: Final = "apps.openyurt.io/controller-revision-hash"
 POOL_PATCH_ANNOTATION: Final = "apps.openyurt.io/patch"
-REF_NODEPOOL_ANNOTATION: Final = "apps.openyurt.io/ref-nodepool"
 REF_APP_SET_LABEL: Final = "apps.openyurt.io/ref-yurtappset"
 """The label by which a YurtAppSet v1beta1 finds its workloads; a workload without it is released."""
 TRIGGER_ANNOTATION: Final = "LastOverrideTime"
 RENDERED_ANNOTATION: Final = "fleethook.io/rendered"
 """Hash of all inputs of the last render."""
-NUDGED_ANNOTATION: Final = "fleethook.io/nudged-at"
 NODE_LABEL_NODEPOOL: Final = "apps.openyurt.io/nodepool"
-NODEPOOL_TOKEN: Final = "{{nodepool}}"  # noqa: S105 - a placeholder, not a secret
-TWEAK_POOL_TOKEN: Final = "{{nodepool-name}}"  # noqa: S105 - as above
-"""The placeholder for the pool's name in the patches of a YurtAppSet v1beta1."""

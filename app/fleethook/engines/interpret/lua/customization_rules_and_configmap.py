@@ -21,7 +21,7 @@ from fleethook.engines.interpret.lua.script_scanner_and_rewriter import LuaSynta
 from fleethook.model.formats.field_errors import FieldError
 from fleethook.model.gvk import GroupVersionKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, RETENTION_KEY, Operation
+from fleethook.model.karmada import CONFIG_MAP, CONFIG_MAP_NAME, CUSTOMIZATION, Operation
 
 OBJECT: Final = "obj"
 """The global with the resource in Argo CD's scripts."""
@@ -179,15 +179,16 @@ def _list_other_kinds(document: JSONObject, kind: str) -> Iterator[GroupVersionK
 
 # The reason of a YAML error may quote a value of up to 8 MiB.
 _MAX_REASON_LENGTH: Final = 1_000
+_RETENTION_KEY: Final = "retention.customizations"
 
 
 def read_config_map(document: JSONObject) -> ParsedRules:
     """Return the rules of a ``karmada-config`` ConfigMap."""
     rules = ParsedRules([], [])
-    text = as_object(document.get("data")).get(RETENTION_KEY)
+    text = as_object(document.get("data")).get(_RETENTION_KEY)
     if text is None:
         return rules
-    place = f"data[{RETENTION_KEY}]"
+    place = f"data[{_RETENTION_KEY}]"
     if not isinstance(text, str):
         rules.problems.append(FieldError(place, "Invalid value: must be a string"))
         return rules

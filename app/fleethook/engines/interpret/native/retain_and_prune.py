@@ -24,8 +24,8 @@ from fleethook.interpret.typed_fields import (
 )
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject
-from fleethook.model.karmada import RETAIN_REPLICAS_LABEL
 
+RETAIN_REPLICAS_LABEL: Final = "resourcetemplate.karmada.io/retain-replicas"
 _POD_OF_THE_CLUSTER: Final = (
     "nodeName", "serviceAccountName", "serviceAccount", "volumes", "priority", "preemptionPolicy", "resources",
     "schedulerName", "schedulingGates",

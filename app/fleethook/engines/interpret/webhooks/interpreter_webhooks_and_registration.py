@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from fleethook.cluster.store import Index, Store, Stored
-from fleethook.model import admission, karmada
+from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
 from fleethook.model.formats.client_config import WebhookEndpoint, client_config_problems
 from fleethook.model.formats.field_errors import (
@@ -39,7 +39,6 @@ from fleethook.model.karmada import (
     EXPLORING_CONFIGURATION,
     INTERPRETER_CONFIGURATION,
     OPERATIONS,
-    OWN_CONFIGURATION,
     VERSION,
     InterpreterRegistration,
     Operation,
@@ -48,6 +47,8 @@ from fleethook.model.karmada import (
 
 EVERY: Final = "*"
 DEFAULT_TIMEOUT_SECONDS: Final = 10
+OWN_CONFIGURATION: Final = "fleethook"
+"""The name of the ResourceInterpreterWebhookConfiguration with which Karmada calls this server."""
 
 
 class InterpreterWebhook(NamedTuple):
@@ -109,7 +110,7 @@ def _parse_endpoint(config: Any) -> WebhookEndpoint:
 
 def is_own(webhook: InterpreterWebhook) -> bool:
     """Return whether a webhook belongs to the configuration that this server registers."""
-    return not webhook.proposed and webhook.uid.partition("/")[0] == karmada.OWN_CONFIGURATION
+    return not webhook.proposed and webhook.uid.partition("/")[0] == OWN_CONFIGURATION
 
 
 def matches(webhook: InterpreterWebhook, operation: Operation, target: InterpretedKind) -> bool:

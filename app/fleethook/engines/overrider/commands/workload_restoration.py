@@ -21,6 +21,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     WatchedResource,
 )
 from fleethook.cluster.store import Store, key_of
+from fleethook.engines.overrider.controller.openyurt_waits_and_nudges import NUDGED_ANNOTATION
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.render.plan_selection import RenderTarget, render
@@ -28,7 +29,7 @@ from fleethook.engines.overrider.render.undo_and_annotations import UNDO_ANNOTAT
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT, find_owner
 from fleethook.engines.overrider.template.pool_template_and_placement import SubjectError
 from fleethook.model.json import JSONObject, as_object
-from fleethook.model.openyurt import NUDGED_ANNOTATION, TRIGGER_ANNOTATION
+from fleethook.model.openyurt import TRIGGER_ANNOTATION
 from fleethook.patch import apply, diff
 
 _INTERNAL: Final = 500

@@ -19,7 +19,7 @@ from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.subject_and_pools import DAEMONS_WITHOUT_CONTROLLER
 from fleethook.model.formats.text import list_names
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
-from fleethook.model.openyurt import API_VERSION, NUDGED_ANNOTATION
+from fleethook.model.openyurt import API_VERSION
 
 _log: Final = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ _OWNER_WRITES_PER_SECOND: Final = 20.0
 # A nudge without effect is repeated after 1, 2, 4 … resyncs, up to some seven days.
 _MAX_DOUBLINGS: Final = 10
 _MAX_NAMED: Final = 5
+NUDGED_ANNOTATION: Final = "fleethook.io/nudged-at"
 _NEVER: Final = float("inf")
 
 

@@ -19,7 +19,7 @@ from fleethook.engines.overrider.render.list_differences import CONTAINER_LISTS,
 from fleethook.engines.overrider.render.template_delta import Token, delta_of, leaves, schema_at, value_at
 from fleethook.model.json import JSON, JSONObject, as_list, as_object
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import GROUP, NODEPOOL_TOKEN
+from fleethook.model.openyurt import GROUP
 from fleethook.patch import PatchError, PatchLimits, apply, identical, parse_pointer, resolve_pointer
 from fleethook.workload_schema.defaults import explain_missing
 
@@ -30,6 +30,10 @@ MAX_VALUES: Final = 10_000
 """Values (texts, numbers, lists, objects) of one patch or item. A large Pod template has 500."""
 LEAVABLE_FIELD: Final = "replicas"
 """The only field that an item can leave to another owner."""
+
+NODEPOOL_TOKEN: Final = "{{nodepool}}"  # noqa: S105 - a placeholder, not a secret
+TWEAK_POOL_TOKEN: Final = "{{nodepool-name}}"  # noqa: S105 - as above
+"""The placeholder for the pool's name in the patches of a YurtAppSet v1beta1."""
 
 Apply = Callable[[JSONObject], JSONObject]
 

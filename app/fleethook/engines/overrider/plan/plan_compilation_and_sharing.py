@@ -12,7 +12,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection
-from fleethook.engines.overrider.entries.steps_and_limits import RenderError, compile_steps
+from fleethook.engines.overrider.entries.steps_and_limits import (
+    NODEPOOL_TOKEN,
+    TWEAK_POOL_TOKEN,
+    RenderError,
+    compile_steps,
+)
 from fleethook.engines.overrider.plan.plan_and_digest import (
     BarePlan,
     Plan,
@@ -43,8 +48,13 @@ from fleethook.engines.overrider.template.template_builder import templates_of, 
 from fleethook.model.formats.field_errors import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
-from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN, YURT_APP_DAEMON, YURT_APP_SET
-from fleethook.workload_schema.pool_value_marks import POOL_MARK, REPLICAS_MARK, PoolValues, has_mark, mark_name
+from fleethook.model.openyurt import YURT_APP_DAEMON
+from fleethook.model.openyurt import YURT_APP_SET
+from fleethook.workload_schema.pool_value_marks import POOL_MARK
+from fleethook.workload_schema.pool_value_marks import PoolValues
+from fleethook.workload_schema.pool_value_marks import REPLICAS_MARK
+from fleethook.workload_schema.pool_value_marks import has_mark
+from fleethook.workload_schema.pool_value_marks import mark_name
 
 _Names = tuple[frozenset[str], frozenset[str]]
 """The names of elements with the mark, and the other names."""

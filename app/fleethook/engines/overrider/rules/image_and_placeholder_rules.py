@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from fleethook.engines.overrider.entries.steps_and_limits import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
 from fleethook.engines.overrider.rules.finding import Finding
 from fleethook.model.json import JSON
-from fleethook.model.openyurt import NODEPOOL_TOKEN, TWEAK_POOL_TOKEN
 
 # github.com/distribution/reference v0.6: regexp.go and normalize.go. kubelet reports InvalidImageName for others.
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"

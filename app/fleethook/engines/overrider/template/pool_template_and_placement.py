@@ -9,13 +9,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, fill_pool
+from fleethook.engines.overrider.entries.steps_and_limits import LIMITS, TWEAK_POOL_TOKEN, fill_pool
 from fleethook.engines.overrider.render.undo_and_annotations import RESERVED_PREFIX
 from fleethook.engines.overrider.rules.entry_rules import replicas_problem
 from fleethook.engines.overrider.subject.subject_and_pools import tweaks_of
 from fleethook.model.json import JSON, JSONObject, as_object, list_objects
 from fleethook.model.merge_keys import WORKLOAD
-from fleethook.model.openyurt import TWEAK_POOL_TOKEN
 from fleethook.patch import PatchError, StrategicMergeError, apply, strategic_merge
 from fleethook.workload_schema.go_structs import DecodeError, Kind, decode_into, print_workload
 from fleethook.workload_schema.stored_form_and_aliases import decode_workload

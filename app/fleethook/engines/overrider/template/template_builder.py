@@ -39,7 +39,6 @@ from fleethook.model.openyurt import (
     POOL_NAME_LABEL,
     POOL_PATCH_ANNOTATION,
     REF_APP_SET_LABEL,
-    REF_NODEPOOL_ANNOTATION,
     YURT_APP_SET,
 )
 from fleethook.workload_schema import normalize_workload
@@ -73,6 +72,7 @@ def workload_kinds(subject: JSONObject) -> list[str]:
 
 _DEFAULT_REPLICAS = 1
 
+REF_NODEPOOL_ANNOTATION: Final = "apps.openyurt.io/ref-nodepool"
 _OWNER_MARKS = frozenset({REF_APP_SET_LABEL, POOL_NAME_LABEL, REF_NODEPOOL_ANNOTATION})
 
 
