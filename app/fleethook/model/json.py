@@ -4,7 +4,6 @@
 documents of unknown shape. Structs describe documents of known shape.
 """
 
-import base64
 import enum
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -20,7 +19,6 @@ class Absent(enum.Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-_LINE_ENDS: Final = str.maketrans("", "", "\r\n")
 
 
 def as_object(value: JSON) -> Mapping[str, JSON]:
@@ -53,13 +51,6 @@ def list_objects(value: JSON) -> list[JSONObject]:
 def list_texts(value: JSON) -> list[str]:
     """Return the texts in a list; nothing for another value."""
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def decode_bytes(value: JSON) -> bytes:
-    """Decode bytes in JSON as Go does: base64 with any line ends (encoding/base64); raises ValueError."""
-    if not isinstance(value, str):
-        raise ValueError(f"bytes are a string in base64, not {type(value).__name__}")  # noqa: TRY004 - as for wrong text
-    return base64.b64decode(value.translate(_LINE_ENDS), validate=True)
 
 
 def enumerate_objects(value: JSON) -> Iterator[tuple[int, JSONObject]]:

@@ -23,8 +23,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import Criticality, ExtensionPolicy, Policy, PolicyBuilder, Store, VerificationError
 
 from fleethook.model.formats.field_errors import FieldError, too_long
-from fleethook.model.formats.text import escape_line
-from fleethook.model.json import JSON, decode_bytes
+from fleethook.model.formats.text import decode_bytes, escape_line
+from fleethook.model.json import JSON
 
 MAX_PRESENTED: Final = 16
 """Maximum number of certificates of a server. Servers send two to four."""

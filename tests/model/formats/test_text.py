@@ -1,11 +1,21 @@
 import json
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.formats.text import escape, escape_json, escape_line, is_inert, nearest, shorten, suggestion
+from fleethook.model.formats.text import (
+    decode_bytes,
+    escape,
+    escape_json,
+    escape_line,
+    is_inert,
+    nearest,
+    shorten,
+    suggestion,
+)
 
 ACTIVE = {
     chr(code)
@@ -86,3 +96,14 @@ def test_a_suggestion_ends_a_message() -> None:
 def test_escaped_text_is_one_printable_line(text: str) -> None:
     assert escape_line(text).isprintable()
     escape_line(text).encode()
+
+
+@pytest.mark.parametrize("text", ["AAEC", "AA\nEC\n", "A\r\nAEC"])
+def test_line_ends_in_base64_are_skipped(text: str) -> None:
+    assert decode_bytes(text) == b"\0\1\2"
+
+
+@pytest.mark.parametrize("value", [None, 1, ["AA=="], "AA", "A A=", "%", "é"])
+def test_other_values_are_no_bytes(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_bytes(value)

@@ -1,18 +1,24 @@
 """Prepare text for people: escape control characters of untrusted text, shorten it, and suggest a known name.
 
+The only other text is base64, which stands for bytes in JSON.
+
 Names in archives, URLs and reviews may contain escape sequences, which a terminal executes, line separators, which
 forge log lines, and bidirectional controls, which reorder the displayed text (CVE-2021-42574). All output for people
 (terminal, log, condition, event) passes through `escape` or `escape_json`.
 """
 
+import base64
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+from fleethook.model.json import JSON
 
 # Cc (C0, DEL and C1 with U+0085), Zl and Zp, Bidi_Control, the deprecated format characters of its block, and Cs, which
 # UTF-8 cannot encode.
 _ACTIVE_CLASS: Final = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff"
 _ACTIVE: Final = re.compile(f"[{_ACTIVE_CLASS}]")
+_LINE_ENDS: Final = str.maketrans("", "", "\r\n")
 _NAMED: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
@@ -108,3 +114,10 @@ def list_names(names: Sequence[str], *, most: int = 3) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun in singular or plural: ``1 pod``, ``1,024 pods``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def decode_bytes(value: JSON) -> bytes:
+    """Decode bytes in JSON as Go does: base64 with any line ends (encoding/base64); raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"bytes are a string in base64, not {type(value).__name__}")  # noqa: TRY004 - as for wrong text
+    return base64.b64decode(value.translate(_LINE_ENDS), validate=True)

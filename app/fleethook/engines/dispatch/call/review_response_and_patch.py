@@ -13,8 +13,12 @@ from fleethook.engines.dispatch.attributes_and_cluster_annotation import Attribu
 from fleethook.engines.dispatch.errors_and_deadline import internal
 from fleethook.engines.dispatch.match.equivalent_resources import WebhookInvocation, is_builtin
 from fleethook.model.admission import API_VERSIONS, KIND, Status
+from fleethook.model.formats.text import decode_bytes
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes
+from fleethook.model.json import JSON
+from fleethook.model.json import JSONObject
+from fleethook.model.json import as_object
+from fleethook.model.json import count_values
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer import LIMITS

@@ -23,8 +23,9 @@ from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration 
 )
 from fleethook.interpret.interpreter import Answer, Question
 from fleethook.interpret.typed_fields import InterpretError
+from fleethook.model.formats.text import decode_bytes
 from fleethook.model.gvk import GroupKind
-from fleethook.model.json import JSON, JSONObject, as_object, count_values, decode_bytes
+from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.model.karmada import (
     API_VERSION,
     EXPLORE_REVIEW,
