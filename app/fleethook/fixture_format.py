@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from fleethook.model.formats.text import nearest
 from fleethook.model.json import JSON, JSONObject
 from fleethook.patch.diff import diff
-from fleethook.patch.pointer import resolve as resolve_pointer
+from fleethook.patch.pointer_and_limits import resolve as resolve_pointer
 from fleethook.patch.strategic_merge_patch import merge_patch
 
 DOCUMENT: Final = ("rules", "objects", "tests")

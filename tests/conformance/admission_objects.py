@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from fleethook.patch.pointer import escape
+from fleethook.patch.pointer_and_limits import escape
 
 _TEXT = (Path(__file__).parent / "admission_objects.yaml").read_text()
 ABSENT = "(absent)"

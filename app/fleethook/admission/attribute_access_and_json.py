@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from fleethook.model.json import ABSENT, JSON, JSONObject
-from fleethook.patch.pointer import format_tokens as format_pointer
+from fleethook.patch.pointer_and_limits import format_tokens as format_pointer
 
 _MAX_LEVELS: Final = 100
 """Levels of a value whose fault is searched."""

@@ -12,8 +12,8 @@ from fleethook.model.admission import AdmissionRequest
 from fleethook.model.formats.names_and_labels import label_key_problem, label_value_problem
 from fleethook.model.gvk import GroupKind, is_built_in
 from fleethook.model.json import ABSENT, JSON, JSONObject, as_object, as_text, enumerate_objects, list_texts
-from fleethook.patch.pointer import escape
-from fleethook.patch.pointer import format_tokens as format_pointer
+from fleethook.patch.pointer_and_limits import escape
+from fleethook.patch.pointer_and_limits import format_tokens as format_pointer
 from fleethook.workload_schema.custom_resource_schema import OWN_MEMBERS
 from fleethook.workload_schema.defaults import set_defaults
 from fleethook.workload_schema.pod_and_workload_rules import check_metadata

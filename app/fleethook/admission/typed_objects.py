@@ -11,7 +11,7 @@ import msgspec
 from fleethook.admission.attribute_access_and_json import Members, encode, view
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.patch.diff import identical
-from fleethook.patch.pointer import format_tokens as format_pointer
+from fleethook.patch.pointer_and_limits import format_tokens as format_pointer
 
 
 class Codec(NamedTuple):

@@ -6,10 +6,10 @@ All functions are pure: they take documents and return documents.
 from fleethook.model.merge_keys import WORKLOAD, MergeSchema
 from fleethook.patch.diff import diff, equal, identical
 from fleethook.patch.json_patch_strict import CompiledPatch, Dialect, apply, compile_patch
-from fleethook.patch.pointer import PatchError, PatchLimits, StrategicMergeError
-from fleethook.patch.pointer import format_tokens as format_pointer
-from fleethook.patch.pointer import parse as parse_pointer
-from fleethook.patch.pointer import resolve as resolve_pointer
+from fleethook.patch.pointer_and_limits import PatchError, PatchLimits, StrategicMergeError
+from fleethook.patch.pointer_and_limits import format_tokens as format_pointer
+from fleethook.patch.pointer_and_limits import parse as parse_pointer
+from fleethook.patch.pointer_and_limits import resolve as resolve_pointer
 from fleethook.patch.strategic_merge_patch import merge_patch, strategic_merge
 
 __all__ = [

@@ -3,7 +3,7 @@
 from typing import Final
 
 from fleethook.model.json import ABSENT, JSON, JSONObject
-from fleethook.patch.pointer import escape
+from fleethook.patch.pointer_and_limits import escape
 
 
 def identical(left: JSON, right: JSON) -> bool:

@@ -21,7 +21,7 @@ from typing import Final
 
 from fleethook.model.json import JSON
 from fleethook.patch.diff import identical
-from fleethook.patch.pointer import Draft, MoveCounter, OperationError, Tokens
+from fleethook.patch.pointer_and_limits import Draft, MoveCounter, OperationError, Tokens
 
 MISSING: Final = "missing value"
 

@@ -6,7 +6,16 @@ from typing import Final, Literal
 from fleethook.model.json import JSON
 from fleethook.patch import json_patch_kubernetes
 from fleethook.patch.diff import equal, identical
-from fleethook.patch.pointer import Draft, OperationError, PatchError, PatchLimits, Tokens, locate, parse, parse_index
+from fleethook.patch.pointer_and_limits import (
+    Draft,
+    OperationError,
+    PatchError,
+    PatchLimits,
+    Tokens,
+    locate,
+    parse,
+    parse_index,
+)
 
 Apply = Callable[[Draft], None]
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from fleethook.model.json import JSON, JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
 from fleethook.patch.diff import identical
-from fleethook.patch.pointer import StrategicMergeError, escape
+from fleethook.patch.pointer_and_limits import StrategicMergeError, escape
 
 Identify = Callable[[JSON], Hashable]
 """Returns the identity of an element, such as the value of its merge key."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fleethook.model.json import JSON, JSONObject, as_object
-from fleethook.patch.pointer import parse
+from fleethook.patch.pointer_and_limits import parse
 from fleethook.recordings.recording_format import Record, RecordedCall, unwrap_body
 from fleethook.server.reviews.records_and_traces import RecordSettingError
 

@@ -22,7 +22,7 @@ from fleethook.cli.doctor.registration_and_rights import (
     list_rights,
 )
 from fleethook.cli.inputs.cluster_reader import Right
-from fleethook.cluster.registration.python_rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.rule_webhooks_and_outage import build_rule_configurations
 from fleethook.cluster.registration.webhook_configurations import ServiceReference, URLReference, webhook_configurations
 from fleethook.engines.overrider.subject.match_condition_texts import SelectedSubjects, SubjectName, select_workloads
 from tests.e2e.fleet import RULES

@@ -11,7 +11,7 @@ from fleethook.cli.doctor.registration_and_rights import Diagnosis, find_registe
 from fleethook.cli.doctor.webhook_reachability import CallExaminer, judge, list_probes
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.apiserver_connection import Connection
-from fleethook.cluster.registration.python_rule_webhooks import (
+from fleethook.cluster.registration.rule_webhooks_and_outage import (
     PROBE_ANNOTATION,
     PROBE_ANSWER,
     build_rule_configurations,

@@ -10,7 +10,6 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.registration.python_rule_webhooks import SERVER_ANNOTATION
 from fleethook.cluster.registration.registrar import (
     CAInjector,
     ChangingConfigurations,
@@ -21,6 +20,7 @@ from fleethook.cluster.registration.registrar import (
     owns_fields,
     release_fields,
 )
+from fleethook.cluster.registration.rule_webhooks_and_outage import SERVER_ANNOTATION
 from fleethook.cluster.registration.webhook_configurations import LABELS, MUTATING, ServiceReference, configuration_path
 from fleethook.engine import installed_engines
 from tests.apiserver_rules import parse_path

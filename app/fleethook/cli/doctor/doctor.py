@@ -38,7 +38,7 @@ from fleethook.cluster.registration.consumer_bindings_and_webhooks import (
     judge_bindings,
     name_configuration,
 )
-from fleethook.cluster.registration.python_rule_webhooks import read_server_namespace
+from fleethook.cluster.registration.rule_webhooks_and_outage import read_server_namespace
 from fleethook.cluster.registration.webhook_configurations import API_VERSION, MUTATING, VALIDATING
 from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.json import JSONObject, as_object

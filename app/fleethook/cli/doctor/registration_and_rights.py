@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from fleethook.cli.inputs.cluster_reader import Right, describe_rules
-from fleethook.cluster.registration.python_rule_webhooks import SUFFIX, read_webhook
+from fleethook.cluster.registration.rule_webhooks_and_outage import SUFFIX, read_webhook
 from fleethook.cluster.registration.webhook_configurations import OwnWebhook, find_conditions, list_webhooks
 from fleethook.engine import enabled_engines, load_reference
 from fleethook.model.formats.names_and_labels import compile_selector

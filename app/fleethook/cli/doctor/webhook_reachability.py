@@ -18,7 +18,12 @@ from fleethook.cli.doctor.registration_and_rights import Diagnosis, RegisteredWe
 from fleethook.cluster.api_errors import FORBIDDEN, NOT_FOUND, APIError
 from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.watched_resources import api_path
-from fleethook.cluster.registration.python_rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER, SUFFIX, describe_outage
+from fleethook.cluster.registration.rule_webhooks_and_outage import (
+    PROBE_ANNOTATION,
+    PROBE_ANSWER,
+    SUFFIX,
+    describe_outage,
+)
 from fleethook.engine import Probe, enabled_engines, load_reference
 from fleethook.model.formats.client_config import WebhookEndpoint
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector

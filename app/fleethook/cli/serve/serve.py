@@ -36,7 +36,7 @@ from fleethook.cluster.certificates.issuing_and_tls_context import (
     renew_certificates,
 )
 from fleethook.cluster.followed_objects import run_in_background
-from fleethook.cluster.registration.python_rule_webhooks import describe_outage
+from fleethook.cluster.registration.rule_webhooks_and_outage import describe_outage
 from fleethook.cluster.registration.webhook_configurations import MUTATING, VALIDATING, service_of
 from fleethook.engine import EngineStartError, installed_engines
 from fleethook.interpret.interpreter import LoadError

@@ -383,7 +383,7 @@ def load_interpreters(sources: Iterable[str]) -> "tuple[list[Interpreter], list[
 
 def describe_rules(rules: "Iterable[Rule]") -> list[Document]:
     """Return the webhook configurations of admission rules, each with the place of its rule."""
-    from fleethook.cluster.registration.python_rule_webhooks import describe_rule  # noqa: PLC0415 - as above
+    from fleethook.cluster.registration.rule_webhooks_and_outage import describe_rule  # noqa: PLC0415 - as above
 
     return [Document(describe_rule(rule), rule.file, rule.line) for rule in rules]
 

@@ -17,7 +17,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
     VALIDATING_CONFIGURATIONS,
     WatchedResource,
 )
-from fleethook.cluster.registration.python_rule_webhooks import SERVER_ANNOTATION
+from fleethook.cluster.registration.rule_webhooks_and_outage import SERVER_ANNOTATION
 from fleethook.model.json import JSONObject, as_object, as_text
 from fleethook.model.kcp import API_BINDING, PATH_ANNOTATION, cluster_of
 

@@ -10,7 +10,7 @@ import msgspec
 
 from fleethook.cluster.api_errors import CONFLICT, FORBIDDEN, NOT_FOUND, APIError, UnreachableError, get_object
 from fleethook.cluster.apiserver_connection import APPLY_PATCH, JSON_PATCH, Connection
-from fleethook.cluster.registration.python_rule_webhooks import SERVER_ANNOTATION
+from fleethook.cluster.registration.rule_webhooks_and_outage import SERVER_ANNOTATION
 from fleethook.cluster.registration.webhook_configurations import (
     LABELS,
     Reference,

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from fleethook.cluster.leader_election import describe_lease
-from fleethook.cluster.registration.python_rule_webhooks import read_server_namespace
+from fleethook.cluster.registration.rule_webhooks_and_outage import read_server_namespace
 from fleethook.cluster.store import Store
 from fleethook.console.attention_lines import (
     Attention,

@@ -9,7 +9,7 @@ from fleethook.admission.mismatch_and_pod_templates import find_rule_mismatch
 from fleethook.admission.rule_call_and_exceptions import Decided, run_at_once
 from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.store_parameter import Lookup
-from fleethook.cluster.registration.python_rule_webhooks import PROBE_ANNOTATION, PROBE_ANSWER
+from fleethook.cluster.registration.rule_webhooks_and_outage import PROBE_ANNOTATION, PROBE_ANSWER
 from fleethook.engines.rules.consumer_workspaces import Consumers, list_stable, make_consumer_route
 from fleethook.fair_limits import CallLimit
 from fleethook.model.admission import AdmissionRequest, Response, allowed, denied, errored

@@ -17,7 +17,7 @@ from fleethook.cluster.kubernetes.watched_resources import WatchedResource, deco
 from fleethook.cluster.leader_election import find_namespace
 from fleethook.cluster.registration.consumer_bindings_and_webhooks import name_configuration
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
-from fleethook.cluster.registration.python_rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.rule_webhooks_and_outage import build_rule_configurations
 from fleethook.cluster.registration.webhook_configurations import (
     URLReference,
     find_exempt_namespaces,

@@ -5,7 +5,7 @@ from typing import Any
 
 from fleethook.admission.decorators_and_files import load_rules
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
-from fleethook.cluster.registration.python_rule_webhooks import build_rule_configurations
+from fleethook.cluster.registration.rule_webhooks_and_outage import build_rule_configurations
 from fleethook.cluster.registration.webhook_configurations import ServiceReference
 from fleethook.cluster.store import Store
 from fleethook.console.console_server import create_console

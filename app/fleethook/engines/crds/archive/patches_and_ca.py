@@ -22,7 +22,7 @@ from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
 from fleethook.model.formats.names_and_labels import is_dns1123_label
 from fleethook.model.json import JSONObject, as_object
 from fleethook.model.merge_keys import MergeSchema
-from fleethook.patch.pointer import StrategicMergeError
+from fleethook.patch.pointer_and_limits import StrategicMergeError
 from fleethook.patch.strategic_merge_patch import strategic_merge
 
 CA_BUNDLE: Final = "{{caBundle}}"

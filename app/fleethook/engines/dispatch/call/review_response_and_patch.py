@@ -21,7 +21,7 @@ from fleethook.model.json import as_object
 from fleethook.model.json import count_values
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
-from fleethook.patch.pointer import LIMITS
+from fleethook.patch.pointer_and_limits import LIMITS
 from fleethook.work.threads_and_gc import Worker
 from fleethook.workload_schema.custom_resource_schema import set_schema_defaults
 from fleethook.workload_schema.defaults import add_defaults

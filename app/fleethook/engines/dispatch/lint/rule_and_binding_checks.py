@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, cast
 
-from fleethook.cluster.registration.python_rule_webhooks import EXPRESSION_ANNOTATION
+from fleethook.cluster.registration.rule_webhooks_and_outage import EXPRESSION_ANNOTATION
 from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.engines.dispatch.lint.configuration_validation import (
     CODES,

@@ -38,7 +38,7 @@ from fleethook.model.karmada import (
 from fleethook.outbound.call_errors_and_failure_log import CallError
 from fleethook.outbound.calls_and_retries import HookClient
 from fleethook.patch import PatchError, apply
-from fleethook.patch.pointer import LIMITS
+from fleethook.patch.pointer_and_limits import LIMITS
 from fleethook.recordings.recording_format import CallName
 from fleethook.recordings.replay.review_replay import UNRECORDED, find_current, read_answer
 from fleethook.server.reviews.records_and_traces import AskedCall

@@ -7,7 +7,7 @@ from fleethook.cli.doctor.doctor import Doctor, run_allowed
 from fleethook.cli.doctor.registration_and_rights import Diagnosis, is_called, name_configuration
 from fleethook.cluster.api_errors import get_object
 from fleethook.cluster.kubernetes.watched_resources import DEFINITIONS
-from fleethook.cluster.registration.python_rule_webhooks import SUFFIX
+from fleethook.cluster.registration.rule_webhooks_and_outage import SUFFIX
 from fleethook.cluster.registration.webhook_configurations import MUTATING, list_webhooks
 from fleethook.engine import Probe
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import (

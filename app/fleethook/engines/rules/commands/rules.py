@@ -45,7 +45,7 @@ from fleethook.cli.output.text_output import write, write_document, write_error,
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING
 from fleethook.cluster.manifests.manifest_files import describe_rules, make_load_error
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
-from fleethook.cluster.registration.python_rule_webhooks import name_resources
+from fleethook.cluster.registration.rule_webhooks_and_outage import name_resources
 from fleethook.cluster.store import Store
 from fleethook.engines.rules.commands.rules_apply import apply_rules, list_followed, load_or_fail
 from fleethook.engines.rules.rule_fixtures import RuleFixture, read_rule_fixtures, run_rule_fixture

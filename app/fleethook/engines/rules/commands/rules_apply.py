@@ -39,7 +39,7 @@ from fleethook.cluster.kubernetes.watched_resources import (
 )
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, FieldLines, ManifestError
 from fleethook.cluster.registration.consumer_bindings_and_webhooks import Consumer, describe_state, judge_bindings
-from fleethook.cluster.registration.python_rule_webhooks import name_resources
+from fleethook.cluster.registration.rule_webhooks_and_outage import name_resources
 from fleethook.model.admission import AdmissionRequest, read_cluster
 from fleethook.model.formats.names_and_labels import read_labels
 from fleethook.model.gvk import DEFINITION, gvk_of, parse_api_version

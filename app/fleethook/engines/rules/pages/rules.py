@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
 from fleethook.cluster.registration.consumer_bindings_and_webhooks import is_ours, judge_bindings
 from fleethook.cluster.registration.paths import RULES, find_rule_path
-from fleethook.cluster.registration.python_rule_webhooks import DESCRIPTION_ANNOTATION, describe_requests
+from fleethook.cluster.registration.rule_webhooks_and_outage import DESCRIPTION_ANNOTATION, describe_requests
 from fleethook.cluster.store import ObjectKey, key_of
 from fleethook.console.attention_lines import Attention, AttentionLine
 from fleethook.console.context import MUTATING, VALIDATING, ConsoleContext, ConsolePage, Hit, Section, find_address

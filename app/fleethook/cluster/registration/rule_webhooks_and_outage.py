@@ -1,7 +1,6 @@
-"""The webhooks of admission rules in Python, in the form of `configuration_objects`.
+"""The webhooks of admission rules in Python, and the effect of any registered webhook while no server answers, as text.
 
 Rules have configurations of their own, because they change while a server runs. Installers know only those of engines.
-At the end is the effect of any registered webhook while no server answers, as text.
 """
 
 import inspect

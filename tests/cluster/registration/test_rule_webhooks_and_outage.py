@@ -7,7 +7,7 @@ import pytest
 from fleethook.admission import mutate, validate
 from fleethook.admission.rule_in_tests import Rule
 from fleethook.admission.rule_scope_and_options import CONTROL_PLANE_TEXT, SYSTEM_NAMESPACES
-from fleethook.cluster.registration.python_rule_webhooks import (
+from fleethook.cluster.registration.rule_webhooks_and_outage import (
     build_rule_configurations,
     describe_outage,
     describe_rule,
