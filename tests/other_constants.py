@@ -24,7 +24,7 @@ KNOWN: Final = {
     "keep_alive": f"{_SERVER}.KEEP_ALIVE_SECONDS",
     "shutdown": f"{_SERVER}.SHUTDOWN_SECONDS",
     "certificates": "fleethook.cli.serve.serve.CERTIFICATE_SECONDS",
-    "stale": "fleethook.cluster.stale_objects.STALE_SECONDS",
+    "stale": "fleethook.cluster.partial_and_stale_objects.STALE_SECONDS",
     "allowed": "fleethook.engines.dispatch.review.access.ALLOWED_SECONDS",
     "refused": "fleethook.engines.dispatch.review.access.REFUSED_SECONDS",
     "absent": "fleethook.cluster.kubernetes.informer_and_backoff.ABSENT_SECONDS",

@@ -1,20 +1,10 @@
 from typing import Any
 
-from fleethook.cluster.store import Index, ObjectKey, PartialObject, Store, key_of
+from fleethook.cluster.partial_and_stale_objects import PartialObject
+from fleethook.cluster.store import Index, ObjectKey, Store, key_of
 from fleethook.engines.overrider.subject.owner_and_overrider import OVERRIDERS_BY_SUBJECT
 from fleethook.model.gvk import GroupKind
 from tests.builders import entry, overrider, store_of, workload, yurt_app_set
-
-
-def test_the_store_keeps_workloads_as_partial_objects() -> None:
-    document = workload()
-    kept = store_of(document).get("", GroupKind("apps", "Deployment"), "default", "demo-hangzhou-x")
-    assert isinstance(kept, PartialObject)
-    assert (kept.labels, kept.owners) == (
-        document["metadata"]["labels"],
-        tuple(document["metadata"]["ownerReferences"]),
-    )
-
 
 SET = GroupKind("apps.openyurt.io", "YurtAppSet")
 KEY = ("default", "YurtAppSet", "demo")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.console.attention_lines import (
     MAX_OBJECTS,
     Attention,

@@ -10,7 +10,7 @@ import fleethook
 from fleethook.cluster.followed_objects import Cluster
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
 from fleethook.cluster.manifests.yaml_decoding_and_lines import read_values
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.console.context import VALIDATING
 from fleethook.console.page_frame import (
     describe_age,

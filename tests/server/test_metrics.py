@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.exposition import choose_encoder
 
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.model.gvk import GroupKind
 from fleethook.server.metrics import (
     OTHER,

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from fleethook.cluster.conditions_and_events import parse_time
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.registration.rule_webhooks_and_outage import describe_outage, read_server_namespace
 from fleethook.cluster.registration.webhook_configurations import LABELS
-from fleethook.cluster.stale_objects import PartState
 from fleethook.console.reviews.review_index import ReviewSummary
 from fleethook.model.json import JSONObject, as_object, list_objects
 

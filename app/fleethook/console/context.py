@@ -15,8 +15,8 @@ from starlette.requests import Request
 
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.registration.consumer_bindings_and_webhooks import name_configuration
-from fleethook.cluster.stale_objects import PartState
 from fleethook.cluster.store import Index, ObjectKey, Store
 from fleethook.console.attention_lines import Attention
 from fleethook.console.metrics_and_lease import LeaseWatch, MetricsSampler

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.conditions_and_events import parse_time
 from fleethook.cluster.manifests.yaml_decoding_and_lines import compose
 from fleethook.cluster.manifests.yaml_scalars import NoAliasDumper, yaml_text
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.console.context import ConsoleContext, Section, engine_pages
 from fleethook.engine import installed_engines
 from fleethook.model.formats.text import counted

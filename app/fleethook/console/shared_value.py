@@ -6,7 +6,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
-from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
+from fleethook.cluster.partial_and_stale_objects import PARTIAL_KINDS
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.console.context import ConsoleContext
 from fleethook.console.page_frame import find_context
 from fleethook.work.threads_and_gc import Worker

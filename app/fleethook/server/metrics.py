@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.model.gvk import GroupKind
 
 Labels = tuple[str, ...]

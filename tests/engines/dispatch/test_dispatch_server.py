@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from fleethook.app import Fleethook, create_app
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.registration import paths
-from fleethook.cluster.stale_objects import PartState
 from fleethook.engines.dispatch.dispatch_server import dispatch_routes, list_resources
 from fleethook.engines.dispatch.review.cluster_endpoint import DispatchContext
 from fleethook.settings import Settings

@@ -7,7 +7,7 @@ import pytest
 
 from fleethook.app import Fleethook, create_app
 from fleethook.cluster.kubernetes.watched_resources import DISPATCHING, INTERPRETING
-from fleethook.cluster.stale_objects import PartState, StaleError
+from fleethook.cluster.partial_and_stale_objects import PartState, StaleError
 from fleethook.model.admission import AdmissionRequest, errored
 from fleethook.server.metrics import Metrics
 from fleethook.server.reviews.admission_endpoint import AdmissionEndpoint

@@ -33,7 +33,7 @@ from fleethook.cluster.kubernetes.list_pages_and_watch_events import (
     version_of,
 )
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.json import JSONObject
 

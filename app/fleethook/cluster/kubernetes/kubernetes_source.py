@@ -16,7 +16,7 @@ from fleethook.cluster.kubernetes.list_pages_and_watch_events import (
     decode_page,
 )
 from fleethook.cluster.kubernetes.watched_resources import CACHED, DEFINITIONS, FieldSelection, WatchedResource
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.store import ObjectKey, Store, Stored, key_of
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSONObject

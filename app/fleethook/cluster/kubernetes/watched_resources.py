@@ -141,7 +141,7 @@ decode_without_status: Final = _make_decoder(
     _keep("apiVersion", "kind", "spec", metadata=_keep(*DesiredMeta.__annotations__, managedFields=_SCALERS))
 )
 decode_metadata: Final = _make_decoder(_keep(metadata=_METADATA))
-"""Decodes the fields of a partial object (`fleethook.cluster.store.PartialObject`)."""
+"""Decodes the fields of a partial object (`fleethook.cluster.partial_and_stale_objects.PartialObject`)."""
 
 
 def _openyurt(plural: str, kind: GroupKind, *versions: str) -> WatchedResource:

@@ -33,7 +33,7 @@ from fleethook.cluster.manifests.manifest_files import (
     read_python,
 )
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document, ManifestError
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.model.gvk import DEFINITION
 

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fleethook.app import Fleethook
-from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, Store, Stored
+from fleethook.cluster.partial_and_stale_objects import PARTIAL_KINDS
+from fleethook.cluster.store import ObjectKey, Store, Stored
 from fleethook.console.page_frame import take_page
 from fleethook.console.reviews.review_index import VERDICTS, ReviewSummary
 from fleethook.recordings.recording_format import RecordEntry

@@ -15,6 +15,7 @@ from fleethook.admission.rule_scope_and_options import RuleError
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WatchedResource, decode_object
 from fleethook.cluster.leader_election import find_namespace
+from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.registration.consumer_bindings_and_webhooks import name_configuration
 from fleethook.cluster.registration.paths import UNKNOWN_RULE, build_rule_path
 from fleethook.cluster.registration.rule_webhooks_and_outage import build_rule_configurations
@@ -24,7 +25,6 @@ from fleethook.cluster.registration.webhook_configurations import (
     find_reference,
     service_of,
 )
-from fleethook.cluster.stale_objects import StaleError
 from fleethook.engine import EngineStartError
 from fleethook.engines.rules.consumer_workspaces import Consumers, make_gauge
 from fleethook.engines.rules.consumer_workspaces import list_resources as list_consumed

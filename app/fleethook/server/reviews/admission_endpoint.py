@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from starlette.types import Scope
 
-from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.model.admission import AdmissionRequest, AdmissionReview, Response, cluster_conflict, errored
 from fleethook.model.gvk import GroupKind
 from fleethook.model.kcp import cluster_of

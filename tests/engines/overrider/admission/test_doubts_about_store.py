@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.doubts_about_store import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError

@@ -11,7 +11,7 @@ import pytest
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
-from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.engines.overrider.admission.fresh_reads_and_waits import (
     FreshReads,

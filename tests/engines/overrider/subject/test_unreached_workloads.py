@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from fleethook.cluster.store import PartialBuilder, PartialObject, Store
+from fleethook.cluster.partial_and_stale_objects import PartialBuilder, PartialObject
+from fleethook.cluster.store import Store
 from fleethook.engines.overrider.controller.overrider_conditions import ORPHANS_COMMAND
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding
 from fleethook.engines.overrider.subject.unreached_workloads import (

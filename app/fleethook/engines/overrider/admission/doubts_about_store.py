@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.admission.workload_admission import KINDS, find_last_render
 from fleethook.engines.overrider.admission.workload_edits import (

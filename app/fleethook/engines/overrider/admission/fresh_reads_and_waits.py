@@ -25,7 +25,7 @@ import msgspec
 
 from fleethook.cluster.api_errors import APIError, UnreachableError
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
-from fleethook.cluster.stale_objects import StaleError
+from fleethook.cluster.partial_and_stale_objects import StaleError
 from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.admission.doubts_about_store import Doubts, ReviewedWorkload
 from fleethook.engines.overrider.admission.overrider_admission import changes_overrider

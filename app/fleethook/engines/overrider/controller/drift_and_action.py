@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from fleethook.cluster.store import PartialObject, StoreView
+from fleethook.cluster.partial_and_stale_objects import PartialObject
+from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.entries.steps_and_limits import RenderError
 from fleethook.engines.overrider.plan.plan_cache import PlanCache, PoolPlan
 from fleethook.engines.overrider.plan.plan_compilation_and_sharing import LongCompilation

@@ -13,7 +13,8 @@ from fleethook.cluster.apiserver_connection import MERGE_PATCH, Connection
 from fleethook.cluster.conditions_and_events import Condition, EventRecorder, ObjectReference, build_conditions
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import YURT_APP_OVERRIDERS
-from fleethook.cluster.store import PartialObject, StoreView
+from fleethook.cluster.partial_and_stale_objects import PartialObject
+from fleethook.cluster.store import StoreView
 from fleethook.engines.overrider.controller.openyurt_renderer_and_definition import (
     DEFINITION_NAME,
     find_dropped_members,

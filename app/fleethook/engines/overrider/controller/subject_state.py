@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fleethook.cluster.store import ObjectKey, PartialObject, StoreView
+from fleethook.cluster.partial_and_stale_objects import PartialObject
+from fleethook.cluster.store import ObjectKey, StoreView
 from fleethook.engines.overrider.controller.overrider_conditions import Gaps, find_no_controller
 from fleethook.engines.overrider.controller.workload_watch import Workloads
 from fleethook.engines.overrider.entries.entry_selection import EntrySelection

@@ -16,7 +16,8 @@ from starlette.responses import HTMLResponse
 from fleethook.cluster.followed_objects import Followed
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.manifests.yaml_decoding_and_lines import Document
-from fleethook.cluster.store import PARTIAL_KINDS, ObjectKey, PartialObject, Store, key_of
+from fleethook.cluster.partial_and_stale_objects import PARTIAL_KINDS, PartialObject
+from fleethook.cluster.store import ObjectKey, Store, key_of
 from fleethook.console.attention_lines import (
     Attention,
     AttentionLine,

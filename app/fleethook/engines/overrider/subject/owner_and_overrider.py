@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fleethook.cluster.kubernetes.watched_resources import FieldSelection
-from fleethook.cluster.store import Index, ObjectKey, PartialObject, StoreView
+from fleethook.cluster.partial_and_stale_objects import PartialObject
+from fleethook.cluster.store import Index, ObjectKey, StoreView
 from fleethook.model.gvk import GroupKind, parse_api_version
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text
 from fleethook.model.openyurt import (

@@ -11,7 +11,8 @@ The controller reports orphans that were rendered; its message has the command t
 
 from typing import Final, NamedTuple
 
-from fleethook.cluster.store import Index, ObjectKey, PartialObject
+from fleethook.cluster.partial_and_stale_objects import PartialObject
+from fleethook.cluster.store import Index, ObjectKey
 from fleethook.engines.overrider.subject.owner_and_overrider import Binding, Owner, hash_of, pool_of
 from fleethook.engines.overrider.subject.subject_and_pools import NodePoolView, is_v1beta1, listed_pools
 from fleethook.model.gvk import GroupKind, parse_api_version
