@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from fleethook.engine import installed_engines
-from fleethook.model.formats.client_config import parse_fixed_addresses
+from fleethook.model.formats.client_config_and_addresses import parse_fixed_addresses
 from fleethook.model.formats.quantity import Quantity
 
 ENV_PREFIX = "FLEETHOOK_"

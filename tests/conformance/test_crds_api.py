@@ -9,7 +9,7 @@ import yaml
 from fleethook.engines.crds.instance.instance_validation import aggregate_problems, find_problems
 from fleethook.engines.crds.instance.source_and_secrets import TarballSource, select_source
 from fleethook.engines.crds.redaction_and_exit_codes import CRDsError, Exit
-from fleethook.model.formats.client_config import parse_url
+from fleethook.model.formats.client_config_and_addresses import parse_url
 
 _DATA: Final = yaml.safe_load((Path(__file__).parent / "crds_api.yaml").read_text())
 

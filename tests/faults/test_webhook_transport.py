@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from fleethook.model.formats.client_config import WebhookEndpoint
+from fleethook.model.formats.client_config_and_addresses import WebhookEndpoint
 from fleethook.outbound.call_errors_and_failure_log import CallError
 from fleethook.outbound.calls_and_retries import HookClient, Parties
 from fleethook.outbound.response_bodies import RESPONSE_LIMIT

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp.abc import AbstractResolver
 
-from fleethook.model.formats.client_config import WebhookEndpoint
+from fleethook.model.formats.client_config_and_addresses import WebhookEndpoint
 from fleethook.outbound.call_errors_and_failure_log import CallError
 from fleethook.outbound.calls_and_retries import HookClient
 from tests.hook_server import RawHook, http, respond

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleethook.model.formats.client_config import WebhookEndpoint
+from fleethook.model.formats.client_config_and_addresses import WebhookEndpoint
 from fleethook.outbound.call_errors_and_failure_log import CallError, NotCalledError, OverloadedError
 from fleethook.outbound.calls_and_retries import (
     HEADER,

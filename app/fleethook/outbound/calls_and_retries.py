@@ -13,7 +13,7 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from fleethook.fair_limits import CallLimit, LimitError
-from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses, WebhookEndpoint
+from fleethook.model.formats.client_config_and_addresses import NO_FIXED_ADDRESSES, FixedAddresses, WebhookEndpoint
 from fleethook.model.formats.text import escape_line
 from fleethook.outbound.call_errors_and_failure_log import (
     CallError,

@@ -17,7 +17,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 
 from fleethook.fair_limits import FairCache
-from fleethook.model.formats.client_config import NO_FIXED_ADDRESSES, FixedAddresses
+from fleethook.model.formats.client_config_and_addresses import NO_FIXED_ADDRESSES, FixedAddresses
 from fleethook.outbound.certificate_trust import CallContext, load_roots
 from fleethook.outbound.private_addresses_and_proxies import public_socket
 from fleethook.work.threads_and_gc import Worker

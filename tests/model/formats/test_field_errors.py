@@ -14,7 +14,7 @@ from fleethook.engines.interpret.review.answer_validation import validate_answer
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import problems as hook_problems
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import refuse_problems
 from fleethook.interpret.interpreter import Answer, Question
-from fleethook.model.formats.client_config import MAX_URL, client_config_problems, url_problems
+from fleethook.model.formats.client_config_and_addresses import MAX_URL, client_config_problems, url_problems
 from fleethook.model.formats.field_errors import (
     MAX_PROBLEMS,
     MAX_SHOWN,

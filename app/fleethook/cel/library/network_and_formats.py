@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, quote, unquote_to_bytes
 
 from fleethook.cel.values.values_and_overloads import NONE, Foreign, Function, Optional, can_parse, quote_text
-from fleethook.model.formats.client_config import RequestURI, parse_url
+from fleethook.model.formats.client_config_and_addresses import RequestURI, parse_url
 from fleethook.model.formats.names_and_labels import label_key_problems, label_value_problems
 
 _Address: TypeAlias = IPv4Address | IPv6Address

@@ -25,7 +25,7 @@ from fleethook.cluster.registration.rule_webhooks_and_outage import (
     describe_outage,
 )
 from fleethook.engine import Probe, enabled_engines, load_reference
-from fleethook.model.formats.client_config import WebhookEndpoint
+from fleethook.model.formats.client_config_and_addresses import WebhookEndpoint
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, compile_selector
 from fleethook.model.formats.text import shorten
 from fleethook.model.json import JSONObject, as_object, list_objects, list_texts

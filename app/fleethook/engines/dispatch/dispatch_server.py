@@ -27,7 +27,7 @@ from fleethook.engines.dispatch.webhooks.cluster_webhooks import Configurations
 from fleethook.fair_limits import CallLimit
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response
-from fleethook.model.formats.client_config import parse_fixed_addresses
+from fleethook.model.formats.client_config_and_addresses import parse_fixed_addresses
 from fleethook.outbound.calls_and_retries import OUTGOING, HookClient
 from fleethook.server.engine_server import BackgroundTask, EngineServer, ServerContext
 from fleethook.server.health import Check

@@ -29,7 +29,7 @@ from fleethook.engines.interpret.review.interpret_endpoint import InterpretEndpo
 from fleethook.engines.interpret.webhooks.interpreter_webhooks_and_registration import validate_configuration
 from fleethook.engines.interpret.webhooks.webhook_layer import RecordedWebhookLayer, WebhookLayer
 from fleethook.interpret.interpreter import interpreter, load
-from fleethook.model.formats.client_config import parse_fixed_addresses
+from fleethook.model.formats.client_config_and_addresses import parse_fixed_addresses
 from fleethook.model.json import JSONObject
 from fleethook.model.karmada import (
     CONFIG_MAP,

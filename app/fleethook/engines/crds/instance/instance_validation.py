@@ -31,7 +31,7 @@ from fleethook.model.crd_tarball import (
     Policy,
     SecretReference,
 )
-from fleethook.model.formats.client_config import MAX_URL, RequestURI, parse_url
+from fleethook.model.formats.client_config_and_addresses import MAX_URL, RequestURI, parse_url
 from fleethook.model.formats.field_errors import (
     FieldError,
     choice_problems,

@@ -14,7 +14,7 @@ from fleethook.cel.compile_errors import ExpressionError
 from fleethook.cel.program import compile_condition
 from fleethook.cel.values.values_and_overloads import can_parse
 from fleethook.engines.dispatch.webhooks.webhook_defaults_and_compilation import MUTATING
-from fleethook.model.formats.client_config import client_config_problems
+from fleethook.model.formats.client_config_and_addresses import client_config_problems
 from fleethook.model.formats.field_errors import (
     EVERY,
     FAILURE_POLICIES,

@@ -7,7 +7,7 @@ header (`fleethook.outbound.calls_and_retries`), and dispatch routes refuse revi
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
-from fleethook.model.formats.client_config import WebhookEndpoint
+from fleethook.model.formats.client_config_and_addresses import WebhookEndpoint
 from fleethook.model.formats.names_and_labels import NAMESPACE_LABEL, Selects, compile_selector, validate_selector
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_object, as_text, list_objects, list_texts

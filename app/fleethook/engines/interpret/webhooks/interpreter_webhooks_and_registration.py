@@ -19,7 +19,7 @@ import yaml
 from fleethook.cluster.store import Index, Store, Stored
 from fleethook.model import admission
 from fleethook.model.admission import AdmissionRequest, Response, StatusCause, not_for_review
-from fleethook.model.formats.client_config import WebhookEndpoint, client_config_problems
+from fleethook.model.formats.client_config_and_addresses import WebhookEndpoint, client_config_problems
 from fleethook.model.formats.field_errors import (
     FAILURE_POLICIES,
     SCOPES,

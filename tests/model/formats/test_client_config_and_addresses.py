@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleethook.model.formats.client_config import parse_fixed_addresses, parse_url, url_problems
+from fleethook.model.formats.client_config_and_addresses import parse_fixed_addresses, parse_url, url_problems
 
 
 @pytest.mark.parametrize(
