@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 from fleethook import __version__
 from fleethook.cluster.followed_objects import Cluster, Followed, follow_cluster, follow_manifests, run_in_background
 from fleethook.cluster.manifests.reloaded_manifests import ManifestSource
-from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.registration.paths import find_route, split_consumer_path
 from fleethook.cluster.store import Index, Source, Store
 from fleethook.engine import enabled_engines, installed_engines, load_reference

@@ -11,13 +11,7 @@ import msgspec
 
 from fleethook.model.gvk import GroupKind
 
-__all__ = [
-    "CRDTarball",
-    "HTTPSource",
-    "LocalSource",
-    "ProxyConfig",
-    "SecretReference",
-]
+__all__ = ["CRDTarball", "HTTPSource", "LocalSource", "ProxyConfig", "SecretReference"]
 
 GROUP: Final = "operator.karmada.io"
 VERSION: Final = "v1alpha1"

@@ -13,13 +13,7 @@ import msgspec
 from fleethook.model.admission import Kind, Name
 from fleethook.model.gvk import GroupKind
 
-__all__ = [
-    "AggregatedStatusItem",
-    "InterpretRequest",
-    "InterpretReview",
-    "Kind",
-    "Operation",
-]
+__all__ = ["AggregatedStatusItem", "InterpretRequest", "InterpretReview", "Kind", "Operation"]
 
 GROUP: Final = "config.karmada.io"
 VERSION: Final = "v1alpha1"

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleethook.cluster.followed_objects import Cluster
-from fleethook.cluster.stale_objects import PartState
+from fleethook.cluster.partial_and_stale_objects import PartState
 from fleethook.cluster.store import Source
 from fleethook.server.protocol.bodies import RETRY_AFTER, Reply, close_after_answer, send_reply
 from fleethook.server.reviews.review_codec import encode_error

@@ -196,15 +196,7 @@ class Lister:
         current: The resource in the version of the last list.
     """
 
-    def __init__(
-        self,
-        resource: WatchedResource,
-        reader: Reader,
-        store: Store,
-        *,
-        prefix: str,
-        pause: Pause,
-    ) -> None:
+    def __init__(self, resource: WatchedResource, reader: Reader, store: Store, *, prefix: str, pause: Pause) -> None:
         """Prepare; arguments as for `Informer`."""
         self.candidates: Final = resource.in_versions()
         self.current = self.candidates[0]

@@ -15,10 +15,7 @@ from fleethook.engines.dispatch.match.equivalent_resources import WebhookInvocat
 from fleethook.model.admission import API_VERSIONS, KIND, Status
 from fleethook.model.formats.text import decode_bytes
 from fleethook.model.gvk import GroupVersionKind, GroupVersionResource
-from fleethook.model.json import JSON
-from fleethook.model.json import JSONObject
-from fleethook.model.json import as_object
-from fleethook.model.json import count_values
+from fleethook.model.json import JSON, JSONObject, as_object, count_values
 from fleethook.patch import apply, diff
 from fleethook.patch.diff import identical, text_size
 from fleethook.patch.pointer_and_limits import LIMITS

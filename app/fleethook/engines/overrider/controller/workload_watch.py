@@ -10,15 +10,14 @@ from fleethook.cluster.apiserver_connection import Connection
 from fleethook.cluster.kubernetes.kubernetes_source import KubernetesSource
 from fleethook.cluster.kubernetes.watched_resources import WORKLOADS
 from fleethook.cluster.partial_and_stale_objects import PartialObject
-from fleethook.cluster.store import ObjectKey
-from fleethook.cluster.store import Store
-from fleethook.cluster.store import StoreView
-from fleethook.cluster.store import Stored
-from fleethook.engines.overrider.controller.drift_and_action import Drift
-from fleethook.engines.overrider.controller.drift_and_action import KnownDrift
-from fleethook.engines.overrider.controller.drift_and_action import MAX_NAMED_POINTERS
-from fleethook.engines.overrider.controller.drift_and_action import Unstored
-from fleethook.engines.overrider.controller.drift_and_action import detect_drift
+from fleethook.cluster.store import ObjectKey, Store, Stored, StoreView
+from fleethook.engines.overrider.controller.drift_and_action import (
+    MAX_NAMED_POINTERS,
+    Drift,
+    KnownDrift,
+    Unstored,
+    detect_drift,
+)
 from fleethook.engines.overrider.controller.workload_writes_and_retries import WorkloadClient
 from fleethook.engines.overrider.plan.plan_cache import PlanCache
 from fleethook.engines.overrider.subject.owner_and_overrider import (

@@ -5,14 +5,10 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from fleethook.cluster.partial_and_stale_objects import PartialObject
-from fleethook.cluster.partial_and_stale_objects import intern_text
-from fleethook.cluster.store import ObjectKey
-from fleethook.cluster.store import Store
-from fleethook.cluster.store import StoreView
+from fleethook.cluster.partial_and_stale_objects import PartialObject, intern_text
+from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.page_frame import Paging
-from fleethook.engines.overrider.rollout.pool_preview import CellKey
-from fleethook.engines.overrider.rollout.pool_preview import PoolWorkload
+from fleethook.engines.overrider.rollout.pool_preview import CellKey, PoolWorkload
 from fleethook.engines.overrider.subject.owner_and_overrider import WORKLOAD_INDEXES, binding_of, overriders_of, pool_of
 from fleethook.engines.overrider.subject.subject_and_pools import Subject, pools_of_subject
 from fleethook.engines.overrider.template.template_builder import workload_kinds
