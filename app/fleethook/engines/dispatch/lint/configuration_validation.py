@@ -33,13 +33,7 @@ from fleethook.model.formats.field_errors import (
 )
 from fleethook.model.formats.names_and_labels import label_key_problems, selector_problems
 from fleethook.model.formats.text import decode_bytes
-from fleethook.model.json import JSON
-from fleethook.model.json import JSONObject
-from fleethook.model.json import as_list
-from fleethook.model.json import as_object
-from fleethook.model.json import as_text
-from fleethook.model.json import enumerate_objects
-from fleethook.model.json import list_texts
+from fleethook.model.json import JSON, JSONObject, as_list, as_object, as_text, enumerate_objects, list_texts
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _EVERYTHING: Final = "*/*"

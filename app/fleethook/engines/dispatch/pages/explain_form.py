@@ -8,9 +8,7 @@ from typing import Final
 import msgspec
 
 from fleethook.cluster.partial_and_stale_objects import PARTIAL_KINDS
-from fleethook.cluster.store import ObjectKey
-from fleethook.cluster.store import Store
-from fleethook.cluster.store import StoreView
+from fleethook.cluster.store import ObjectKey, Store, StoreView
 from fleethook.console.context import ConsoleContext
 from fleethook.console.forms_and_guard import FormFieldError, read_document
 from fleethook.console.page_frame import dump_yaml

@@ -48,13 +48,8 @@ from fleethook.engines.overrider.template.template_builder import templates_of, 
 from fleethook.model.formats.field_errors import MAX_LABEL, MAX_SUBDOMAIN
 from fleethook.model.gvk import GroupKind
 from fleethook.model.json import JSON, JSONObject, as_list, as_object, count_values
-from fleethook.model.openyurt import YURT_APP_DAEMON
-from fleethook.model.openyurt import YURT_APP_SET
-from fleethook.workload_schema.pool_value_marks import POOL_MARK
-from fleethook.workload_schema.pool_value_marks import PoolValues
-from fleethook.workload_schema.pool_value_marks import REPLICAS_MARK
-from fleethook.workload_schema.pool_value_marks import has_mark
-from fleethook.workload_schema.pool_value_marks import mark_name
+from fleethook.model.openyurt import YURT_APP_DAEMON, YURT_APP_SET
+from fleethook.workload_schema.pool_value_marks import POOL_MARK, REPLICAS_MARK, PoolValues, has_mark, mark_name
 
 _Names = tuple[frozenset[str], frozenset[str]]
 """The names of elements with the mark, and the other names."""
